@@ -145,6 +145,24 @@ def test_a_terminated_group_leaves_nothing_behind_and_says_so(begin: Callable[[L
     assert "all 3 load generators" in result.reason
 
 
+def test_a_group_that_is_told_that_its_time_is_over_ends_whole(begin: Callable[[LoadPlan], RunningLoad]) -> None:
+    load = begin(replace(PLAN, measure_s=60.0))
+    until(load, lambda: load.live() is not None and (bins := load.series()) is not None and bool(bins.counts.sum()))
+    series = load.series()
+    load.let_end()
+    until(load, load.poll)
+    result = load.finish()
+    check_sums(result)
+    assert (result.reason, result.partial, result.malformed_lines) == (None, None, 0)
+    assert result.ended_at - result.began_at < 50, "long before its own time was over"
+    assert series is not None
+    skipped = round(4 * (result.bins.origin_s - series.origin_s))
+    assert skipped >= 0, "the whole begins when the last of them had begun"
+    both = min(len(series.counts) - skipped, len(result.bins.counts))
+    assert both > 0
+    assert list(series.counts[skipped:][:both]) == list(result.bins.counts[:both])
+
+
 @pytest.mark.requirement("R-BEN-03")
 def test_generators_keep_to_their_cpus(begin: Callable[[LoadPlan], RunningLoad]) -> None:
     cpu = min(os.sched_getaffinity(0))

@@ -11,7 +11,7 @@ from pgdyno.fleet.limits import remove_limits, throttled_pct
 from pgdyno.fleet.merge import Part, merge
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.protocol import LoadReading, RunningLoad
-from pgdyno.workloads.result import LoadResult
+from pgdyno.workloads.result import CountBins, LoadResult, sum_bins
 
 
 class GroupLoad:
@@ -76,6 +76,16 @@ class GroupLoad:
             transactions=sum(reading.transactions for reading in readings),
             failed=sum(reading.failed for reading in readings),
         )
+
+    def series(self) -> CountBins | None:
+        """Return the series added up over the time of which all of them have told, None until then."""
+        known = [bins for load in self._loads if (bins := load.series()) is not None]
+        return sum_bins(known) if len(known) == len(self._loads) else None
+
+    def let_end(self) -> None:
+        """Tell all of them that their time is over."""
+        for load in self._loads:
+            load.let_end()
 
     def terminate(self) -> None:
         """End all of them at once, by force if need be."""

@@ -36,6 +36,8 @@ BESIDE_OTHERS = "beside_others"
 """Among an outcome's counters, 1: others used the CPUs beyond the bound, stayed, and the run is used all the same."""
 ENDED_EARLY = "ended_early"
 """Among them, 1: a search trial that ran far behind the best and was ended at half of its window."""
+EXTENDED = "extended_s"
+"""Among them: by how many seconds the load was longer than planned, because its throughput had not settled."""
 OUTAGE = "outage_s"
 """Among an outcome's counters: how long the restart before this trial kept the server away, in seconds."""
 

@@ -248,6 +248,10 @@ class Sampler:
         """Return the rows of the latest tick, empty before the first; nobody changes them any more."""
         return self._kept.latest  # without the lock, as `reading`
 
+    def rows(self) -> Sequence[SampleRow]:
+        """Return the rows so far."""
+        return tuple(self._kept.rows)  # without the lock, as `reading`
+
     def events(self) -> list[Event]:
         """Return what has happened so far."""
         with self._lock:

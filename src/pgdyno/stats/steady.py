@@ -40,10 +40,15 @@ _MAX_AUTOCORRELATION = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """`start` is the first bin of the steady part, or None when there is none; `reason` says why in words."""
+    """`start` is the first bin of the steady part, or None when there is none; `reason` says why in words.
+
+    `may_settle_s` is how long the series would have to be, in seconds, to be called steady if it stayed from now on as
+    it is: 0 for one that is still rising, None where more of it cannot help.
+    """
 
     start: int | None
     reason: str
+    may_settle_s: float | None = None
 
 
 def find_steady(
@@ -110,7 +115,9 @@ def _search(counts: Floats, need: int, bin_s: float, *, counted: bool = True) ->
         share = abs(left / right - 1) if right else 1.0
     direction = "rose" if rises else "fell"
     return Steady(
-        None, f"{what} {direction} by {percent_text(share)} about {split * bin_s:g} s into the run and did not settle"
+        None,
+        f"{what} {direction} by {percent_text(share)} about {split * bin_s:g} s into the run and did not settle",
+        0.0 if rises else split * bin_s / BURST_SHARE,
     )
 
 

@@ -18,7 +18,7 @@ from pgdyno.probes.window import (
     steal_pct,
 )
 from pgdyno.stats.steady import find_steady
-from pgdyno.workloads.protocol import LoadResult
+from pgdyno.workloads.result import CountBins, LoadResult
 
 LEAST_SHARE = 1 / 3
 """Of the planned window, a load that settled late must have this much left to be scored."""
@@ -79,15 +79,8 @@ def assess(
         driver_cpu_s=load.driver_cpu_s,
         warnings=tuple(warning.text for warning in load.warnings),
     )
-    steady = find_steady(
-        bins.counts, bin_s=bins.bin_s, min_window_s=bounds.min_window_s, latency_per_bin=bins.latency_us
-    )
-    settled_s, unsettled = (steady.start or 0) * bins.bin_s, steady.reason if steady.start is None else None
-    whole_s = bins.bin_s * len(bins.counts)
-    if unsettled is None and settled_s > plan.warmup_s + bins.bin_s:
-        rest_s, least_s = whole_s - settled_s, max(bounds.min_window_s, LEAST_SHARE * plan.measure_s)
-        if rest_s < least_s - bins.bin_s / 2:
-            unsettled = f"steady only after {settled_s:.1f} s, {rest_s:.1f} s before its end: less than {least_s:.1f} s"
+    found = settling(bins, plan, bounds)
+    settled_s, unsettled, whole_s = found.settled_s, found.unsettled, bins.bin_s * len(bins.counts)
     if load.partial is not None:
         settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown
     elif unsettled is not None:
@@ -134,6 +127,33 @@ def assess(
             "window_edges_s": window.edges_s,
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """After how many seconds a series became steady, and why its rest is none that counts, None where it is.
+
+    `may_settle_s` is how long the series would have to be to become one that counts, as `Steady` has it.
+    """
+
+    settled_s: float
+    unsettled: str | None = None
+    may_settle_s: float | None = None
+
+
+def settling(bins: CountBins, plan: LoadPlan, bounds: Bounds) -> Settling:
+    """Tell whether and when a load has settled, as a window of it needs."""
+    steady = find_steady(
+        bins.counts, bin_s=bins.bin_s, min_window_s=bounds.min_window_s, latency_per_bin=bins.latency_us
+    )
+    if steady.start is None:
+        return Settling(0.0, steady.reason, steady.may_settle_s)
+    settled_s = steady.start * bins.bin_s
+    rest_s, least_s = bins.bin_s * len(bins.counts) - settled_s, max(bounds.min_window_s, LEAST_SHARE * plan.measure_s)
+    if settled_s <= plan.warmup_s + bins.bin_s or rest_s >= least_s - bins.bin_s / 2:
+        return Settling(settled_s)
+    why = f"steady only after {settled_s:.1f} s, {rest_s:.1f} s before its end: less than {least_s:.1f} s"
+    return Settling(settled_s, why, settled_s + least_s)
 
 
 def _without_score(

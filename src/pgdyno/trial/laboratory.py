@@ -21,17 +21,19 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import Breach
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
-from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import EXTENDED, OUTAGE, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.probes.counter_scope import devices_hold
 from pgdyno.probes.host.neighbours import in_words
 from pgdyno.probes.sampler import Sampler
 from pgdyno.probes.server_failures import CUT
+from pgdyno.probes.window import foreign_cpu_pct, steal_pct
 from pgdyno.server.snapshot import fingerprint_of
 from pgdyno.store.catalogue import Store
 from pgdyno.targets.target import Target
-from pgdyno.trial.assess import Bounds, assess, with_failures
+from pgdyno.trial.assess import Bounds, assess, disturbance, with_failures
 from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.company import Company, Look, wait_and_look
+from pgdyno.trial.extension import Extension, reserve_s
 from pgdyno.trial.hopeless import Rates, poor_outcome
 from pgdyno.trial.lifecycle import Phase, Transition, TrialAction, TrialEvent, begin, step
 from pgdyno.trial.pace import Pace
@@ -332,38 +334,47 @@ class Laboratory:
 
     def _run_load(self, work: Work, _: Transition) -> TrialEvent:
         self._watcher.phase("load")
-        plan, began = work.plan, self._timer()
-        self._expect(f"load of trial {work.run_id}", plan.duration_s + OVERRUN_S + BETWEEN_S)
+        plan, extension = work.plan, self._extension(work)
+        longest_s = plan.duration_s + extension.reserve_s
+        self._expect(f"load of trial {work.run_id}", longest_s + OVERRUN_S + BETWEEN_S)
         folder = self._folder / str(work.run_id)
         if self._sentry is not None:
             self._sentry.load_begins(work.dbname)
-        work.running = running = begin_load(work.workload, self._target, work.dbname, plan, folder)
+        reserved = replace(plan, measure_s=plan.measure_s + extension.reserve_s)
+        work.running = running = begin_load(work.workload, self._target, work.dbname, reserved, folder)
+        began = due = self._timer()
+        stopped_s: float | None = None
         if self._session is not None:
             for pid in running.pids:
                 self._session.record_process(pid, "driver")
         assert work.sampler is not None, "the life cycle starts sampling before the load"
         try:
-            due, rates = began, Rates(work.floor_tps, plan)
+            rates = Rates(work.floor_tps, plan)
             while not running.wait(TURN_S):
                 elapsed = self._timer() - began
-                if elapsed > plan.duration_s + OVERRUN_S:
+                if elapsed > (longest_s if stopped_s is None else stopped_s) + OVERRUN_S:
                     raise WorkloadError(
                         f"the load still ran {OVERRUN_S:.0f} s after its time and was ended",
                         hint="Look into the server's log for statements that wait, or give it fewer clients.",
                     )
                 if self._sentry is not None:
                     self._sentry.check()
-                if began + elapsed < due:
+                is_time_over = extension.reserve_s > 0 and elapsed >= plan.duration_s and stopped_s is None
+                if began + elapsed < due and not (is_time_over and not extension.reason):
                     continue
                 due = began + elapsed + READING_S
                 reading = running.live()
                 if self._sentry is not None:
                     self._sentry.load_reads(reading)
                     self._watcher.guards(self._sentry.lamps)
-                self._watcher.reading(elapsed, plan.duration_s, reading, work.sampler)
+                self._watcher.reading(elapsed, max(plan.duration_s, elapsed), reading, work.sampler)
                 if rates.hear(elapsed, reading):
                     work.ended_early = rates
                     break
+                if is_time_over and extension.is_over(elapsed, running.series(), self._is_shared(work, elapsed)):
+                    stopped_s = elapsed
+                    running.let_end()
+            work.extension = extension
             work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
             if work.ended_early is not None:
                 work.events.append(Event(work.ended_early.ended_at, CUT, work.ended_early.sentence()))
@@ -380,6 +391,26 @@ class Laboratory:
             if self._sentry is not None:
                 self._sentry.load_ended()
         return TrialEvent.LOAD_ENDED
+
+    def _extension(self, work: Work) -> Extension:
+        repeated = None if work.spec.repeats is None else self.store.trial(work.spec.repeats).outcome
+        return Extension(
+            work.plan,
+            self.bounds,
+            reserve_s(
+                work.plan,
+                left_s=None if self.stopwatch is None else self.stopwatch.end_s - self.stopwatch.now_s(),
+                repeats_extended=repeated is not None and EXTENDED in repeated.counters,
+                beside_others=self._look is not None and self._company.stays,
+            ),
+        )
+
+    def _is_shared(self, work: Work, elapsed_s: float) -> bool:
+        """Tell whether others used the CPUs since the load began, so that it cannot be used however long it lasts."""
+        assert work.sampler is not None, "a load is sampled"
+        rows, now = work.sampler.rows(), self._clock()
+        window = rows, now - elapsed_s, now
+        return disturbance(foreign_cpu_pct(*window), steal_pct(*window), self.bounds, "") is not None
 
     def _stop_sampling(self, work: Work, _: Transition) -> None:
         if work.sampler is not None:
@@ -405,6 +436,8 @@ class Laboratory:
             used_by=used_by,
             beside_others=stays,
         )
+        if work.extension is not None:
+            outcome = work.extension.told(outcome)
         if self._sentry is not None:
             self._sentry.check()
         warmed = {"warmed_bytes": float(work.warmed_bytes)} if work.warmed_bytes else {}

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from pgdyno.linux import processes
-from pgdyno.model.trial import ENDED_EARLY, OUTAGE, Outcome
+from pgdyno.model.trial import ENDED_EARLY, EXTENDED, OUTAGE, Outcome
 
 WALL = "wall_s"
 """Among an outcome's counters: how much of the study's time budget was used when the trial ended, in seconds."""
@@ -95,7 +95,8 @@ class Stopwatch:
             self._start_s = max(0.0, position - outcome.elapsed_s)
             self.position_s = self._start_s
         self.trials += 1
-        self.longest_s = max(self.longest_s, position - self.position_s)
+        # No extension goes beyond the end of the time, however late a trial begins.
+        self.longest_s = max(self.longest_s, position - self.position_s - outcome.counters.get(EXTENDED, 0.0))
         if not outcome.counters.get(ENDED_EARLY):  # a proof has none that are cut short
             self._whole += 1
             self._whole_s += position - self.position_s

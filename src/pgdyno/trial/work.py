@@ -11,6 +11,7 @@ from pgdyno.model.samples import Event
 from pgdyno.model.trial import LoadPlan, Outcome, TrialSpec
 from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import SampleBatch, Sampler
+from pgdyno.trial.extension import Extension
 from pgdyno.trial.hopeless import Rates
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
@@ -36,6 +37,8 @@ class Work:
     sampler: Sampler | None = None
     running: RunningLoad | None = None
     load: LoadResult | None = None
+    extension: Extension | None = None
+    """Of a load that ended in its own time: by how much that was longer than planned."""
     ended_early: Rates | None = None
     """Where the load was ended at half of its window: its rates."""
     batch: SampleBatch | None = None

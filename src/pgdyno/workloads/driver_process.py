@@ -126,6 +126,11 @@ class DriverProcess:
             os.close(descriptor)
         return self.poll()
 
+    def let_end(self) -> None:
+        """Tell the program that its time is over, by the signal by which pgbench tells itself: SIGALRM."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGALRM)
+
     def terminate(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """End the process group: SIGTERM, then SIGKILL. Returns when it is gone; nothing to do when it has ended."""
         for sign in (signal.SIGTERM, signal.SIGKILL):

@@ -71,6 +71,15 @@ class RunningLoad(Protocol):
     def live(self) -> LoadReading | None:
         """Return the latest reading, None before the first second is over. Cheap enough for once a second."""
 
+    def series(self) -> CountBins | None:
+        """Return what is known by now of the series that `finish` will give, None while that is nothing.
+
+        Drivers write their logs in blocks: the series ends where the first of them has told nothing yet.
+        """
+
+    def let_end(self) -> None:
+        """Tell the driver that its time is over, as at the end of the planned one: `wait` tells when it has ended."""
+
     def terminate(self) -> None:
         """End the driver at once, by force if need be. Returns when no process of it is left."""
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary
@@ -182,6 +184,18 @@ def count_bins(log: FoldedLog, *, began_at: float) -> CountBins:
     """Return the series of committed transactions since the load began, without the bins that begin and end cut."""
     origin_s = ceil_quarter(began_at) * QUARTER_S
     return CountBins(origin_s, BIN_S, log.committed_by_quarter(origin_s)[:-1], log.total_us_by_quarter(origin_s)[:-1])
+
+
+def sum_bins(several: Sequence[CountBins]) -> CountBins:
+    """Return the sum of several series over the time that all of them have."""
+    origin_s = max(bins.origin_s for bins in several)
+    skipped = [round((origin_s - bins.origin_s) / BIN_S) for bins in several]
+    length = max(0, min(len(bins.counts) - skip for bins, skip in zip(several, skipped, strict=True)))
+    counts, latencies = np.zeros(length, np.int64), np.zeros(length, np.int64)
+    for bins, skip in zip(several, skipped, strict=True):
+        counts += bins.counts[skip : skip + length]
+        latencies += bins.latency_us[skip : skip + length]
+    return CountBins(origin_s, BIN_S, counts, latencies)
 
 
 def mean_round_trips(counts: Mapping[str, int], by_script: Mapping[str, int | None]) -> float | None:

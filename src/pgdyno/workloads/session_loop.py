@@ -75,10 +75,21 @@ class LoopJob:
             file.write(json.dumps(asdict(self), indent=1).encode())
 
 
+@dataclass
+class Deadline:
+    """When all sessions end, as `time.monotonic` counts."""
+
+    at: float
+
+    def bring_forward(self) -> None:
+        """End them now: as pgbench does, we are told by SIGALRM."""
+        self.at = min(self.at, time.monotonic())
+
+
 class LoopSession(threading.Thread):
     """One session: connects, calls, pauses, connects anew. `failure` says why it gave up, None when it did not."""
 
-    def __init__(self, number: int, job: LoopJob, log: TextIOWrapper, deadline: float) -> None:
+    def __init__(self, number: int, job: LoopJob, log: TextIOWrapper, deadline: Deadline) -> None:
         super().__init__(name=f"session {number}", daemon=True)
         self.done = self.failed = self.sessions = 0
         self.busy_s = 0.0
@@ -92,7 +103,7 @@ class LoopSession(threading.Thread):
     def run(self) -> None:
         """Loop until the time is over. An error that connecting anew does not mend ends the session."""
         began = time.monotonic()
-        while time.monotonic() < self._deadline and self.failure is None:
+        while time.monotonic() < self._deadline.at and self.failure is None:
             try:
                 with psycopg.connect(dbname=self._job.dbname, autocommit=True, connect_timeout=2) as connection:
                     self._opened()
@@ -108,7 +119,7 @@ class LoopSession(threading.Thread):
             except psycopg.Error as error:
                 self.failure = str(error).strip().partition("\n")[0]
         if self._lost is not None:
-            over_s = max(0.0, time.monotonic() - self._deadline)
+            over_s = max(0.0, time.monotonic() - self._deadline.at)
             self._close_gap(max(time.time() - over_s, self._lost[0]))
 
     def _opened(self) -> None:
@@ -124,7 +135,7 @@ class LoopSession(threading.Thread):
 
     def _calls(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
         job, called = self._job, 0
-        while time.monotonic() < self._deadline and (not job.iterations or called < job.iterations):
+        while time.monotonic() < self._deadline.at and (not job.iterations or called < job.iterations):
             self._call(connection)
             called += 1
             if job.pause_s:
@@ -159,7 +170,8 @@ def _is_away(error: psycopg.OperationalError) -> bool:
 
 def run(job: LoopJob, folder: Path) -> int:
     """Run the sessions, tell their progress each second, and return the exit code: 0, or 2 when a session gave up."""
-    deadline = time.monotonic() + job.duration_s  # the wall clock is for the logs alone: it may be set meanwhile
+    deadline = Deadline(time.monotonic() + job.duration_s)  # the wall clock, which may be set, is for the logs alone
+    signal.signal(signal.SIGALRM, lambda *_: deadline.bring_forward())
     names = [f"{job.log_prefix}.{getpid()}" + (f".{n}" if n else "") for n in range(job.clients)]
     logs = [Path(name).open("w", buffering=1) for name in names]  # noqa: SIM115 - closed when the sessions are
     sessions = [LoopSession(number, job, log, deadline) for number, log in enumerate(logs)]

@@ -23,6 +23,7 @@ from pgdyno.workloads.pgbench.log_fold import LogFold
 from pgdyno.workloads.pgbench.progress import ProgressReader, count_aborted, first_reason
 from pgdyno.workloads.protocol import LoadReading
 from pgdyno.workloads.result import (
+    CountBins,
     Gap,
     LoadResult,
     SecondHistograms,
@@ -123,6 +124,17 @@ class PgbenchLoad:
         if self._command.log_format.paced:  # pgbench counts as many pauses as transactions
             return LoadReading(last.t, last.tps / 2, fold.mean_ms() or 0.0, fold.p99_ms(), fold.committed, fold.failed)
         return LoadReading(last.t, last.tps, last.latency_ms, fold.p99_ms(), fold.committed, fold.failed)
+
+    def series(self) -> CountBins | None:
+        """Return the series so far, up to where each thread's log has come. As of the latest `live`."""
+        until_us = self._reader.whole_until_us
+        if until_us is None:
+            return None
+        return count_bins(self._fold.so_far().between(self._began_at, until_us / 1e6), began_at=self._began_at)
+
+    def let_end(self) -> None:
+        """Tell pgbench that its time is over: every client finishes its transaction."""
+        self._process.let_end()
 
     def terminate(self) -> None:
         """End pgbench at once."""

@@ -93,6 +93,7 @@ class PgbenchLogReader:
         self._name = re.compile(re.escape(f"{prefix.name}.{pid}") + r"(\.\d+)?")
         self._form = form
         self._offsets: dict[Path, int] = {}
+        self._ends_us: dict[Path, int] = {}
         self.malformed = 0
         """Lines so far that were not of the format."""
         self.paused_us = 0
@@ -102,6 +103,13 @@ class PgbenchLogReader:
     def files(self) -> tuple[Path, ...]:
         """Return the log files that exist by now, one for each thread that has finished something."""
         return tuple(sorted(file for file in self._prefix.parent.iterdir() if self._name.fullmatch(file.name)))
+
+    @property
+    def whole_until_us(self) -> int | None:
+        """Return up to when every log has told all that ended, as far as it was read; None where one is empty."""
+        known = [self._ends_us.get(file) for file in self.files]
+        told = [end for end in known if end is not None]
+        return min(told) if told and len(told) == len(known) else None
 
     def read_new(self) -> Iterator[TransactionLog]:
         """Yield the transactions whose lines were completed since the last call, piece by piece.
@@ -130,6 +138,7 @@ class PgbenchLogReader:
             self.malformed += parsed.malformed
             self.paused_us += parsed.paused_us
             if len(parsed.log):
+                self._ends_us[file] = int(parsed.log.end_us[-1])
                 yield parsed.log
 
 

@@ -109,8 +109,13 @@ class LogFold:
     def folded(self) -> FoldedLog:
         """Return what was counted. The fold is over: nothing may be added to it."""
         self._recent.clear()
-        table = np.concatenate(self._pieces, axis=1) if self._pieces else np.zeros((len(COLUMNS), 0), np.int64)
+        log = self.so_far()
         self._pieces.clear()
+        return log
+
+    def so_far(self) -> FoldedLog:
+        """Return what was counted by now; `add` may go on."""
+        table = np.concatenate(self._pieces, axis=1) if self._pieces else np.zeros((len(COLUMNS), 0), np.int64)
         return FoldedLog(
             table=table[:, np.argsort(table[0], kind="stable")],
             spools=(self._spool,),
