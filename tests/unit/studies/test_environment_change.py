@@ -56,6 +56,21 @@ def test_the_words_name_what_the_hash_covers_and_nothing_else():
     assert environment_changes({}, {}) is None, "an image of a study that was imported"
 
 
+def test_no_secret_of_a_setting_gets_into_the_store():
+    kept = FACTS
+    for name, value in (
+        ("primary_conninfo", "host=a user=b password=sesame"),
+        ("archive_command", "TOKEN=sesame curl -u me:sesame https://b/%f"),
+        ("ssl_passphrase_command", "echo sesame"),
+        ("cluster_name", "one"),
+    ):
+        row = replace(FACTS.settings["cluster_name"], name=name, setting=value, source="configuration file")
+        kept = replace(kept, settings={**kept.settings, name: row})
+    image = facts_image(kept)
+    assert "sesame" not in str(image)
+    assert image["settings"]["cluster_name"] == "one"
+
+
 def with_setting(name, value):
     row = replace(FACTS.settings[name], setting=value, source="configuration file")
     return replace(FACTS, settings={**FACTS.settings, name: row})

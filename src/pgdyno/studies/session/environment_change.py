@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pgdyno.capture.secrets import public_setting
 from pgdyno.knobs.policy import ruling_of
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER, Facts, SettingFact
@@ -16,8 +17,15 @@ _OF_OTHERS = ("client", "session", "override")
 
 
 def facts_image(facts: Facts) -> dict[str, object]:
-    """Return the facts as a study keeps them in JSON: host, server, Linux knobs, settings that are not built-in."""
-    changed = {n: s.setting for n, s in facts.settings.items() if s.setting != s.boot_val and s.source != "default"}
+    """Return the facts as a study keeps them in JSON: host, server, Linux knobs, settings that are not built-in.
+
+    A store may be shared, and is read by the dashboard: what may be a secret in a setting is left out.
+    """
+    changed = {
+        name: public_setting(name, row.setting)
+        for name, row in facts.settings.items()
+        if row.setting != row.boot_val and row.source != "default"
+    }
     kernel = {name: plain(fact.value) for name, fact in facts.kernel.items()}
     return {"host": plain(facts.host), "server": plain(facts.server), "settings": changed, "kernel": kernel}
 
