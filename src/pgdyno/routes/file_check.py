@@ -10,6 +10,7 @@ import psycopg
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner.runner import Runner
+from pgdyno.routes.route_names import may_hold_secret
 from pgdyno.server import snapshot
 from pgdyno.server.effectiveness import same_value
 from pgdyno.server.postgres import Postgres, query_error
@@ -90,15 +91,19 @@ class FileReading:
         return [(line, last[name]) for name, line in ours.items() if last[name] is not line]
 
     def unread(self) -> list[str]:
-        """Return, for people, what the files say that is not in force: edits without a reload or a restart."""
+        """Return, for people, what the files say that is not in force: edits without a reload or a restart.
+
+        A value that may be a secret is left out: a study that such an edit ends keeps these words.
+        """
         last = {line.name.lower(): line for line in self.lines if line.name is not None}
         found = [f"{line.place}: {line.error}" for line in self.lines if line.error is not None]
         for line in last.values():
             state = self._state(line)
             if line.error is None and state is not None and not _is_loaded(line, state):
-                found.append(
-                    f"{line.place}: {line.name} = {line.setting}, in force is {state.setting} ({state.place()})"
-                )
+                what = f"{line.name} = {line.setting}, in force is {state.setting} ({state.place()})"
+                if may_hold_secret(state.name):
+                    what = f"{line.name} is not the one in force (values not shown)"
+                found.append(f"{line.place}: {what}")
         known = {(line.sourcefile, line.sourceline) for line in self.lines}
         found += [
             f"{state.place()}: {state.name} is in force but no longer in the file"

@@ -259,3 +259,11 @@ def test_edits_that_are_not_in_force_are_seen() -> None:
     outranked = replace(loaded, source="command line", sourcefile=None, sourceline=None)
     assert FileReading((line("a", "2", 4),), {"a": outranked}).unread() == []
     assert FileReading((line("custom.placeholder", "2", 4),), {}).unread() == []
+
+
+@pytest.mark.parametrize("name", ["primary_conninfo", "archive_command", "jwt.secret"])
+def test_an_edit_of_what_may_be_a_secret_is_told_without_it(name: str) -> None:
+    before = replace(setting("a", "old sesame"), name=name)
+    (told,) = FileReading((line(name, "new sesame", 4),), {name: before}).unread()
+    assert name in told
+    assert "sesame" not in told

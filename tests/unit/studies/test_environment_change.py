@@ -62,6 +62,7 @@ def test_no_secret_of_a_setting_gets_into_the_store():
         ("primary_conninfo", "host=a user=b password=sesame"),
         ("archive_command", "TOKEN=sesame curl -u me:sesame https://b/%f"),
         ("ssl_passphrase_command", "echo sesame"),
+        ("app.payments", "sesame"),
         ("cluster_name", "one"),
     ):
         row = replace(FACTS.settings["cluster_name"], name=name, setting=value, source="configuration file")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdyno.capture.secrets import public_setting
+from pgdyno.capture.secrets import LEFT_OUT, public_setting
 from pgdyno.knobs.policy import ruling_of
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER, Facts, SettingFact
 from pgdyno.model.linux import SWAP_AREA
 from pgdyno.model.shapes import plain
+from pgdyno.routes.route_names import may_hold_secret
 
 MOST_NAMED = 5
 _OF_OTHERS = ("client", "session", "override")
@@ -22,12 +23,16 @@ def facts_image(facts: Facts) -> dict[str, object]:
     A store may be shared, and is read by the dashboard: what may be a secret in a setting is left out.
     """
     changed = {
-        name: public_setting(name, row.setting)
+        name: LEFT_OUT if _may_be_secret(row) else public_setting(name, row.setting)
         for name, row in facts.settings.items()
         if row.setting != row.boot_val and row.source != "default"
     }
     kernel = {name: plain(fact.value) for name, fact in facts.kernel.items()}
     return {"host": plain(facts.host), "server": plain(facts.server), "settings": changed, "kernel": kernel}
+
+
+def _may_be_secret(row: SettingFact) -> bool:
+    return row.vartype == "string" and may_hold_secret(row.name)
 
 
 def environment_changes(before: Mapping[str, object], now: Mapping[str, object]) -> str | None:
