@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.conninfo import make_conninfo
 from tuner_process import await_line, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
 from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
 from pgdyno.targets.connect_routes import open_sql_only
 from pgdyno.targets.target import Target
 from pgdyno.undo import one_session, server_lock
@@ -174,6 +176,26 @@ def test_a_session_whose_own_lock_has_not_ended_is_put_back(server: Sandbox, tmp
     session.apply(EIGHT)
     assert rollback(UndoBundle(session.bundle.directory, replace(session.bundle.manifest, owner=DEAD))).is_whole
     session.rollback()
+
+
+def test_a_database_user_who_holds_the_lock_keeps_no_server_from_being_put_back(
+    server: Sandbox, tmp_path: Path
+) -> None:
+    by_sql = open_sql_only(server.target().postgres.conninfo)
+    session = Session.begin(by_sql, study="s", undo_root=tmp_path / "mine")
+    session.apply(EIGHT)
+    dead = UndoBundle(session.bundle.directory, replace(session.bundle.manifest, owner=DEAD))
+    by_sql.postgres.execute("CREATE ROLE nuisance LOGIN")
+    by_sql.postgres.execute("CREATE DATABASE playground")
+    as_nuisance = Postgres(make_conninfo(by_sql.postgres.conninfo, user="nuisance", dbname="playground"))
+    with as_nuisance.connect() as held:
+        held.execute("SELECT pg_advisory_lock(%s, %s)", one_session.KEYS)
+        held.execute("SELECT set_config('application_name', 'pgdyno another', false)")
+        session._held.let_go()
+        assert rollback(dead).is_whole
+        with pytest.raises(ServerInUse, match="another session") as refused:
+            Session.begin(by_sql, study="t", undo_root=tmp_path / "mine")
+        assert "role nuisance" in str(refused.value.detail)
 
 
 def test_forgetting_a_session_frees_the_server(server: Sandbox, tmp_path: Path) -> None:

@@ -33,9 +33,11 @@ from pgdyno.undo.server_lock import Holder, ServerInUse, ServerLock
 KEYS = 0x70676479, 0x6E6F
 """The two keys of the advisory lock: "pgdyno" in ASCII."""
 _TAKE = "SELECT pg_catalog.pg_try_advisory_lock(%s, %s) AS taken"
-# A role that may not see the others' activity gets no name of theirs, but their lock it sees.
+# A role that may not see the others' activity gets no name of theirs, but their lock it sees. Anybody can take it: a
+# role without the right that every session of ours begins with (`baseline`) holds it, and has no session.
 _OTHERS = """
-SELECT l.pid, a.usename AS "user", a.application_name AS name
+SELECT l.pid, a.usename AS "user", a.application_name AS name,
+       coalesce(pg_has_role(a.usesysid, 'pg_read_all_settings', 'USAGE'), true) AS may_have_session
   FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a USING (pid)
  WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.objsubid = 2 AND l.granted
    AND l.pid <> pg_catalog.pg_backend_pid()
@@ -199,8 +201,12 @@ def _shown(session: str) -> str:
 
 
 def _refuse_others(postgres: Postgres, connection: psycopg.Connection[DictRow], but: str = "") -> None:
+    """Raise ServerInUse where somebody else has the lock; `but` is the session that is put back.
+
+    No database user keeps a server from that by holding the lock. A new session they keep out, by name.
+    """
     for row in connection.execute(_OTHERS, KEYS).fetchall():
-        if but and row["name"] == but:
+        if but and (row["name"] == but or not row["may_have_session"]):
             continue
         name = str(row["name"] or "").removeprefix("pgdyno ").strip()
         shown = f"session {name} of" if name and name.isprintable() else "held by"
