@@ -9,7 +9,7 @@ from pgdyno.cli.arguments.options import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.live.run import LiveOptions, SwitchPlan, switch_study
+from pgdyno.studies.live.run import ArmsOptions, SwitchPlan, switch_study
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
@@ -33,7 +33,7 @@ def short_study(
     announce: Callable[[str], None] = lambda _text: None,
 ) -> LiveResult:
     """Run a study of two arms with a reference of five seconds."""
-    options = LiveOptions(
+    options = ArmsOptions(
         a={}, b=settings, reference_s=5, budget_s=90, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs)
     )
     with open_store(None) as store:

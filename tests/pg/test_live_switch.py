@@ -22,7 +22,8 @@ from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.run import SwitchPlan, mark_killed
+from pgdyno.studies.live.kept import mark_killed
+from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.results.live import LiveResult
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.live.run import LiveOptions, SwitchPlan
+    from pgdyno.studies.live.run import ArmsOptions, SwitchPlan
 
 EACH, CLASS_A, AUTO = "each", "class-A", "auto"
 ANSWER_S = 900.0
@@ -161,10 +161,10 @@ def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, 
         )  # fmt: skip
 
 
-def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> LiveOptions:
+def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> ArmsOptions:
     from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
     from pgdyno.stats.sequential import Design
-    from pgdyno.studies.live.run import LiveOptions
+    from pgdyno.studies.live.run import ArmsOptions
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
 
@@ -180,7 +180,7 @@ def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> LiveOptions:
             f"--budget {budget:g} min does not hold the reference of {reference:g} min and {LEAST_PAIRS} pairs",
             hint=f"Give --budget {least:g}min or more, or a shorter --reference.",
         )
-    return LiveOptions(
+    return ArmsOptions(
         a=a,
         b=b,
         reference_s=60 * reference,

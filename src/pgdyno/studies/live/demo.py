@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.run import LiveOptions, SwitchPlan, switch_study
+from pgdyno.studies.live.run import ArmsOptions, SwitchPlan, switch_study
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.trial.watcher import Watcher
@@ -34,7 +34,7 @@ def live_demo(
     Errors as `switch_study`.
     """
     request = TargetRequest(sandbox=SANDBOX, keep=keep)
-    options = LiveOptions(
+    options = ArmsOptions(
         a={},
         b={KNOB: VALUE},
         reference_s=reference_s,

@@ -1,0 +1,295 @@
+"""What every live study that changes a server stands on: checks, the watched reference, and the session to switch in.
+
+The reference comes first, and nothing is changed before a person, or a flag of theirs, has approved the plan. From the
+first switch on the server is the undo session's: whatever ends this process, its end or its watchdog puts it back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.guard import GuardLimit, GuardPlan
+from pgdyno.model.results.live import LiveResult
+from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.verdict import Metric
+from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.probes.statements import DatabaseTotals, StatementKey, StatementReader
+from pgdyno.server import places
+from pgdyno.server.role_settings import Override, read_overrides
+from pgdyno.stats.body_index import StatementReference, body_of, reference_of
+from pgdyno.stats.period_choice import wash_of
+from pgdyno.stats.sequential import Design
+from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
+from pgdyno.studies.live.checking import surroundings
+from pgdyno.studies.live.kept import Ending, kept, mark_killed
+from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.reach import overridden
+from pgdyno.studies.live.reference import Watched, watch_baseline
+from pgdyno.studies.live.server_world import ServerWorld, StopFile
+from pgdyno.studies.live.switchback import GUARD_REST_S, LiveStopped
+from pgdyno.studies.live.watch import open_watchable
+from pgdyno.studies.live.watched_result import live_result
+from pgdyno.studies.session.study_session import (
+    STORE_PATIENCE_S,
+    begin_session,
+    put_back_abandoned,
+    signals_interrupt,
+)
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.trial.live_guards import LiveGuards, LiveLoad
+from pgdyno.trial.live_recorder import LiveRecorder
+from pgdyno.trial.sentry import Sentry, off_text
+from pgdyno.trial.watcher import Watcher
+from pgdyno.undo.opening import Opening
+from pgdyno.undo.watch import Deadlines
+from pgdyno.units import seconds_text
+
+SESSIONS_ROOM = 2
+"""Memory must do for so many times the sessions that are there now."""
+ERRORS_ROOM, ERRORS_MORE = 3.0, 2.0
+"""Guard errors: a load that rolls back on purpose is given so many times its usual share, and so many percent more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions:
+    """How a live study is run: how long the server is watched first, how long all may take, and how it is judged.
+
+    `period_s` stands for the length that the reference would choose.
+    """
+
+    reference_s: float
+    budget_s: float
+    seed: int
+    design: Design = field(default_factory=Design)
+    guards: GuardPlan = field(default_factory=lambda: GuardPlan(trips=1))
+    watch: Deadlines = field(default_factory=Deadlines)
+    period_s: float | None = None
+    guard_rest_s: float = GUARD_REST_S
+
+
+@dataclass(slots=True)
+class LiveGround:
+    """A server that may be watched and changed; `connections` sessions may be at work at one time."""
+
+    store: Store
+    target: Target
+    options: LiveOptions
+    announce: Callable[[str], None]
+    reader: StatementReader
+    facts: Facts
+    overrides: tuple[Override, ...]
+    connections: int
+    stack: ExitStack
+    began: float
+    ends_at: float
+
+    def watch(self, study: Study, watcher: Watcher, own: Collection[str], notes: Sequence[str] = ()) -> WatchedServer:
+        """Keep the study, watch its server for the reference, and return what was seen.
+
+        `own` are the knobs that may be set. Raises OutOfTime when the stop file was found, and EnvironmentUnsuitable
+        where somebody changed a setting meanwhile, or most of the load would not see such a knob.
+        """
+        if self.target.remote is None:
+            Opening.refuse_unfit(self.target, restart=False)
+        sentry = Sentry(GuardReader(self.target), self.options.guards)
+        self.announce(off_text(sentry.begin()))
+        folder = places.ensure(places.ensure(places.state_dir() / "runs") / study.id)
+        stop = StopFile(folder / "stop")
+        ending = self.stack.enter_context(kept(self.store, study, self.began))
+        recorder = self.stack.enter_context(LiveRecorder(watcher, LiveBoard(self.store), study.id))
+        others = OthersSettings(self.target.postgres, own)
+        seconds = self.options.reference_s
+        self.announce(f'watching "{self.target.name}" for {seconds_text(seconds)}; nothing is changed yet')
+        recorder.phase("watch the baseline")
+        seen = _watched(self.reader, seconds, stop, self.announce)
+        names, keys = self.reader.names(), tuple(self.reader.keys)
+        reference = reference_of(seen.whole, len(keys))
+        asked = dict.fromkeys(own)
+        around = (
+            *notes,
+            *overridden(asked, self.overrides, reference, keys, names),
+            *surroundings(self.facts, self.overrides, ()),
+        )
+        told = live_result(
+            study, self.facts, seen, keys, names, around=around, elapsed_s=time.time() - self.began
+        )  # fmt: skip
+        period_s = self.options.period_s or told.period_s
+        if period_s is not None:
+            _require_calm(others)
+        return WatchedServer(self, study, sentry, stop, ending, recorder, seen, names, keys, reference, told, period_s)
+
+
+@dataclass(slots=True)
+class WatchedServer:
+    """A server that was watched: its reference, and what switching it needs. `period_s` is None where none will do."""
+
+    ground: LiveGround
+    study: Study
+    sentry: Sentry
+    stop: StopFile
+    ending: Ending
+    recorder: LiveRecorder
+    seen: Watched
+    names: tuple[Mapping[int, str], Mapping[int, str]]
+    keys: tuple[StatementKey, ...]
+    reference: StatementReference
+    told: LiveResult
+    period_s: float | None
+    session: str = ""
+    """The undo session, from `world` on."""
+
+    @property
+    def left_s(self) -> float:
+        """Return how much of the study's time is left."""
+        return self.ground.ends_at - time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return how long the study has run."""
+        return time.time() - self.ground.began
+
+    @property
+    def rollback(self) -> str:
+        """Return the command that puts the server back by hand."""
+        remote = self.ground.target.remote
+        return " ".join(["pgdyno rollback --last", *([remote.request.flags] if remote else [])])
+
+    def load(self, period_s: float) -> LiveLoad:
+        """Return what guards compare with: the body and the sessions at work."""
+        body = body_of(self.reference, period_s - wash_of(period_s))
+        active = [one.active for one in self.seen.sessions] or [0]
+        p95, p99 = (float(one) for one in np.quantile(active, [0.95, 0.99]))
+        cores = self.ground.facts.host.cores
+        calls = float(self.reference.calls[body.ids].sum()) / self.reference.seconds
+        return LiveLoad(body, calls, p95, p99, cores if isinstance(cores, int) else None)
+
+    def world(self, arms: Mapping[str, Configuration], own: Collection[str]) -> ServerWorld:
+        """Begin the undo session, which ends with the ground, and return the server to switch; `own` are the knobs."""
+        ground, period_s = self.ground, self.period_s
+        assert period_s is not None, "without a length of a period nothing is switched"
+        self.sentry.plan = guards = _with_errors(ground.options.guards, self.seen)
+        session = ground.stack.enter_context(
+            begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
+        )
+        self.session = session.id
+        ground.announce(f"session {session.id}: the undo bundle is on disk, the watchdog stands")
+        ground.store.hurry()  # an arm is in force: nobody waits for a store that is locked
+        return ServerWorld(
+            session=session,
+            reader=ground.reader,
+            sentry=self.sentry,
+            guards=LiveGuards(self.load(period_s), guards),
+            others=OthersSettings(ground.target.postgres, own),
+            watcher=self.recorder,
+            stop=self.stop,
+            arms=arms,
+            size=len(self.keys),
+            calls_a_second=float(self.reference.calls.sum()) / self.reference.seconds,
+            dbname=_busiest(self.reference, self.names[0], [key.database for key in self.keys]),
+            ends_at=ground.ends_at,
+        )
+
+    def is_back(self) -> None:
+        """Say that the server is as it was found, and be patient with the store again."""
+        self.ground.store.be_patient(STORE_PATIENCE_S, self.ground.announce)
+        self.ground.announce("the server is as it was found")
+
+
+@contextmanager
+def live_ground(
+    store: Store, target: Target, options: LiveOptions, announce: Callable[[str], None]
+) -> Iterator[LiveGround]:
+    """See that the server can be watched and changed; signals put it back, and so does every way out.
+
+    Raises EnvironmentUnsuitable, before anything is kept, where it cannot be watched.
+    """
+    began, reader = time.time(), StatementReader(target.postgres)
+    ends_at = time.monotonic() + options.budget_s
+    with ExitStack() as stack:
+        stack.callback(reader.close)
+        stack.enter_context(signals_interrupt())
+        mark_killed(store)
+        undo_root = places.ensure(places.state_dir() / "undo")
+        put_back_abandoned(target, undo_root, announce, may_change=True)
+        facts = read_facts(target)
+        sessions = open_watchable(target.name, facts, reader)
+        overrides = read_overrides(target.postgres)[2]
+        room, most = SESSIONS_ROOM * max(1, sessions), facts.settings.get("max_connections")
+        connections = room if most is None else min(room, int(most.setting))
+        yield LiveGround(
+            store, target, options, announce, reader, facts, overrides, connections, stack, began, ends_at,
+        )  # fmt: skip
+
+
+def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announce: Callable[[str], None]) -> Watched:
+    def sleep(seconds: float) -> None:
+        stop.look()
+        time.sleep(seconds)
+
+    try:
+        return watch_baseline(reader, reference_s, announce=announce, sleep=sleep)
+    except LiveStopped as asked:
+        raise OutOfTime(f"{asked.message}, before anything was changed", hint="Remove it to begin anew.") from asked
+
+
+def _require_calm(others: OthersSettings) -> None:
+    """Refuse to compare with a reference of other settings."""
+    try:
+        others.require_none()
+    except LiveStopped as change:
+        raise EnvironmentUnsuitable(
+            f"{change.message}, while it was watched",
+            detail=change.detail,
+            hint="Nothing was changed by pgdyno: begin anew when they have finished.",
+        ) from change
+
+
+def _busiest(reference: StatementReference, names: Mapping[int, str], databases: list[int]) -> str:
+    """Return the database that most of the statements' time is spent in."""
+    spent: dict[int, float] = {}
+    for database, time_ms in zip(databases, reference.time_ms.tolist(), strict=True):
+        spent[database] = spent.get(database, 0.0) + time_ms
+    return names.get(max(spent, key=lambda one: spent[one]), "") if spent else ""
+
+
+def _with_errors(plan: GuardPlan, seen: Watched) -> GuardPlan:
+    """Let guard errors begin above what the reference rolled back, unless the user has set it."""
+    if "errors" in plan.limits:
+        return plan
+    limit = ERRORS_ROOM * _rolled_back(seen.first, seen.last) + ERRORS_MORE
+    return replace(plan, limits={**plan.limits, "errors": GuardLimit(max(5.0, min(100.0, limit)))})
+
+
+def _rolled_back(first: DatabaseTotals, last: DatabaseTotals) -> float:
+    rollbacks, commits = last.rollbacks - first.rollbacks, last.commits - first.commits
+    return 100 * rollbacks / (rollbacks + commits) if rollbacks > 0 and commits >= 0 else 0.0
+
+
+def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Mapping[str, object]) -> Study:
+    """Return the study as it begins; `asked` is what its own options say beside those of every live study."""
+    options = ground.options
+    kept = {
+        "metric": Metric.STATEMENT_TIME.value,
+        **asked,
+        "reference_s": options.reference_s,
+        "budget_s": options.budget_s,
+        "seed": options.seed,
+        "design": asdict(options.design),
+        "guards": options.guards.to_json(),
+    }
+    return observed_study(
+        StudyKind.LIVE, name, request, ground.target, ground.facts,
+        began=ground.began, seconds=options.reference_s, options=kept,
+    )  # fmt: skip

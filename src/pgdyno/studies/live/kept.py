@@ -1,0 +1,62 @@
+"""A live study in the store: while it runs, and what became of it, a kill included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, StoreError
+from pgdyno.model.results.live import LiveResult
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.session.ownership import owning, runner_of
+
+
+def mark_killed(store: Store) -> None:
+    """Call live studies interrupted that no process runs any more: a kill leaves nobody to say so."""
+    for study in store.studies():
+        dead = study.kind is StudyKind.LIVE and study.state is StudyState.RUNNING
+        if dead and runner_of(store, study.id) is None:
+            store.update_study(study.id, state=StudyState.INTERRUPTED)
+
+
+@dataclass(slots=True)
+class Ending:
+    """The study in the store, until it has a result."""
+
+    store: Store
+    study: Study
+    so_far: LiveResult | None = None
+    is_complete: bool = False
+
+    def hear(self, result: LiveResult, announce: Callable[[str], None]) -> None:
+        """Keep what there is so far, for after a kill, too; a store that refuses has it at the end."""
+        self.so_far = result
+        try:
+            self.store.update_study(self.study.id, result=result)
+        except StoreError as refused:
+            announce(f"the pairs so far are not in the store yet: {refused.message}")
+
+    def complete(self, result: LiveResult) -> LiveResult:
+        """Keep the result, which is what the verb returns, too."""
+        self.so_far, self.is_complete = result, True
+        return result
+
+
+@contextmanager
+def kept(store: Store, study: Study, now: float) -> Iterator[Ending]:
+    """Keep the study while it runs, and say at its end, after the server was put back, what became of it."""
+    store.add_study(study)
+    ending = Ending(store, study)
+    with owning(store, study.id, now, resumes=False):
+        try:
+            yield ending
+        except BaseException as error:
+            store.hurry()
+            interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable | OutOfTime)
+            state = StudyState.INTERRUPTED if interrupted else StudyState.FAILED
+            store.update_study(study.id, state=state, result=ending.so_far)
+            raise
+        if ending.is_complete:
+            store.update_study(study.id, state=StudyState.COMPLETE, result=ending.so_far)
