@@ -9,7 +9,10 @@ from pgdyno.cli.arguments.options import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.live.run import ArmsOptions, SwitchPlan, switch_study
+from pgdyno.studies.live.candidates import Reply
+from pgdyno.studies.live.ground import LiveOptions
+from pgdyno.studies.live.run import AskedArms, SwitchPlan, switch_study
+from pgdyno.studies.live.search_run import AskedSearch, CandidatePlan, search_study
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
@@ -33,13 +36,32 @@ def short_study(
     announce: Callable[[str], None] = lambda _text: None,
 ) -> LiveResult:
     """Run a study of two arms with a reference of five seconds."""
-    options = ArmsOptions(
-        a={}, b=settings, reference_s=5, budget_s=90, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs)
-    )
+    options = LiveOptions(reference_s=5, budget_s=90, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs))
+    arms = AskedArms({}, settings)
     with open_store(None) as store:
         return switch_study(
-            store, target, TargetRequest(), options, Progress(quiet=True), approve=approve, announce=announce
+            store, target, TargetRequest(), options, arms, Progress(quiet=True), approve=approve, announce=announce
         )
+
+
+def short_search(
+    target: Target,
+    *knobs: str,
+    candidates: int,
+    decide: Callable[[CandidatePlan], Reply] = lambda plan: Reply(plan.proposal.settings),
+    announce: Callable[[str], None] = lambda _text: None,
+    budget_s: float = 150,
+) -> LiveResult:
+    """Search these knobs with a reference of five seconds."""
+    options = LiveOptions(
+        reference_s=5, budget_s=budget_s, seed=3, period_s=PERIOD_S, design=Design(max_pairs=8), guard_rest_s=1.0
+    )
+    asked = AskedSearch(candidates, answer_s=60, only=knobs)
+    with open_store(None) as store:
+        return search_study(
+            store, target, TargetRequest(), options, asked, Progress(quiet=True),
+            show=lambda _plan: None, decide=decide, announce=announce,
+        )  # fmt: skip
 
 
 def say(text: str) -> None:

@@ -24,15 +24,17 @@ MS = (4.0, 8.0, 12.0)
 
 
 @contextmanager
-def planted_load(admin: Postgres, factors: Mapping[str, float], *, classes: int = len(MS)) -> Iterator[None]:
-    """Run the load until the block ends; `factors` say by work_mem how many times longer a call sleeps."""
+def planted_load(
+    admin: Postgres, factors: Mapping[str, float], *, classes: int = len(MS), other: float = 1.0
+) -> Iterator[None]:
+    """Run the load until the block ends; `factors` say by work_mem how much longer a call sleeps; else `other`."""
     with admin.connect("postgres") as session:
         session.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
         session.execute(f"CREATE ROLE {ROLE} LOGIN")
     stop = threading.Event()
     conninfo = make_conninfo(admin.conninfo, user=ROLE, dbname="postgres", application_name="app")
     threads = [
-        threading.Thread(target=_class_of_statements, args=(conninfo, number, factors, stop), daemon=True)
+        threading.Thread(target=_class_of_statements, args=(conninfo, number, factors, other, stop), daemon=True)
         for number in range(classes)
     ]
     for thread in threads:
@@ -47,13 +49,15 @@ def planted_load(admin: Postgres, factors: Mapping[str, float], *, classes: int 
             session.execute(f"DROP ROLE {ROLE}")
 
 
-def _class_of_statements(conninfo: str, number: int, factors: Mapping[str, float], stop: threading.Event) -> None:
+def _class_of_statements(
+    conninfo: str, number: int, factors: Mapping[str, float], other: float, stop: threading.Event
+) -> None:
     """Run one class at its rate; its shape, a number of columns, makes it a statement of its own."""
     cases = sql.SQL(" ").join(
         sql.SQL("WHEN {} THEN {}").format(sql.Literal(value), sql.Literal(factor)) for value, factor in factors.items()
     )
-    query = sql.SQL("SELECT pg_sleep({} * CASE current_setting('work_mem') {} ELSE 1.0 END){}").format(
-        sql.Literal(MS[number] / 1000), cases, sql.SQL(", 1" * number)
+    query = sql.SQL("SELECT pg_sleep({} * CASE current_setting('work_mem') {} ELSE {} END){}").format(
+        sql.Literal(MS[number] / 1000), cases, sql.Literal(other), sql.SQL(", 1" * number)
     )
     with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as session:
         due = time.monotonic()

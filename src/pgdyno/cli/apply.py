@@ -59,7 +59,7 @@ def source(flags: Flags) -> AdviceSource:
 @target_options
 @source_options
 @click.option("--all-proved", is_flag=True, help="Take every finding that was tested here and found better.")
-@click.option("--study", metavar="STUDY", help="Take the winner of this tune instead: its id, or last.")
+@click.option("--study", metavar="STUDY", help="Take the winner of this tune or live study instead: its id, or last.")
 @click.option("--other-server", is_flag=True, help="Take a winner that was proved on another server.")
 @click.option("--emit", metavar="FORMAT", help="Print that winner as files, as advise --emit does; change nothing.")
 @output_option
@@ -69,13 +69,13 @@ def source(flags: Flags) -> AdviceSource:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
-    """Put what rules propose, or the winner of a tune, in force, and keep it.
+    """Put what rules propose, or the winner of a study, in force, and keep it.
 
     Settings of PostgreSQL stay in a file of pgdyno's own (or where --patroni and --sql-only keep them), Linux values
     until the next boot. `pgdyno rollback SESSION` puts everything back, byte for byte. DDL and commands are printed
     and never run. What can lose committed data is refused.
 
-    With --study the server is the one that the tune was made on, unless flags name one.
+    With --study the server is the one that the study was made on, unless flags name one.
     """
     from pgdyno.studies.session.study_session import opened
 
@@ -115,7 +115,7 @@ def _check(flags: Flags) -> None:
         advised.require(rules, source(flags))
     elif rules or flags.on("all_proved") or any(flags.values[name] for name in ("rule_files", "window", "logs")):
         raise UsageError(
-            "--study takes the winner of a tune, and no rules or what they are judged by",
+            "--study takes the winner of a study, and no rules or what they are judged by",
             hint="Apply them one after the other.",
         )
     if form is not None:
@@ -125,13 +125,13 @@ def _check(flags: Flags) -> None:
 
 
 def _study(flags: Flags, store: Store) -> Study | None:
-    from pgdyno.studies.tune.winner import settings_of, tune_of
+    from pgdyno.studies.winner import offered_by, study_of
 
     name = flags.text("study")
     if name is None:
         return None
-    study = tune_of(store, name)
-    settings_of(study)  # a tune without a winner is refused before any server is opened
+    study = study_of(store, name)
+    offered_by(study)  # a study without a winner is refused before any server is opened
     return study
 
 
@@ -139,7 +139,7 @@ def _request(flags: Flags, study: Study | None) -> TargetRequest:
     """Return the server that flags name, else the study's own; programs are those of the flags."""
     from dataclasses import replace
 
-    from pgdyno.studies.tune.winner import request_of
+    from pgdyno.studies.winner import request_of
 
     named = target_request(flags)
     if study is None or names_a_server(named):
@@ -155,7 +155,7 @@ def _findings(flags: Flags, target: Target, store: Store) -> Sequence[Finding]:
 
 
 def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
-    from pgdyno.studies.tune.winner import check_server, winner_of
+    from pgdyno.studies.winner import check_server, winner_of
     from pgdyno.targets.inspect import read_facts
 
     facts = read_facts(target)
@@ -198,7 +198,7 @@ def _say(text: str) -> None:
 def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
     from pgdyno.cli.requests.study import outage_text
     from pgdyno.studies.session.outages import expected_outage
-    from pgdyno.studies.tune.winner import ORIGIN
+    from pgdyno.studies.winner import ORIGIN
 
     _say(f"target   {target.name}")
     for name, value in acceptance.configuration.items():
@@ -239,7 +239,7 @@ def _print_done(acceptance: Acceptance, done: InForce, host: str | None) -> None
 
 def _because(finding: Finding) -> dict[str, str]:
     """Return the rule that proposes a change, or the study that it won."""
-    from pgdyno.studies.tune.winner import ORIGIN
+    from pgdyno.studies.winner import ORIGIN
 
     return {"study" if finding.origin == ORIGIN else "rule": finding.rule}
 

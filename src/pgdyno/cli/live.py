@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import secrets
-import select
-import shlex
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,24 +12,30 @@ from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.requests.live_approval import (
+    ANSWER_S,
+    AUTO,
+    CLASS_A,
+    EACH,
+    approve,
+    asks,
+    check_answer,
+    decide,
+    settings_of,
+    show_search,
+)
 from pgdyno.errors import UsageError
-from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.results.live import LiveResult
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.live.run import ArmsOptions, SwitchPlan
+    from pgdyno.studies.live.ground import LiveOptions
 
-EACH, CLASS_A, AUTO = "each", "class-A", "auto"
-ANSWER_S = 900.0
-"""So long the server waits in its baseline for an answer."""
 LEAST_PAIRS = 3
 LEAST_REFERENCE_MIN = 2.0
 """Of less, no length of a period has enough neighbours to be chosen."""
 USUAL_PAIR_MIN = 1.0
-_NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
-"""A comma before another KNOB=: those within a value stay."""
 
 
 @click.command("live", cls=GroupedCommand)
@@ -45,6 +46,14 @@ _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
               help="Compare these settings with those of --a; only what a reload brings into force.")  # fmt: skip
 @click.option("--a", "a_words", multiple=True, metavar="KNOB=VALUE,...",
               help="What B is compared with.  [default: the server as it is]")  # fmt: skip
+@click.option("--search", is_flag=True,
+              help="Search settings that this load runs faster with, of those that need no restart.")  # fmt: skip
+@click.option("--candidates", type=click.IntRange(1), default=20, show_default=True,
+              help="How many configurations a search tries at most.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="KNOB", help="Search these knobs alone; may be given again.")
+@click.option("--include", multiple=True, metavar="KNOB",
+              help="Search this knob too, though it is not searched by default.")  # fmt: skip
+@click.option("--exclude", multiple=True, metavar="KNOB", help="Leave this knob alone.")
 @click.option("--demo", is_flag=True,
               help="Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")  # fmt: skip
 @click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
@@ -75,6 +84,8 @@ def command(**values: object) -> int:
     --watch-only reads the counters for a while and prints the smallest change of the statements' time that a study
     could show here. --b compares settings with those in force: after the reference, and after you have approved the
     plan, both come into force in turns, in an order by lot, until the verdict is final; then the server is as it was.
+    --search does the same with one candidate after another, two to four pairs each, asks before each of them, and
+    confirms the best by fresh pairs.
 
     Exit code 0 for better or equivalent, 1 for worse, or better with something against it, 2 when nobody could be asked
     and nothing was changed, 3 for not resolved, 4 when a guard, a veto or somebody else's change ended it and the
@@ -84,10 +95,11 @@ def command(**values: object) -> int:
     from pgdyno.cli.terminal.progress import Progress
 
     flags = Flags(values)
-    a, b = _settings(flags, "a"), _settings(flags, "b")
-    if [flags.on("watch_only"), flags.on("demo"), bool(b)].count(True) != 1:
+    a, b = settings_of(flags.words("a_words"), "--a"), settings_of(flags.words("b_words"), "--b")
+    modes = [flags.on(name) for name in ("watch_only", "search", "demo")]
+    if [*modes, bool(b)].count(True) != 1:
         raise UsageError(
-            "give one of --watch-only, --b and --demo",
+            "give one of --watch-only, --b, --search and --demo",
             hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
     if flags.on("demo"):
@@ -97,10 +109,14 @@ def command(**values: object) -> int:
     report = flags.path("report")
     check_report_path(report)
     if b:
-        _check_answer(flags, (*a, *b))
+        check_answer(flags, (*a, *b))
+    if flags.on("search"):
+        check_answer(flags, ())
     store, progress = open_store(flags.text("store_url")), Progress()
     if flags.on("demo"):
         result = _shown(flags, store, progress)
+    elif flags.on("search"):
+        result = _searched(flags, store, progress)
     else:
         result = _compared(flags, a, b, store, progress) if b else _watched(flags, store, progress)
     if report is not None:
@@ -130,7 +146,7 @@ def _shown(flags: Flags, store: Store, progress: Progress) -> LiveResult:
         progress,
         keep=flags.on("keep"),
         seed=_seed(flags),
-        approve=lambda plan: _approve(plan, ask=False),
+        approve=lambda plan: approve(plan, ask=False),
         announce=progress.announce,
     )
 
@@ -148,23 +164,45 @@ def _seed(flags: Flags) -> int:
 
 
 def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, progress: Progress) -> LiveResult:
-    from pgdyno.studies.live.run import switch_study
+    from pgdyno.studies.live.run import AskedArms, switch_study
     from pgdyno.studies.session.opening import opened
 
-    options, request = _options(flags, a, b), target_request(flags)
-    asks = _asks(flags.choice("approve"), (*a, *b))
+    options, request = _options(flags), target_request(flags)
+    ask = asks(flags.choice("approve"), (*a, *b))
     with opened(request) as target:
         return switch_study(
-            store, target, request, options, progress,
-            approve=lambda plan: _approve(plan, ask=asks, timeout_s=60 * flags.real("approve_timeout")),
+            store, target, request, options, AskedArms(a, b), progress,
+            approve=lambda plan: approve(plan, ask=ask, timeout_s=60 * flags.real("approve_timeout")),
             announce=progress.announce,
         )  # fmt: skip
 
 
-def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> ArmsOptions:
+def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
+    from pgdyno.studies.live.search_run import AskedSearch, search_study
+    from pgdyno.studies.session.opening import opened
+
+    answer_s, request = 60 * flags.real("approve_timeout"), target_request(flags)
+    asked = AskedSearch(
+        candidates=flags.whole("candidates"),
+        answer_s=answer_s,
+        only=flags.words("only"),
+        include=flags.words("include"),
+        exclude=flags.words("exclude"),
+    )
+    word = flags.choice("approve")
+    with opened(request) as target:
+        return search_study(
+            store, target, request, _options(flags), asked, progress,
+            show=show_search,
+            decide=lambda plan: decide(plan, ask=asks(word, tuple(plan.proposal.settings)), timeout_s=answer_s),
+            announce=progress.announce,
+        )  # fmt: skip
+
+
+def _options(flags: Flags) -> LiveOptions:
     from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
     from pgdyno.stats.sequential import Design
-    from pgdyno.studies.live.run import ArmsOptions
+    from pgdyno.studies.live.ground import LiveOptions
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
 
@@ -180,9 +218,7 @@ def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> ArmsOptions:
             f"--budget {budget:g} min does not hold the reference of {reference:g} min and {LEAST_PAIRS} pairs",
             hint=f"Give --budget {least:g}min or more, or a shorter --reference.",
         )
-    return ArmsOptions(
-        a=a,
-        b=b,
+    return LiveOptions(
         reference_s=60 * reference,
         budget_s=60 * budget,
         seed=_seed(flags),
@@ -192,63 +228,3 @@ def _options(flags: Flags, a: dict[str, str], b: dict[str, str]) -> ArmsOptions:
         guards=guard_plan(flags.words("guards"), flags.whole("guard_trips"), {**GUARDS, **LIVE_GUARDS}),
         watch=Deadlines(health_s=flags.real("watchdog_deadline")),
     )
-
-
-def _settings(flags: Flags, arm: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for part in (part for word in flags.words(f"{arm}_words") for part in _NEXT.split(word)):
-        name, equals, value = (text.strip() for text in part.partition("="))
-        if not equals or not name or not value:
-            raise UsageError(f'--{arm} "{part}" is not KNOB=VALUE', hint=f"Write it as --{arm} work_mem=64MB.")
-        if name in found:
-            raise UsageError(f"--{arm} sets {name} twice", hint="Leave one of them out.")
-        found[name] = value
-    return found
-
-
-def _asks(approve: str, names: Sequence[str]) -> bool:
-    """Tell whether a person is asked: always, or for what is of another class than A."""
-    from pgdyno.knobs.policy import Durability, class_of
-
-    return approve == EACH or (approve == CLASS_A and any(class_of(name) is not Durability.A for name in names))
-
-
-def _check_answer(flags: Flags, names: Sequence[str]) -> None:
-    """Refuse, before the server is watched for half an hour, what nobody could approve."""
-    if _asks(flags.choice("approve"), names) and not sys.stdin.isatty():
-        raise UsageError(
-            "there is no terminal to ask, so that nothing would be changed",
-            detail=f"--approve {flags.choice('approve')} asks before {', '.join(names)} is set.",
-            hint="Run it in a terminal, or add --approve auto.",
-        )
-
-
-def _approve(plan: SwitchPlan, *, ask: bool, timeout_s: float = ANSWER_S) -> bool:
-    """Print the plan and, where somebody is to be asked, wait for their answer: the server is in its baseline."""
-    from pgdyno.cli.requests.study import say_wrapped
-
-    say_wrapped("target", plan.target)
-    for name, found in plan.arms.before.items():
-        a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
-        say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; by reload")
-    periods = f"periods of {plan.period_s:g} s, A and B in turns by lot, at most {plan.max_pairs} pairs"
-    say_wrapped("plan", f"{periods}, at most {seconds_text(plan.left_s)}")
-    say_wrapped("shows", plan.effect)
-    say_wrapped("outage", "none: reloads only")
-    say_wrapped(
-        "undo", "by itself: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
-    )
-    for label, command in (("", plan.rollback), ("stop", f"touch {shlex.quote(plan.stop_file)}")):
-        click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied
-    for note in plan.notes:
-        say_wrapped("note", note)
-    return not ask or _answered(timeout_s)
-
-
-def _answered(timeout_s: float) -> bool:
-    """Ask, and take silence, the end of the input and everything but a yes for a no. Ctrl-C ends the study."""
-    click.echo(f"Approve? No answer within {seconds_text(timeout_s)} is a no. [y/N]: ", nl=False, err=True)
-    if not select.select([sys.stdin], [], [], timeout_s)[0]:
-        click.echo("\nno answer", err=True)
-        return False
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

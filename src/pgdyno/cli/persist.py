@@ -74,14 +74,14 @@ def _chosen(
     from pgdyno.kernel.kernel_facts import read_kernel
     from pgdyno.knobs.linux import checked_for_persisting
     from pgdyno.model.configuration import Configuration
-    from pgdyno.studies.tune.winner import settings_of, tune_of
+    from pgdyno.studies.winner import offered_by, study_of
 
     if (conf is None) == (study is None):
         raise UsageError("name a FILE or a --study, one of the two", hint="pgdyno persist mine.conf, or --study last.")
     if conf is not None:
         settings = Configuration.of(settings_from(conf))
     else:
-        settings = Configuration.of(settings_of(tune_of(open_store(store_url), str(study)))).linux()
+        settings = Configuration.of(offered_by(study_of(open_store(store_url), str(study))).settings).linux()
     knobs = checked_for_persisting(settings.linux(), read_kernel(places))
     if not knobs:
         raise UsageError("there is no Linux knob to persist", hint="pgdyno knobs host lists them.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pgdyno.model.results.parts import Compared
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import Verdict
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Report
 from pgdyno.report.side_names import SideNames
@@ -15,6 +17,15 @@ from pgdyno.report.study_record import StudyRecord
 
 Named = tuple[str, int | None]
 """How a run is called in the flight recorder, and its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What a study offers for keeping: settings that it proved better; or `withheld`, why it offers none."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    withheld: str = ""
 
 
 class Kind(ABC):
@@ -35,6 +46,9 @@ class Kind(ABC):
     has_words = False
     """Its judgement is more than how it stands: `--json` has it under a key of its own."""
 
+    offers = False
+    """It may end with settings that are offered for keeping."""
+
     @abstractmethod
     def page(self, record: StudyRecord) -> Report:
         """Return the report, of an unfinished study too; what draws it is imported here, with the first report."""
@@ -42,6 +56,10 @@ class Kind(ABC):
     def judged(self, study: Study) -> Judgement | None:
         """Return what the study came to; None where only its page says it, or while it has no result."""
         return None
+
+    def offered(self, study: Study) -> Offered:
+        """Return what a finished study of a kind that `offers` has to keep."""
+        return Offered(withheld="none")
 
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return the runs that the flight recorder shows: by default those that stand for the two sides."""

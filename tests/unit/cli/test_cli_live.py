@@ -10,10 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli import live
+from pgdyno.cli.requests import live_approval
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.studies.live.arms import Arms
+from pgdyno.studies.live.candidates import Proposal
 from pgdyno.studies.live.run import SwitchPlan
+from pgdyno.studies.live.search_run import CandidatePlan
 
 
 def refused(*words: str) -> str:
@@ -27,10 +30,12 @@ def refused(*words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "give one of --watch-only, --b and --demo"),
+        ((), "give one of --watch-only, --b, --search and --demo"),
         (("--demo", "--b", "work_mem=1MB"), "give one of"),
         (("--demo",), "--demo runs on a sandbox of its own"),
         (("--watch-only", "--b", "work_mem=1MB"), "give one of"),
+        (("--search", "--b", "work_mem=1MB"), "give one of"),
+        (("--search",), "no terminal to ask"),
         (("--watch-only", "--a", "work_mem=1MB"), "--a is what --b is compared with"),
         (("--b", "work_mem"), '--b "work_mem" is not KNOB=VALUE'),
         (("--b", "work_mem=1MB,work_mem=2MB"), "sets work_mem twice"),
@@ -51,7 +56,7 @@ def test_several_settings_are_split_at_the_commas_between_them_alone():
     with live.command.make_context(
         "live", ["--b", "work_mem=64MB, random_page_cost=1.1", "--b", "temp_tablespaces=a,b"]
     ) as context:
-        assert live._settings(live.Flags(context.params), "b") == {
+        assert live_approval.settings_of(live.Flags(context.params).words("b_words"), "--b") == {
             "work_mem": "64MB",
             "random_page_cost": "1.1",
             "temp_tablespaces": "a,b",
@@ -69,7 +74,7 @@ def test_several_settings_are_split_at_the_commas_between_them_alone():
     ],
 )
 def test_a_person_is_asked_unless_they_have_said_otherwise(approve, names, asks):
-    assert live._asks(approve, names) is asks
+    assert live_approval.asks(approve, names) is asks
 
 
 def plan() -> SwitchPlan:
@@ -98,7 +103,7 @@ def typed(answer: str | None) -> Iterator[None]:
 )
 def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answer, approved):
     with CliRunner().isolation() as (_, err, _both), typed(answer):
-        assert live._approve(plan(), ask=True, timeout_s=0.05) is approved
+        assert live_approval.approve(plan(), ask=True, timeout_s=0.05) is approved
         said = err.getvalue().decode()
     for words in (
         "target   db1",
@@ -116,6 +121,40 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
 
 def test_without_a_question_the_plan_is_printed_all_the_same():
     with CliRunner().isolation() as (_, err, _both):
-        assert live._approve(plan(), ask=False)
+        assert live_approval.approve(plan(), ask=False)
         assert "work_mem" in err.getvalue().decode()
         assert "Approve?" not in err.getvalue().decode()
+
+
+def candidate(*, is_final: bool = False) -> CandidatePlan:
+    settings = Configuration.of({"work_mem": "16MB"})
+    proposal = Proposal(2, 20, settings, "model", "1 tried; the best took 12 % less time", is_final)
+    return CandidatePlan(proposal, {"work_mem": "4MB"})
+
+
+@pytest.mark.parametrize(
+    ("typed_in", "settings", "ends"),
+    [
+        ("y\n", {"work_mem": "16MB"}, False),
+        ("n\n", None, False),
+        ("q\n", None, True),
+        ("", None, False),
+        (None, None, False),
+        ("work_mem=8MB\ny\n", {"work_mem": "8MB"}, False),
+        ("random_page_cost=1.5\ny\n", {"work_mem": "16MB", "random_page_cost": "1.5"}, False),
+        ("fsync=off\ny\n", {"work_mem": "16MB"}, False),
+        ("=\ny\n", {"work_mem": "16MB"}, False),
+    ],
+)
+def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, settings, ends):
+    with CliRunner().isolation() as (_, err, _both), typed(typed_in):
+        answer = live_approval.decide(candidate(), ask=True, timeout_s=0.05)
+        said = err.getvalue().decode()
+    assert (answer.settings if settings is None else dict(answer.settings), answer.ends) == (settings, ends)
+    assert "2 of 20 (model): work_mem: 4MB -> 16MB; by reload, no outage" in said
+    assert "the best took 12 % less time" in said
+    assert ("class X" in said) is ((typed_in or "").startswith("fsync"))
+
+
+def test_a_candidate_that_nobody_is_asked_about_is_approved():
+    assert live_approval.decide(candidate(), ask=False).settings == Configuration.of({"work_mem": "16MB"})

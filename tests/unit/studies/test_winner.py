@@ -17,7 +17,7 @@ from pgdyno.studies.advice import accept
 from pgdyno.studies.advice.accept import prepare
 from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.target_request import TargetRequest
-from pgdyno.studies.tune.winner import check_server, request_of, settings_of, tune_of, winner_of
+from pgdyno.studies.winner import check_server, offered_by, request_of, study_of, winner_of
 from result_example import made
 from study_example import make_study
 
@@ -43,7 +43,7 @@ def result(word, **more):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"kind": StudyKind.BENCH}, "of kind bench: only a tune has a winner"),
+        ({"kind": StudyKind.BENCH}, "of kind bench: only a tune and a live study have a winner"),
         ({"state": StudyState.INTERRUPTED, "result": None}, "is interrupted and has no verdict"),
         ({"result": result("not resolved")}, "no confirmed winner: its verdict is not resolved"),
         ({"result": result("equivalent")}, "its verdict is equivalent"),
@@ -61,7 +61,7 @@ def result(word, **more):
 )
 def test_only_a_confirmed_winner_is_taken(fields, said):
     with pytest.raises(UsageError, match=said) as refused:
-        settings_of(tune(**fields))
+        offered_by(tune(**fields))
     assert refused.value.hint
 
 
@@ -127,11 +127,11 @@ def test_the_server_comes_from_the_study_and_its_programs_do_not():
             request_of(tune(options=options))
 
 
-def test_last_is_the_newest_tune(tmp_path):
+def test_last_is_the_newest_study_that_may_have_a_winner(tmp_path):
     with Store.open(tmp_path / "s.db") as store:
-        with pytest.raises(UsageError, match="holds no tune"):
-            tune_of(store, "last")
+        with pytest.raises(UsageError, match="holds no study with a winner"):
+            study_of(store, "last")
         store.add_study(tune())
         store.add_study(replace(make_study(StudyKind.BENCH, "bench-1"), created_at=make_study().created_at + 9))
-        assert tune_of(store, "last").id == make_study().id
-        assert tune_of(store, "bench-1").kind is StudyKind.BENCH
+        assert study_of(store, "last").id == make_study().id
+        assert study_of(store, "bench-1").kind is StudyKind.BENCH

@@ -185,11 +185,71 @@ class LiveSwitch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCandidate:
+    """One configuration of a search: what it set, why it was tried (`origin`), what became of it and for which reason.
+
+    `ratio` is B over A of the statements' time, the mean of `pairs` pairs, and `error` its standard error in ln, by the
+    scatter of the reference; None where no pair was whole. `memory_bytes` is what it can demand at worst.
+    """
+
+    number: int
+    settings: Mapping[str, str]
+    origin: str
+    fate: str
+    why: str = ""
+    pairs: int = 0
+    ratio: float | None = None
+    error: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOwnEffect:
+    """What one setting of the winner does: all of the winner against the winner without it."""
+
+    setting: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSearch:
+    """A search on the live load: candidates by few pairs each, finalists by fresh ones, against the server as it was.
+
+    `left_out` has the reason of each knob that was not searched. `finals` are the finalists, each as B; `chosen` is the
+    number of the one that is offered. `stopped` says why no more candidates were tried, `is_restored` that guards or
+    somebody else ended all of it.
+    """
+
+    knobs: tuple[str, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    candidates: tuple[LiveCandidate, ...] = ()
+    finals: tuple[LiveSwitch, ...] = ()
+    chosen: int | None = None
+    effects: tuple[LiveOwnEffect, ...] = ()
+    stopped: str = ""
+    notes: tuple[str, ...] = ()
+    is_restored: bool = False
+    session: str = ""
+
+    @property
+    def winner(self) -> LiveSwitch | None:
+        """Return the comparison of what is offered with the server as it was."""
+        return None if self.chosen is None else self.finals[self.chosen]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return what the verb ends with: 3 where nothing is offered."""
+        if self.winner is not None:
+            return self.winner.exit_code
+        return ExitCode.RESTORED if self.is_restored else ExitCode.NOT_RESOLVED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveResult(StudyResult):
     """What the reference says: the length of a period (None: none can carry a claim), and what it shows.
 
     `body` are the statements by which a claim would be made, dearest first; `beside` the dearest that are not in it.
-    `switch` is what came of two arms, where two were asked for and the load could carry a claim.
+    `switch` is what came of two arms, `search` of a search, where that was asked for and the load can carry a claim.
     """
 
     title: str
@@ -202,10 +262,13 @@ class LiveResult(StudyResult):
     confidence: float
     notes: tuple[str, ...] = ()
     switch: Annotated[LiveSwitch | None, OMITTED] = None
+    search: Annotated[LiveSearch | None, OMITTED] = None
 
     @property
     def headline(self) -> Verdict | None:
-        """Return the verdict on B against A."""
+        """Return the verdict on B, or on what a search offers, against A."""
+        if self.search is not None:
+            return None if self.search.winner is None else self.search.winner.verdict
         return None if self.switch is None else self.switch.verdict
 
     @property
@@ -215,7 +278,9 @@ class LiveResult(StudyResult):
 
     @property
     def exit_code(self) -> ExitCode:
-        """Return what two arms came to; without them "not resolved" where this load can carry no claim."""
+        """Return what two arms or a search came to; else "not resolved" where this load can carry no claim."""
+        if self.search is not None:
+            return self.search.exit_code
         if self.switch is not None:
             return self.switch.exit_code
         return ExitCode.OK if self.period_s is not None else ExitCode.NOT_RESOLVED

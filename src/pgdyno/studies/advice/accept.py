@@ -18,8 +18,8 @@ from pgdyno.model.finding import Finding, ProofState
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.session.study_session import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
-from pgdyno.studies.tune.winner import ORIGIN as WINNER
 from pgdyno.studies.who import who
+from pgdyno.studies.winner import ORIGIN as WINNER
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trial.restarts import needs_restart

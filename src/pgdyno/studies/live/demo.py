@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.run import ArmsOptions, SwitchPlan, switch_study
+from pgdyno.studies.live.ground import LiveOptions
+from pgdyno.studies.live.run import AskedArms, SwitchPlan, switch_study
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.trial.watcher import Watcher
@@ -34,9 +35,7 @@ def live_demo(
     Errors as `switch_study`.
     """
     request = TargetRequest(sandbox=SANDBOX, keep=keep)
-    options = ArmsOptions(
-        a={},
-        b={KNOB: VALUE},
+    options = LiveOptions(
         reference_s=reference_s,
         budget_s=BUDGET_S,
         seed=seed,
@@ -49,4 +48,6 @@ def live_demo(
             f"takes {percent_text(FACTOR)} of its time: that is planted, and the study does not know it"
         )
         announce(f"a reference of {seconds_text(reference_s)} is too short for a real server")
-        return switch_study(store, target, request, options, watcher, approve=approve, announce=announce)
+        return switch_study(
+            store, target, request, options, AskedArms({}, {KNOB: VALUE}), watcher, approve=approve, announce=announce
+        )

@@ -7,13 +7,14 @@ from pgdyno.model.study import Study, StudyState
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.studies.kind import Kind
+from pgdyno.studies.kind import Kind, Offered
 
 
 class LiveKind(Kind):
     """A server under its users' own load."""
 
     has_words = True
+    offers = True
 
     def page(self, record: StudyRecord) -> Report:
         """Return what this server's own load lets one tell."""
@@ -26,12 +27,25 @@ class LiveKind(Kind):
         result = study.told(LiveResult)
         if result is None:
             return None
+        if result.search is not None:
+            from pgdyno.studies.live.search_words import search_judgement
+
+            return search_judgement(result.search)
         if result.switch is not None:
             from pgdyno.studies.live.switch_words import judgement
 
             return judgement(result.switch)
         tone = Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE
         return Judgement(result.title, result.word, tone, result.title, result.exit_code)
+
+    def offered(self, study: Study) -> Offered:
+        """Return B, or what a search found, where it is better and nothing speaks against it."""
+        result = study.told(LiveResult)
+        switch = None if result is None else result.switch if result.search is None else result.search.winner
+        if switch is None or not switch.is_acceptable:
+            told = self.judged(study)
+            return Offered(withheld="none" if told is None else told.title)
+        return Offered(switch.b, switch.verdict)
 
 
 KIND = LiveKind()

@@ -11,6 +11,7 @@ from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, Tab
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text, plural
 from pgdyno.studies.live.kind import KIND
+from pgdyno.studies.live.search_page import search_lead, search_sections
 from pgdyno.studies.live.switch_page import switch_lead, switch_sections, switch_tiles
 from pgdyno.studies.noise.page import percent
 from pgdyno.units import digits_text, seconds_text
@@ -22,11 +23,14 @@ def live_page(record: StudyRecord) -> Report:
     """Return the report."""
     study, result = record.study, record.study.told(LiveResult)
     sections = () if result is None else _sections(result)
-    switch = None if result is None else result.switch
-    ours = () if switch is None else switch_sections(switch)
+    switch, search = (None, None) if result is None else (result.switch, result.search)
+    ours = search_sections(search) if search is not None else () if switch is None else switch_sections(switch)
     told = KIND.judged(study)
     lead = f"The load of its users, watched on {study.target}; nothing was changed"
-    if switch is not None:
+    if search is not None:
+        switch = search.winner
+        lead = search_lead(search, study.target, result.elapsed_s if result else None)
+    elif switch is not None:
         lead = switch_lead(switch, study.target, result.elapsed_s if result else None)
     return Report(
         study=study.id,
@@ -36,7 +40,13 @@ def live_page(record: StudyRecord) -> Report:
         tone=told.tone if told else Tone.UNSURE,
         lead=lead,
         stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
-        tiles=() if result is None else switch_tiles(switch) if switch is not None else _tiles(result),
+        tiles=()
+        if result is None
+        else switch_tiles(switch)
+        if switch is not None
+        else ()
+        if search
+        else _tiles(result),
         sections=(*ours, *sections, _about(record)),
         digest=ours or sections,
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),

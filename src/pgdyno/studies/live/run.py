@@ -21,8 +21,8 @@ from pgdyno.trial.watcher import Watcher
 from pgdyno.units import seconds_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmsOptions(LiveOptions):
+@dataclass(frozen=True, slots=True)
+class AskedArms:
     """What is compared: the settings of both arms; an empty A is the server as it is."""
 
     a: Mapping[str, str]
@@ -51,7 +51,8 @@ def switch_study(
     store: Store,
     target: Target,
     request: TargetRequest,
-    options: ArmsOptions,
+    options: LiveOptions,
+    asked: AskedArms,
     watcher: Watcher,
     *,
     approve: Callable[[SwitchPlan], bool],
@@ -63,8 +64,8 @@ def switch_study(
     cannot be watched or changed. Signals put the server back; what was judged until then is kept.
     """
     with live_ground(store, target, options, announce) as ground:
-        arms = arms_of(options.a, options.b, ground.facts, connections=ground.connections)
-        watched = ground.watch(_study(request, ground, options), watcher, arms.before, arms.notes)
+        arms = arms_of(asked.a, asked.b, ground.facts, connections=ground.connections)
+        watched = ground.watch(_study(request, ground, asked), watcher, arms.before, arms.notes)
         told, ending, period_s = watched.told, watched.ending, watched.period_s
         if period_s is None:
             return ending.complete(told)
@@ -90,7 +91,7 @@ def switch_study(
         return ending.complete(told_by(outcome))
 
 
-def _plan(watched: WatchedServer, arms: Arms, options: ArmsOptions, period_s: float) -> SwitchPlan:
+def _plan(watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float) -> SwitchPlan:
     pairs_s, told = options.design.max_pairs * 2 * (period_s + SWITCH_S), watched.told
     return SwitchPlan(
         target=watched.ground.target.name,
@@ -105,7 +106,7 @@ def _plan(watched: WatchedServer, arms: Arms, options: ArmsOptions, period_s: fl
     )
 
 
-def _rejected(told: LiveResult, arms: Arms, period_s: float, options: ArmsOptions) -> LiveResult:
+def _rejected(told: LiveResult, arms: Arms, period_s: float, options: LiveOptions) -> LiveResult:
     switch = LiveSwitch(
         a=dict(arms.a),
         b=dict(arms.b),
@@ -120,6 +121,6 @@ def _rejected(told: LiveResult, arms: Arms, period_s: float, options: ArmsOption
     return replace(told, switch=switch, title=said.title, word=said.word)
 
 
-def _study(request: TargetRequest, ground: LiveGround, options: ArmsOptions) -> Study:
-    name = f"live {', '.join(f'{name}={value}' for name, value in options.b.items())}"
-    return live_study(name, request, ground, {"a": dict(options.a), "b": dict(options.b)})
+def _study(request: TargetRequest, ground: LiveGround, asked: AskedArms) -> Study:
+    name = f"live {', '.join(f'{name}={value}' for name, value in asked.b.items())}"
+    return live_study(name, request, ground, {"a": dict(asked.a), "b": dict(asked.b)})

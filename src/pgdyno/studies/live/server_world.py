@@ -74,6 +74,7 @@ class ServerWorld:
 
     `calls_a_second` are the reference's, `ends_at` is when the study's time is over, by `clock`. `dbname` is the
     database that most of the load's time is spent in: guards of errors, deadlocks and temporary files watch that.
+    Where it `keeps_session`, a comparison ends in the baseline and another one may follow.
     """
 
     session: ServerSession
@@ -90,6 +91,7 @@ class ServerWorld:
     ends_at: float
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    keeps_session: bool = False
     _watching: ExitStack = field(default_factory=ExitStack)
     _arm: str = BASELINE_ARM
     _switched_at: float = 0.0
@@ -178,7 +180,11 @@ class ServerWorld:
         self._watching.close()
 
     def put_back(self) -> None:
-        """End the session: the server is as it was found."""
+        """End the session, or where it is kept the comparison: the server is as it was found."""
+        if self.keeps_session:
+            if self._arm != BASELINE_ARM:
+                self.apply(BASELINE_ARM)
+            return
         self._watching.close()
         self.watcher.phase("put the server back")
         self.session.rollback()

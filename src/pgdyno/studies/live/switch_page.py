@@ -56,7 +56,7 @@ def _change(switch: LiveSwitch) -> Section:
         blocks.insert(0, Notice(tuple(f"Not to be accepted: {text}." for text in switch.against)))
     elif switch.is_acceptable:
         text = "\n".join(f"{name} = {_quoted(value)}" for name, value in switch.b.items())
-        blocks.append(Snippet("to keep B, for postgresql.conf; the server is as it was found", text))
+        blocks.append(Snippet("to keep B: pgdyno apply --study with this id, or for postgresql.conf", text))
     if switch.not_tested:
         blocks.insert(0, Notice((f"{capital(switch.not_tested)}.",)))
     if switch.stopped:

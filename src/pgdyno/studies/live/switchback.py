@@ -141,7 +141,8 @@ class Switchback:
     """One study of A against B; `run` carries it out once. `announce` hears each verdict, `hear` what there is so far.
 
     After `most_stops` guard stops that are B's own it does not come again, and without another candidate the study is
-    over; after one that is not, the server rests for `guard_rest_s` first.
+    over; after one that is not, the server rests for `guard_rest_s` first. Where `enough` is given it says, by the
+    ratios so far, whether a candidate needs no further pair, and nothing is told of verdicts.
     """
 
     world: LiveWorld
@@ -153,6 +154,7 @@ class Switchback:
     hear: Callable[[LiveOutcome], None] = lambda _outcome: None
     guard_rest_s: float = GUARD_REST_S
     most_stops: int = CANDIDATE_STOPS
+    enough: Callable[[Sequence[float]], bool] | None = None
     _least_wash_s: float = 0.0
     _drawn: int = 0
     _dead: bool = False
@@ -315,7 +317,10 @@ class Switchback:
         verdict = self._verdict()
         assert verdict is not None, "there is a pair"
         self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
-        self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
+        if self.enough is None:
+            self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
+        elif self.enough([math.exp(one.log_ratio) for one in self._pairs]):
+            return LiveEvent.FINAL
         if self.period_s < LONGEST_S and self._fades_in():
             self.announce("the effect still grows while it is counted: periods and their wash-out are doubled")
             self._lost[LATE_EFFECT] += len(self._pairs)

@@ -13,7 +13,7 @@ from pgdyno.report.sections import Report, Tone
 from pgdyno.report.side_names import SideNames
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import plural
-from pgdyno.studies.kind import Kind, Named
+from pgdyno.studies.kind import Kind, Named, Offered
 
 CANDIDATE = SideNames("the best candidate", "the baseline")
 """How the sides are called where the configuration stays: a candidate that did not win is no winner."""
@@ -27,6 +27,7 @@ class TuneKind(Kind):
     compares = True
     beside_others = True
     has_words = True
+    offers = True
 
     def page(self, record: StudyRecord) -> Report:
         """Return what to change and why, or that nothing is to be changed."""
@@ -58,6 +59,17 @@ class TuneKind(Kind):
         why = together_text(result) if result.is_only_together else "nothing that was tried proved better"
         title = f"Keep your configuration: {why}{company_text(result.beside_others)}"
         return Judgement(title, "keep", Tone.UNSURE if unsure else Tone.NEUTRAL, "your configuration", result.exit_code)
+
+    def offered(self, study: Study) -> Offered:
+        """Return the confirmed winner."""
+        result = study.told(TuneResult)
+        verdict = None if result is None else result.verdict
+        if result is None or verdict is None:
+            return Offered(withheld="none, nothing but the baseline was measured")
+        settings = {} if result.winner is None else dict(result.winner.settings)
+        if result.keep or verdict.word is not Word.BETTER or not settings:
+            return Offered(withheld=verdict.word.value)
+        return Offered(settings, verdict)
 
 
 def unproved_text(result: TuneResult) -> str:

@@ -1,4 +1,4 @@
-"""The winner of a tune as one finding, so that it is applied, recorded and exported as advice is. Pure."""
+"""What a study offers for keeping, as one finding, so that it is applied, recorded and exported as advice is. Pure."""
 
 from __future__ import annotations
 
@@ -8,57 +8,62 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Depth, Finding, ProofState, RuleGroup, RuleProof
-from pgdyno.model.results.tune import TuneResult
-from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.study import Study, StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.kind import Offered
+from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.trial.restarts import needs_restart
 
-ORIGIN = "tune"
-"""The `origin` of a finding that is the winner of a tune; its `rule` is then the study's id."""
+ORIGIN = "study"
+"""The `origin` of a finding that is a study's winner; its `rule` is then the study's id."""
 _RAM_SLACK = 0.01
 """Memory that the kernel keeps for itself differs a little from boot to boot."""
 
 
-def tune_of(store: Store, name: str) -> Study:
-    """Return the tune of this id or its beginning; `last` is the newest one. Raises UsageError as the store does."""
-    if name == "last":
-        found = next((study for study in store.studies() if study.kind is StudyKind.TUNE), None)
-        if found is None:
-            raise UsageError(f'the store "{store.name}" holds no tune', hint="pgdyno tune makes one.")
-        return found
-    return store.study(name)
+def study_of(store: Store, name: str) -> Study:
+    """Return the study of this id or its beginning; `last` is the newest one that may have a winner.
 
-
-def settings_of(study: Study) -> Mapping[str, str]:
-    """Return the settings of a tune's confirmed winner. Raises UsageError where it has none, with its verdict."""
-    if study.kind is not StudyKind.TUNE:
+    Raises UsageError as the store does.
+    """
+    if name != "last":
+        return store.study(name)
+    found = next((study for study in store.studies() if kind_of(study.kind).offers), None)
+    if found is None:
         raise UsageError(
-            f"study {study.id} is of kind {study.kind.value}: only a tune has a winner",
+            f'the store "{store.name}" holds no study with a winner', hint="pgdyno tune and pgdyno live make one."
+        )
+    return found
+
+
+def offered_by(study: Study) -> Offered:
+    """Return what a study proved better than what was there. Raises UsageError where it offers nothing, with why."""
+    kind = kind_of(study.kind)
+    if not kind.offers:
+        raise UsageError(
+            f"study {study.id} is of kind {study.kind.value}: only a tune and a live study have a winner",
             hint="What an experiment proved is applied by its rule: pgdyno apply RULE.",
         )
     if study.state is not StudyState.COMPLETE or study.result is None:
-        raise UsageError(
-            f"study {study.id} is {study.state.value} and has no verdict",
-            hint=f"Finish it first: pgdyno tune --resume {study.id}.",
+        again = (
+            f"Finish it first: pgdyno {kind.resumed_by} --resume {study.id}." if kind.resumed_by else "Begin it anew."
         )
-    result = study.result
-    assert isinstance(result, TuneResult), "the result of a tune"
-    settings = {} if result.winner is None else dict(result.winner.settings)
-    word = "none, nothing but the baseline was measured" if result.verdict is None else result.verdict.word.value
-    if result.keep or word != Word.BETTER or not settings:
+        raise UsageError(f"study {study.id} is {study.state.value} and has no verdict", hint=again)
+    offered = kind.offered(study)
+    if not offered.settings:
         raise UsageError(
-            f"study {study.id} has no confirmed winner: its verdict is {word}",
+            f"study {study.id} has no confirmed winner: its verdict is {offered.withheld}",
             detail="Keep the configuration that is there.",
-            hint=f"pgdyno report {study.id} says what was measured; a longer tune may resolve more.",
+            hint=f"pgdyno report {study.id} says what was measured; a longer study may resolve more.",
         )
-    return settings
+    return offered
 
 
 def request_of(study: Study) -> TargetRequest:
-    """Return where a tune was made, as it was asked for: the server and its host, without the programs it named.
+    """Return where a study was made, as it was asked for: the server and its host, without the programs it named.
 
     A store may be shared, and what runs here is named by whoever types. Raises UsageError where it is not known.
     """
@@ -72,7 +77,7 @@ def request_of(study: Study) -> TargetRequest:
 
 
 def check_server(study: Study, facts: Facts) -> None:
-    """Raise EnvironmentUnsuitable where a tune was made on another server than these facts are of, or none can tell."""
+    """Raise EnvironmentUnsuitable where a study was made on another server than these facts' one, or none can tell."""
     then, now = study.facts, facts_image(facts)
     places = (("server", "system_identifier"), ("server", "data_directory"))
     known = [(name, _of(then, part, name), _of(now, part, name)) for part, name in places]
@@ -105,20 +110,20 @@ def _of(image: Mapping[str, object], part: str, name: str) -> object:
 
 
 def winner_of(study: Study, facts: Facts) -> Finding:
-    """Return a tune's winner as a finding that was tested. `facts` are those of the server now. Errors as above."""
-    settings = Configuration.of(dict(settings_of(study)))
-    result = study.told(TuneResult)
-    assert result is not None, "it has settings"
-    assert result.verdict is not None, "it is better"
-    span, metric = result.verdict.interval, result.verdict.metric.value
+    """Return a study's winner as a finding that was tested. `facts` are those of the server now. Errors as above."""
+    offered = offered_by(study)
+    settings, verdict = Configuration.of(dict(offered.settings)), offered.verdict
+    assert verdict is not None, "it is better"
+    span, metric = verdict.interval, verdict.metric.value
     figure = f", {metric} {span.ratio:.3g} times that of the baseline"
     linux = settings.linux()
+    needs = settings.linux() or any(needs_restart(name, facts) for name in settings)
     return Finding(
         rule=study.id,
         answer=Answer.FINDING,
         group=RuleGroup.GENERAL,
         depth=Depth.BASIC,
-        title=f"It won the tune {study.id}{figure}",
+        title=f"It won the {study.kind.value} study {study.id}{figure}",
         changes=tuple(
             Change(
                 ChangeKind.LINUX if name in linux else ChangeKind.POSTGRESQL,
@@ -128,7 +133,7 @@ def winner_of(study: Study, facts: Facts) -> Finding:
             )
             for name, value in settings.items()
         ),
-        cost=Cost.RESTART,
+        cost=Cost.RESTART if needs else Cost.RELOAD,
         origin=ORIGIN,
         state=ProofState.TESTED,
         proof=RuleProof(study.id, Word.BETTER.value, span.ratio, *span.form().ci, metric, tuple(settings.items())),

@@ -1,0 +1,153 @@
+"""What a person is asked in a live study, and shown before: the server is in its baseline while they think."""
+
+from __future__ import annotations
+
+import re
+import select
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.units import seconds_text
+
+if TYPE_CHECKING:
+    from pgdyno.studies.live.candidates import Reply
+    from pgdyno.studies.live.run import SwitchPlan
+    from pgdyno.studies.live.search_run import CandidatePlan, SearchPlan
+
+EACH, CLASS_A, AUTO = "each", "class-A", "auto"
+ANSWER_S = 900.0
+"""So long the server waits in its baseline for an answer."""
+_NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
+"""A comma before another KNOB=: those within a value stay."""
+
+
+def settings_of(words: Sequence[str], what: str) -> dict[str, str]:
+    """Return the settings of KNOB=VALUE,... words; `what` names where they were given.
+
+    Raises UsageError for a word that is none, or a knob that is set twice.
+    """
+    found: dict[str, str] = {}
+    for part in (part for word in words for part in _NEXT.split(word)):
+        name, equals, value = (text.strip() for text in part.partition("="))
+        if not equals or not name or not value:
+            raise UsageError(f'{what} "{part}" is not KNOB=VALUE', hint=f"Write it as {what} work_mem=64MB.")
+        if name in found:
+            raise UsageError(f"{what} sets {name} twice", hint="Leave one of them out.")
+        found[name] = value
+    return found
+
+
+def asks(approve: str, names: Sequence[str]) -> bool:
+    """Tell whether a person is asked: always, or for what is of another class than A."""
+    from pgdyno.knobs.policy import Durability, class_of
+
+    return approve == EACH or (approve == CLASS_A and any(class_of(name) is not Durability.A for name in names))
+
+
+def check_answer(flags: Flags, names: Sequence[str]) -> None:
+    """Refuse, before the server is watched for half an hour, what nobody could approve."""
+    if asks(flags.choice("approve"), names) and not sys.stdin.isatty():
+        raise UsageError(
+            "there is no terminal to ask, so that nothing would be changed",
+            detail=f"--approve {flags.choice('approve')} asks before {', '.join(names) or 'each candidate'} is set.",
+            hint="Run it in a terminal, or add --approve auto.",
+        )
+
+
+def approve(plan: SwitchPlan, *, ask: bool, timeout_s: float = ANSWER_S) -> bool:
+    """Print the plan and, where somebody is to be asked, wait for their answer: the server is in its baseline."""
+    from pgdyno.cli.requests.study import say_wrapped
+
+    say_wrapped("target", plan.target)
+    for name, found in plan.arms.before.items():
+        a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
+        say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; by reload")
+    periods = f"periods of {plan.period_s:g} s, A and B in turns by lot, at most {plan.max_pairs} pairs"
+    say_wrapped("plan", f"{periods}, at most {seconds_text(plan.left_s)}")
+    say_wrapped("shows", plan.effect)
+    _say_undo(plan)
+    return not ask or _answered(timeout_s)
+
+
+def show_search(plan: SearchPlan) -> None:
+    """Print what a search would do."""
+    from pgdyno.cli.requests.study import say_wrapped
+
+    say_wrapped("target", plan.target)
+    say_wrapped("search", ", ".join(f"{name} (now {value})" for name, value in plan.knobs.items()))
+    tried = f"at most {plan.candidates} candidates, each against the server as it is, in periods of {plan.period_s:g} s"
+    say_wrapped("plan", f"{tried}; the best by fresh pairs; at most {seconds_text(plan.left_s)}")
+    _say_undo(plan)
+
+
+def decide(plan: CandidatePlan, *, ask: bool, timeout_s: float = ANSWER_S) -> Reply:
+    """Print a candidate and, where somebody is to be asked, wait: yes, no, the end, or KNOB=VALUE to edit it."""
+    from pgdyno.cli.requests.study import say_wrapped
+    from pgdyno.model.configuration import Configuration
+    from pgdyno.studies.live.candidates import Reply
+
+    proposal = plan.proposal
+    if not ask:
+        return Reply(proposal.settings)
+    settings, before = dict(proposal.settings), dict(plan.before)
+    while True:
+        what = "finalist" if proposal.is_final else "candidate"
+        changes = ", ".join(f"{name}: {before.get(name, 'as found')} -> {value}" for name, value in settings.items())
+        click.echo(err=True)
+        say_wrapped(what, f"{proposal.number} of {proposal.most} ({proposal.origin}): {changes}; by reload, no outage")
+        say_wrapped("so far", proposal.learnt)
+        left = seconds_text(timeout_s)
+        click.echo(
+            f"Try it? y, n, q to end the search, or KNOB=VALUE to edit; none in {left} is n: ", nl=False, err=True
+        )
+        said = _line(timeout_s)
+        word = (said or "").strip()
+        if "=" not in word:
+            is_yes = word.lower() in ("y", "yes")
+            return Reply(Configuration.of(settings) if is_yes else None, ends=word.lower() in ("q", "quit"))
+        try:
+            settings |= _edited(word)
+        except PgdynoError as error:
+            click.echo(f"{error.message}. {error.hint or ''}", err=True)
+
+
+def _edited(word: str) -> Mapping[str, str]:
+    from pgdyno.knobs.policy import refuse
+
+    found = settings_of([word], "the answer")
+    for name in found:
+        refuse(name, known=())
+    return found
+
+
+def _say_undo(plan: SwitchPlan | SearchPlan) -> None:
+    from pgdyno.cli.requests.study import say_wrapped
+
+    say_wrapped("outage", "none: reloads only")
+    say_wrapped(
+        "undo", "by itself: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
+    )
+    for label, command in (("", plan.rollback), ("stop", f"touch {shlex.quote(plan.stop_file)}")):
+        click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied
+    for note in plan.notes:
+        say_wrapped("note", note)
+
+
+def _answered(timeout_s: float) -> bool:
+    """Ask, and take silence, the end of the input and everything but a yes for a no. Ctrl-C ends the study."""
+    click.echo(f"Approve? No answer within {seconds_text(timeout_s)} is a no. [y/N]: ", nl=False, err=True)
+    return (_line(timeout_s) or "").strip().lower() in ("y", "yes")
+
+
+def _line(timeout_s: float) -> str | None:
+    """Return what is typed; None for silence, and nothing at the end of the input."""
+    if not select.select([sys.stdin], [], [], timeout_s)[0]:
+        click.echo("\nno answer", err=True)
+        return None
+    return sys.stdin.readline()

@@ -1,0 +1,82 @@
+"""The candidates of a live search: how far one may lie from another, what a person is asked, and words. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.results.live import LiveCandidate
+from pgdyno.studies.live.switchback import LiveOutcome
+from pgdyno.trial.live_cycle import LiveEnding
+from pgdyno.units import digits_text
+
+STEP = 4.0
+"""A candidate moves no knob further than by this factor from the server as it is, or from the best that was tried."""
+
+MEASURED, VETOED, GUARDED, REJECTED, REFUSED, LOST = (
+    "measured", "vetoed", "stopped by a guard", "rejected", "not in force", "not measured",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a person is asked: candidate `number` of at most `most`, and `learnt` of those before; or a finalist."""
+
+    number: int
+    most: int
+    settings: Configuration
+    origin: str
+    learnt: str
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a person said: these settings, which they may have edited; None for a rejection; `ends` the search."""
+
+    settings: Configuration | None
+    ends: bool = False
+
+
+def is_near(dimension: Dimension, value: Value, around: Value) -> bool:
+    """Tell whether a value is within one step of another: words and special values are, amounts by their ratio."""
+    if isinstance(value, str) or isinstance(around, str) or value in dimension.special or around in dimension.special:
+        return True
+    least = min((float(one) for one in dimension.levels if not isinstance(one, str) and one > 0), default=1.0)
+    return max(float(value), least) <= STEP * max(float(around), least) and max(float(around), least) <= STEP * max(
+        float(value), least
+    )
+
+
+def step_towards(dimension: Dimension, value: Value) -> Value:
+    """Return a value of the dimension on the way from the default to this one, no further than one step."""
+    if is_near(dimension, value, dimension.default):
+        return value
+    near = [one for one in dimension.levels if not isinstance(one, str) and is_near(dimension, one, dimension.default)]
+    return min(near, key=lambda one: abs(float(one) - float(value)), default=dimension.default)
+
+
+def told(one: LiveCandidate) -> str:
+    """Return what a candidate was and came to, in one line."""
+    words = ", ".join(f"{name} = {value}" for name, value in one.settings.items())
+    if one.ratio is None or one.error is None:
+        return f"{words}: {one.fate}{f', {one.why}' if one.why else ''}"
+    figure = f"{digits_text(one.ratio)} of the time, give or take {100 * one.error:.1f} %, in {one.pairs} pairs"
+    return f"{words}: {figure}{f'; {one.fate}: {one.why}' if one.fate != MEASURED else ''}"
+
+
+def fate_of(outcome: LiveOutcome) -> tuple[str, str]:
+    """Return what became of a candidate, and why."""
+    if outcome.breaches:
+        return GUARDED, str(outcome.breaches[-1])
+    if outcome.vetoed:
+        return (
+            VETOED,
+            f"{len(outcome.vetoed)} statements became too slow, one by {max(outcome.vetoed.values()):.1f} times",
+        )
+    if outcome.ending is LiveEnding.NOT_IN_FORCE:
+        return REFUSED, outcome.stopped
+    if outcome.pairs:
+        return MEASURED, ""
+    return LOST, outcome.stopped or f"the comparison ended: {outcome.ending}"

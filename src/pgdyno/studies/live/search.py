@@ -1,0 +1,363 @@
+"""The search of a live study: candidates by two to four pairs each, finalists by fresh pairs, the leanest that holds.
+
+Each candidate is compared with the server as it is in neighbouring periods, so that drift is no candidate's merit. Two
+pairs say little: the optimiser takes them as the noisy figures that they are, and nothing is claimed of them. A claim
+is made for finalists alone, each by pairs of its own, at a confidence that is shared among them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pgdyno.knobs.constraints import check
+from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.knobs.memory import AMOUNTS, demand
+from pgdyno.knobs.space import SearchSpace, configuration_to_point, point_to_configuration
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
+from pgdyno.model.results.live import LiveCandidate
+from pgdyno.model.verdict import Verdict
+from pgdyno.optimizer.ask import Suggestion, ask
+from pgdyno.optimizer.frugal import reduce
+from pgdyno.optimizer.observation import ScoredPoint
+from pgdyno.optimizer.rank import rank
+from pgdyno.optimizer.stopping import should_stop
+from pgdyno.stats.noninferiority import costs_nothing
+from pgdyno.stats.sequential import Design
+from pgdyno.studies.live.candidates import (
+    LOST,
+    MEASURED,
+    REJECTED,
+    Proposal,
+    Reply,
+    fate_of,
+    is_near,
+    step_towards,
+    told,
+)
+from pgdyno.studies.live.switchback import LiveOutcome
+from pgdyno.trial.live_cycle import STUDY_STOPS, LiveEnding
+from pgdyno.units import digits_text
+
+FEWEST, MOST = 2, 4
+"""Pairs of a candidate: the third and the fourth only where it may be the best."""
+INITIAL = 8
+"""Points before the model leads."""
+FINALISTS = 3
+MOST_SETTINGS = 5
+NOT_SLOWER = 0.03
+"""A leaner finalist is taken for the best one when it is proved to be no slower than by this."""
+EFFECT_PAIRS = 8
+"""So many pairs at most show what one setting of the winner does."""
+SEARCH_SHARE = 0.5
+"""Of the time after the reference: what is left is for the finalists."""
+SCREEN = Design(min_pairs=MOST, max_pairs=MOST)
+
+_ENDED = {LiveEnding.STOPPED, LiveEnding.TOO_MANY_VOID, LiveEnding.LEFT_TO_WATCHDOG, LiveEnding.INTERRUPTED}
+
+Point = Mapping[str, Value]
+
+
+class Duels(Protocol):
+    """The server, as a search needs it: B against A until `until_s` at most, and the time."""
+
+    def compare(
+        self,
+        a: Configuration,
+        b: Configuration,
+        design: Design,
+        until_s: float,
+        enough: Callable[[Sequence[float]], bool] | None = None,
+    ) -> LiveOutcome:
+        """Compare two configurations; the server is in its baseline before and after."""
+
+    def rest(self) -> None:
+        """Leave the server alone for as long as after a guard's breach."""
+
+    def now(self) -> float:
+        """Return the time that `until_s` counts in."""
+
+
+@dataclass(slots=True)
+class LiveSearcher:
+    """A search in progress. `pair_sd` is the scatter of a pair in the reference, `ends_at` the end of the time.
+
+    `pair_s` is how long a pair takes. `decide` asks the person, `announce` tells, `hear` has what there is so far.
+    """
+
+    duels: Duels
+    space: SearchSpace
+    facts: Facts
+    connections: int
+    starts: tuple[Point, ...]
+    design: Design
+    seed: int
+    candidates: int
+    pair_sd: float
+    pair_s: float
+    ends_at: float
+    decide: Callable[[Proposal], Reply]
+    announce: Callable[[str], None]
+    hear: Callable[[], None]
+    tried: list[LiveCandidate] = field(default_factory=list)
+    pairs: list[tuple[Configuration, tuple[float, ...]]] = field(default_factory=list)
+    """ln(B/A) of each pair, by candidate."""
+    finals: list[tuple[Configuration, LiveOutcome]] = field(default_factory=list)
+    effects: list[tuple[str, Verdict]] = field(default_factory=list)
+    chosen: int | None = None
+    stopped: str = ""
+    notes: list[str] = field(default_factory=list)
+    is_over: bool = False
+    """The study has to end: no finalist is measured any more."""
+    is_restored: bool = False
+    _stops: int = 0
+    _dead: list[Configuration] = field(default_factory=list)
+    _promises: list[float | None] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Try candidates, confirm the best, choose one and see what its settings do, as far as the time goes."""
+        search_ends_at = self.duels.now() + SEARCH_SHARE * (self.ends_at - self.duels.now())
+        while not self.stopped:
+            self.stopped = self._reason_to_stop(search_ends_at)
+            if not self.stopped:
+                self._try_next(search_ends_at)
+        self.announce(f"no more candidates: {self.stopped}")
+        if not self.is_over:
+            self._confirm()
+        if not self.is_over and self.finals:
+            self._choose()
+
+    def _reason_to_stop(self, search_ends_at: float) -> str:
+        if len(self.tried) >= self.candidates:
+            return f"all {self.candidates} were tried"
+        if self.duels.now() + FEWEST * self.pair_s > search_ends_at:
+            return "what is left of the time is for the finalists"
+        noise = self.pair_sd / math.sqrt(FEWEST)
+        return should_stop(self._promises, noise) or ""
+
+    def _try_next(self, search_ends_at: float) -> None:
+        suggestion = self._ask()
+        if suggestion.repeats:
+            self.stopped = "every configuration within reach was tried"
+            return
+        number = len(self.tried) + 1
+        proposed = point_to_configuration(self.space, suggestion.point)
+        answer = self.decide(Proposal(number, self.candidates, proposed, suggestion.origin, self._learnt()))
+        if answer.ends:
+            self.stopped = "it was ended by hand"
+            return
+        if answer.settings is None:
+            self._keep(LiveCandidate(number=number, settings=dict(proposed), origin=suggestion.origin, fate=REJECTED))
+            return
+        self._promises.append(suggestion.log_expected_improvement)
+        origin = suggestion.origin if answer.settings == proposed else "edited by hand"
+        outcome = self.duels.compare(BASELINE, answer.settings, SCREEN, search_ends_at, self._is_enough)
+        self._heed(outcome, answer.settings)
+        self._keep(self._judged(number, answer.settings, origin, outcome))
+
+    def _ask(self) -> Suggestion:
+        return ask(
+            self.space.dimensions,
+            self.history(),
+            starts=[self._nearer(point) for point in self.starts],
+            skipped=[self._point(Configuration.of(one.settings)) for one in self.tried if one.fate in (REJECTED, LOST)],
+            seed=self.seed,
+            feasible=self.is_possible,
+            initial=INITIAL,
+        )
+
+    def history(self) -> list[ScoredPoint]:
+        """Return what the optimiser learns from: every pair, and the candidates that no figure may be had of."""
+        found = [ScoredPoint(self.space.default_point(), 0.0)]
+        found += [ScoredPoint(self._point(one), -ratio) for one, ratios in self.pairs for ratio in ratios]
+        return found + [ScoredPoint(self._point(one), None) for one in self._dead]
+
+    def is_possible(self, point: Point) -> bool:
+        """Tell whether a point is within reach, and memory and constraints hold for it."""
+        settings = point_to_configuration(self.space, point)
+        fits = check(settings, self.facts, connections=self.connections) is None
+        return fits and all(self._is_near(one, point[one.name]) for one in self.space.dimensions)
+
+    def _is_near(self, dimension: Dimension, value: Value) -> bool:
+        best = self._point(self._leader())[dimension.name]
+        return any(is_near(dimension, value, around) for around in (dimension.default, best))
+
+    def _nearer(self, point: Point) -> Point:
+        """Return a starting point that is no further away than one step."""
+        return {one.name: step_towards(one, point.get(one.name, one.default)) for one in self.space.dimensions}
+
+    def _point(self, settings: Configuration) -> Point:
+        return configuration_to_point(self.space, settings, self.facts)
+
+    def _leader(self) -> Configuration:
+        """Return the candidate with the best mean so far, the baseline where none is better."""
+        alive = [(sum(ratios) / len(ratios), one) for one, ratios in self.pairs if ratios]
+        mean, best = min(alive, key=lambda each: each[0], default=(0.0, BASELINE))
+        return best if mean < 0 else BASELINE
+
+    def _best(self) -> float:
+        means = (sum(ratios) / len(ratios) for one, ratios in self.pairs if ratios)
+        return max((-mean for mean in means), default=0.0)
+
+    def _is_enough(self, ratios: Sequence[float]) -> bool:
+        """Tell whether a candidate needs no further pair: after two, unless it may be the best so far."""
+        if len(ratios) < FEWEST or len(ratios) >= MOST:
+            return len(ratios) >= MOST
+        gain = -sum(map(math.log, ratios)) / len(ratios)
+        reach = self.pair_sd / math.sqrt(len(ratios))
+        return gain <= 0 or gain + reach < self._best()
+
+    def _judged(self, number: int, settings: Configuration, origin: str, outcome: LiveOutcome) -> LiveCandidate:
+        ratios = tuple(pair.log_ratio for pair in outcome.pairs)
+        fate, why = fate_of(outcome)
+        if settings not in self._dead:
+            self.pairs.append((settings, ratios))
+        return LiveCandidate(
+            number=number,
+            settings=dict(settings),
+            origin=origin,
+            fate=fate,
+            why=why,
+            pairs=len(ratios),
+            ratio=math.exp(sum(ratios) / len(ratios)) if ratios else None,
+            error=self.pair_sd / math.sqrt(len(ratios)) if ratios else None,
+            memory_bytes=round(self.memory(settings)),
+        )
+
+    def memory(self, settings: Configuration) -> float:
+        """Return the bytes that a configuration can demand at worst."""
+        return demand(settings, self.facts, connections=self.connections).total
+
+    def _keep(self, one: LiveCandidate) -> None:
+        self.tried.append(one)
+        self.announce(f"candidate {one.number} of {self.candidates}: {told(one)}")
+        self.hear()
+
+    def _heed(self, outcome: LiveOutcome, settings: Configuration) -> None:
+        """Draw the consequences for the rest of the study of how a comparison ended."""
+        if outcome.breaches or outcome.vetoed or outcome.ending is LiveEnding.NOT_IN_FORCE:
+            self._dead.append(settings)
+        self._stops += len(outcome.breaches)
+        if outcome.ending in _ENDED:
+            self.stopped = outcome.stopped or f"the comparison ended: {outcome.ending}"
+            self.is_over, self.is_restored = True, not outcome.is_asked
+        elif outcome.ending is LiveEnding.TOO_MANY_STOPS or self._stops >= STUDY_STOPS:
+            self.stopped = f"guards stopped {self._stops} times"
+            self.is_over = self.is_restored = True
+        elif outcome.breaches:
+            self.duels.rest()
+
+    def _learnt(self) -> str:
+        if not self.tried:
+            return "nothing yet"
+        best = self._best()
+        said = f"{len(self.tried)} tried"
+        return f"{said}; the best took {digits_text(100 * (1 - math.exp(-best)), 2)} % less time" if best > 0 else said
+
+    def _confirm(self) -> None:
+        """Compare the finalists with the baseline, best first; each has a share of the time that is left."""
+        asked = self._finalists()
+        confidence = 1 - (1 - self.design.confidence) / max(1, len(asked))
+        design = replace(self.design, confidence=confidence)
+        for place, settings in enumerate(asked):
+            if self.is_over:
+                return
+            until_s = self.duels.now() + (self.ends_at - self.duels.now()) / (len(asked) - place)
+            words = ", ".join(f"{name} = {value}" for name, value in settings.items())
+            if all(dict(settings) != one.settings or one.fate != MEASURED for one in self.tried):
+                answer = self.decide(
+                    Proposal(place + 1, len(asked), settings, "fewest settings", self._learnt(), is_final=True)
+                )
+                if answer.ends:
+                    self.stopped, self.is_over = "it was ended by hand", True
+                    return
+                if answer.settings is None:
+                    self.notes.append(f"a finalist was rejected: {words}")
+                    continue
+            self.announce(f"finalist {place + 1} of {len(asked)}: {words}; fresh pairs against the server as it is")
+            outcome = self.duels.compare(BASELINE, settings, design, until_s)
+            self.finals.append((settings, outcome))
+            self.hear()
+            self._heed(outcome, settings)
+
+    def _finalists(self) -> list[Configuration]:
+        """Return the best by the model's posterior mean, each cut down to the settings that the model gives a part."""
+        history, found = self.history(), list[Configuration]()
+        for one in rank(self.space.dimensions, history, seed=self.seed):
+            settings = point_to_configuration(self.space, one.point)
+            if not settings or settings in self._dead or one.mean <= 0 or len(found) >= FINALISTS:
+                continue
+            lean = reduce(
+                self.space.dimensions, history, one.point,
+                noise_sd=self.pair_sd, most=MOST_SETTINGS, tolerance=None, is_possible=self.is_possible,
+                amounts={name: math.inf for name in AMOUNTS if name in settings},
+            )  # fmt: skip
+            cut = point_to_configuration(self.space, lean.point)
+            if cut and cut not in found and cut not in self._dead:
+                found.append(cut)
+        if not found:
+            self.notes.append("no candidate promised anything, so that none was confirmed")
+        return found
+
+    def _choose(self) -> None:
+        """Offer the finalist with the least time, or a leaner one that is proved to be hardly slower."""
+        ratio = {
+            place: outcome.verdict.interval.ratio
+            for place, (_, outcome) in enumerate(self.finals)
+            if outcome.is_acceptable and outcome.verdict is not None
+        }
+        if not ratio:
+            return
+        best = min(ratio, key=lambda place: ratio[place])
+        self.chosen = best
+        memory = {place: self.memory(self.finals[place][0]) for place in ratio}
+        for lean in sorted((place for place in ratio if memory[place] < memory[best]), key=lambda place: memory[place]):
+            if self._is_as_good(lean, best):
+                self.chosen = lean
+                break
+        self.hear()
+        self._explain(self.finals[self.chosen][0])
+
+    def _is_as_good(self, lean: int, best: int) -> bool:
+        a, b = self.finals[best][0], self.finals[lean][0]
+        design = replace(self.design, smallest_effect=NOT_SLOWER)
+        outcome = self._fresh(a, b, design)
+        if outcome is None or outcome.verdict is None:
+            return False
+        ratios = [math.exp(pair.log_ratio) for pair in outcome.pairs]
+        found = costs_nothing(ratios, [1.0] * len(ratios), design=design, metric=outcome.verdict.metric)
+        saved = ", ".join(f"{name} = {value}" for name, value in b.items())
+        if found.proven:
+            self.notes.append(
+                f"{saved} needs less memory and is no slower than by {100 * NOT_SLOWER:g} %: it is offered"
+            )
+        elif found.at_most is not None:
+            self.notes.append(f"{saved} needs less memory; at most {100 * found.at_most:.1f} % slower, not proven")
+        return found.proven
+
+    def _explain(self, winner: Configuration) -> None:
+        """See what each setting does beside the others, while there is time."""
+        for name in winner if len(winner) > 1 else ():
+            without = winner.without(name)
+            if check(without, self.facts, connections=self.connections) is not None:
+                continue
+            design = Design(self.design.smallest_effect, self.design.confidence, 3, EFFECT_PAIRS)
+            outcome = self._fresh(without, winner, design)
+            if outcome is None:
+                self.notes.append("what single settings do was not measured to the end, for want of time")
+                return
+            if outcome.verdict is not None:
+                self.effects.append((name, outcome.verdict))
+                self.announce(f"with {name} against without: {outcome.verdict.sentence('with it', 'without it')}")
+                self.hear()
+
+    def _fresh(self, a: Configuration, b: Configuration, design: Design) -> LiveOutcome | None:
+        """Compare two configurations; None where there is no time for it, or the study has to end."""
+        if self.is_over or self.duels.now() + 3 * self.pair_s > self.ends_at:
+            return None
+        outcome = self.duels.compare(a, b, design, self.ends_at)
+        self._heed(outcome, b)
+        return None if self.is_over else outcome

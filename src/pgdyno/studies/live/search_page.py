@@ -1,0 +1,157 @@
+"""The page of a search on a live load: what is offered, the candidates with their pairs, the finalists. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
+from pgdyno.model.results.live import LiveCandidate, LiveSearch
+from pgdyno.model.verdict import Interval
+from pgdyno.report.figures import ratio_axis
+from pgdyno.report.sections import Block, Charts, Notice, Prose, Section, TableBlock
+from pgdyno.report.wording import bare_range_text, plural
+from pgdyno.studies.live.switch_page import switch_sections
+from pgdyno.studies.live.switch_words import judgement
+from pgdyno.units import bytes_text, digits_text, seconds_text
+
+NORMAL_95 = 1.96
+
+
+def search_sections(search: LiveSearch) -> tuple[Section, ...]:
+    """Return what is offered, then how it was found."""
+    winner = search.winner
+    offered = switch_sections(winner) if winner is not None else ()
+    found = [_candidates(search)]
+    if search.finals:
+        found.insert(0, _finals(search))
+    if search.effects:
+        found.insert(0, _effects(search))
+    return (*offered, *found, _knobs(search))
+
+
+def search_lead(search: LiveSearch, target: str, spent_s: float | None) -> str:
+    """Return what was searched, where, in one line."""
+    took = "" if spent_s is None else f", {seconds_text(spent_s)}"
+    tried = plural(len(search.candidates), "candidate")
+    return f"{tried} over {plural(len(search.knobs), 'knob')}, on the load of its users, on {target}{took}"
+
+
+def _candidates(search: LiveSearch) -> Section:
+    columns = ("number", "settings", "B / A", "give or take", "pairs", "memory at worst", "fate", "why tried")
+    rows = tuple(
+        (
+            str(one.number),
+            settings_words(one),
+            "unknown" if one.ratio is None else digits_text(one.ratio),
+            "" if one.error is None else f"{100 * one.error:.1f} %",
+            str(one.pairs),
+            "unknown" if one.memory_bytes is None else bytes_text(one.memory_bytes),
+            one.fate if not one.why else f"{one.fate}: {one.why}",
+            one.origin,
+        )
+        for one in search.candidates
+    )
+    caption = (
+        "Time of the body's statements over that under the server's own settings, in neighbouring periods. So few "
+        "pairs prove nothing: they say which candidates are worth more. Memory is what the settings allow all sessions "
+        "together at worst, not what was used; memory that is not used caches files."
+    )
+    blocks: list[Block] = [TableBlock(Table(columns, rows, (*columns[2:6], "number")), caption)]
+    measured = [one for one in search.candidates if one.ratio is not None]
+    if measured:
+        blocks.insert(0, Charts((_figure(measured),)))
+    blocks.insert(0, Prose((f"No more were tried: {search.stopped or 'unknown why'}.",)))
+    return Section("candidates", "Candidates", "What was tried, and what did it look like?", tuple(blocks))
+
+
+def _figure(measured: list[LiveCandidate]) -> Figure:
+    ranges = [_range(one) for one in measured]
+    axis = ratio_axis(
+        "time under the candidate over time as it is", [end for one in ranges for end in (one.lo, one.hi)]
+    )
+    series = Series(
+        "candidate",
+        tuple(float(one.number) for one in measured),
+        tuple(one.ratio for one in ranges),
+        tuple(max(one.lo, axis.lo or 0.0) for one in ranges),
+        tuple(min(one.hi, axis.hi or math.inf) for one in ranges),
+        "points",
+        tuple(f"candidate {one.number}\n{settings_words(one)}" for one in measured),
+        "effect",
+    )
+    columns = ("candidate", "ratio", "range")
+    table = Table(
+        columns,
+        tuple(
+            (str(one.number), digits_text(found.ratio), bare_range_text(found))
+            for one, found in zip(measured, ranges, strict=True)
+        ),
+        columns,
+    )
+    return Figure(
+        kind=FigureKind.FOREST,
+        id="candidates",
+        title=f"{plural(len(measured), 'candidate')} in the order that they were tried",
+        question="Which candidates looked faster than the server as it is?",
+        x=Axis("candidate"),
+        y=axis,
+        series=(series,),
+        marks=(Mark("y", 1.0, "as it is", "reference"),),
+        table=table,
+        caption="Left of 1 the load took less time. Ranges are by the scatter of the reference, and claim nothing.",
+        n=len(measured),
+    )
+
+
+def _range(one: LiveCandidate) -> Interval:
+    assert one.ratio is not None, "it was measured"
+    reach = math.exp(NORMAL_95 * (one.error or 0.0))
+    return Interval(one.ratio, one.ratio / reach, one.ratio * reach, 0.95)
+
+
+def settings_words(one: LiveCandidate) -> str:
+    """Write what a candidate sets."""
+    return ", ".join(f"{name} = {value}" for name, value in one.settings.items())
+
+
+def _finals(search: LiveSearch) -> Section:
+    rows = []
+    for place, one in enumerate(search.finals):
+        said = judgement(one)
+        rows.append((
+            ", ".join(f"{name} = {value}" for name, value in one.b.items()),
+            said.title,
+            str(len(one.pairs)),
+            "offered" if place == search.chosen else "",
+        ))  # fmt: skip
+    columns = ("settings (B)", "against the server as it is (A)", "pairs", "")
+    caption = "Each by fresh pairs; the confidence of 95 % is shared among the finalists."
+    blocks: list[Block] = [TableBlock(Table(columns, tuple(rows), ("pairs",)), caption)]
+    if search.notes:
+        blocks.insert(0, Notice(tuple(f"{one[0].upper()}{one[1:]}." for one in search.notes)))
+    return Section("finalists", "Finalists", "Which of them held in fresh pairs?", tuple(blocks))
+
+
+def _effects(search: LiveSearch) -> Section:
+    columns = ("setting", "with it against without", "interval", "pairs", "verdict")
+    rows = tuple(
+        (
+            one.setting,
+            digits_text(one.verdict.interval.ratio),
+            bare_range_text(one.verdict.interval),
+            str(one.verdict.pairs),
+            one.verdict.word.value,
+        )
+        for one in search.effects
+    )
+    caption = "All that is offered against the same without one setting: what each adds beside the others."
+    block = TableBlock(Table(columns, rows, columns[1:4]), caption)
+    return Section("effects", "What each setting does", "Which settings matter?", (block,))
+
+
+def _knobs(search: LiveSearch) -> Section:
+    rows = tuple(search.left_out.items())
+    blocks: list[Block] = [Prose((f"Searched: {', '.join(search.knobs)}.",))]
+    if rows:
+        blocks.append(TableBlock(Table(("knob", "not searched because it"), rows), "What was left out.", folded=True))
+    return Section("knobs", "Knobs", "What could have been changed?", tuple(blocks))

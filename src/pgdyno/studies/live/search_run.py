@@ -1,0 +1,292 @@
+"""`pgdyno live --search`: candidates on a server under its users' own load, from the checks to what is offered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.knobs.catalogue import load_catalogue
+from pgdyno.knobs.constraints import require
+from pgdyno.knobs.policy import check_settings
+from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, starting_points
+from pgdyno.knobs.values import canonical_text
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
+from pgdyno.server.role_settings import statement
+from pgdyno.stats.period_choice import SWITCH_S, USUAL_S, WASH_S
+from pgdyno.stats.sequential import Design
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.arms import Arms
+from pgdyno.studies.live.candidates import Proposal, Reply
+from pgdyno.studies.live.ground import LiveGround, LiveOptions, WatchedServer, live_ground, live_study
+from pgdyno.studies.live.reach import cached, untested
+from pgdyno.studies.live.search import LiveSearcher
+from pgdyno.studies.live.search_words import search_judgement
+from pgdyno.studies.live.server_world import ServerWorld
+from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switchback import A, B, LiveOutcome, Switchback
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.target import Target
+from pgdyno.trial.watcher import Watcher
+
+UNSEEN = dict.fromkeys(
+    (
+        "commit_delay",
+        "commit_siblings",
+        "synchronous_commit",
+        "wal_compression",
+        "wal_writer_delay",
+        "wal_writer_flush_after",
+    ),
+    "acts at the commit, whose time is in no statement's counters",
+)
+"""What the statements' own time does not show."""
+ANSWER_ROOM_S = 60.0
+USUAL_SD = 0.1
+"""Where the reference was too short to show how a pair scatters."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSearch:
+    """What is searched: knobs that a reload brings into force, and at most so many candidates.
+
+    `answer_s` is how long the person may take.
+    """
+
+    candidates: int
+    answer_s: float
+    only: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """What a person is shown before the first candidate. `left_s` is how long it takes at most."""
+
+    target: str
+    knobs: Mapping[str, str]
+    left_out: Mapping[str, str]
+    candidates: int
+    period_s: float
+    left_s: float
+    stop_file: str
+    rollback: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePlan:
+    """A candidate, and the values as found of the knobs that it sets."""
+
+    proposal: Proposal
+    before: Mapping[str, str]
+
+
+def search_study(
+    store: Store,
+    target: Target,
+    request: TargetRequest,
+    options: LiveOptions,
+    asked: AskedSearch,
+    watcher: Watcher,
+    *,
+    show: Callable[[SearchPlan], None],
+    decide: Callable[[CandidatePlan], Reply],
+    announce: Callable[[str], None],
+) -> LiveResult:
+    """Watch the server, search settings that its own load runs faster with, and keep all of it as a study.
+
+    `show` tells the plan, and `decide` answers for each candidate. At the end the server is
+    as it was found. Raises as `switch_study`.
+    """
+    with live_ground(store, target, options, announce) as ground:
+        space, left_out = _space(ground, asked)
+        study = live_study(f"live search of {len(space.names())} knobs", request, ground, _kept(asked))
+        watched = ground.watch(study, watcher, space.names())
+        if watched.period_s is None:
+            return watched.ending.complete(watched.told)
+        searching = _Searching(watched, options, asked, space, left_out, decide)
+        show(searching.plan())
+        searching.searcher.run()
+        searching.end()
+        return watched.ending.complete(searching.result())
+
+
+class _Searching:
+    """The searcher on a real server: its undo session begins with the first candidate that was approved."""
+
+    def __init__(
+        self,
+        watched: WatchedServer,
+        options: LiveOptions,
+        asked: AskedSearch,
+        space: SearchSpace,
+        left_out: Mapping[str, str],
+        decide: Callable[[CandidatePlan], Reply],
+    ) -> None:
+        ground = watched.ground
+        assert watched.period_s is not None, "without a length of a period nothing is searched"
+        self.period_s = watched.period_s
+        self._watched, self._options, self._asked = watched, options, asked
+        self._space, self._left_out, self._decide = space, left_out, decide
+        self._world: ServerWorld | None = None
+        self._compared = 0
+        chosen = watched.told.chosen
+        self.searcher = LiveSearcher(
+            duels=self,
+            space=space,
+            facts=ground.facts,
+            connections=ground.connections,
+            starts=tuple(starting_points(space, ground.facts, connections=ground.connections, read_only=False)),
+            design=options.design,
+            seed=options.seed,
+            candidates=asked.candidates,
+            pair_sd=(chosen.pair_sd if chosen is not None else None) or USUAL_SD,
+            pair_s=2 * (self.period_s + SWITCH_S),
+            ends_at=ground.ends_at,
+            decide=self._answer,
+            announce=ground.announce,
+            hear=lambda: watched.ending.hear(self.result(), ground.announce),
+        )
+
+    def plan(self) -> SearchPlan:
+        """Return what a person is shown."""
+        watched = self._watched
+        return SearchPlan(
+            target=watched.ground.target.name,
+            knobs={one.name: one.to_text(one.default) for one in self._space.dimensions},
+            left_out=self._left_out,
+            candidates=self._asked.candidates,
+            period_s=self.period_s,
+            left_s=watched.left_s,
+            stop_file=str(watched.stop.path),
+            rollback=watched.rollback,
+            notes=watched.told.notes,
+        )
+
+    def now(self) -> float:
+        """Return the time that the study's end is told in."""
+        return time.monotonic()
+
+    def rest(self) -> None:
+        """Leave the server alone for as long as after a guard's breach."""
+        if self._world is not None:
+            self._world.rest(self._options.guard_rest_s)
+
+    def compare(
+        self,
+        a: Configuration,
+        b: Configuration,
+        design: Design,
+        until_s: float,
+        enough: Callable[[Sequence[float]], bool] | None = None,
+    ) -> LiveOutcome:
+        """Compare two configurations on the server; see `search.Duels`."""
+        watched, options = self._watched, self._options
+        if self._world is None:
+            self._world = watched.world({}, self._space.names())
+            self._world.keeps_session = True
+        self._world.arms = {A: a, B: b}
+        self._world.ends_at = min(until_s, watched.ground.ends_at)
+        self._compared += 1
+        return Switchback(
+            self._world, watched.reference, self.period_s, design, options.seed + self._compared,
+            announce=watched.ground.announce, guard_rest_s=options.guard_rest_s, most_stops=1, enough=enough,
+        ).run()  # fmt: skip
+
+    def end(self) -> None:
+        """Put the server back."""
+        if self._world is not None:
+            self._world.keeps_session = False
+            self._world.put_back()
+            self._watched.is_back()
+
+    def _answer(self, proposal: Proposal) -> Reply:
+        """Ask the person; the server waits in its baseline. What they edited is checked as every arm is."""
+        facts = self._watched.ground.facts
+        if self._world is not None:
+            self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
+        answer = self._decide(CandidatePlan(proposal, self._before(proposal.settings)))
+        if answer.settings is None or answer.settings == proposal.settings:
+            return answer
+        settings = check_settings(answer.settings, facts)
+        require(settings, facts, connections=self.searcher.connections, what="what was edited")
+        return replace(answer, settings=settings)
+
+    def _before(self, settings: Mapping[str, str]) -> dict[str, str]:
+        facts = self._watched.ground.facts
+        rows = {name: facts.row(name) for name in settings}
+        return {name: canonical_text(row, row.setting) for name, row in rows.items() if row is not None}
+
+    def _final(self, settings: Configuration, outcome: LiveOutcome) -> LiveSwitch:
+        watched = self._watched
+        body = watched.load(self.period_s).body
+        arms = Arms(BASELINE, settings, self._before(settings))
+        found = switched(
+            watched.told, arms, outcome, watched.reference, watched.keys, watched.names,
+            seed=self._options.seed, session=watched.session, elapsed_s=watched.elapsed_s,
+            not_tested=untested((settings,), cached(watched.seen.whole, body)),
+        ).switch  # fmt: skip
+        assert found is not None, "two arms were compared"
+        return found
+
+    def result(self) -> LiveResult:
+        """Return what there is by now."""
+        searcher = self.searcher
+        search = LiveSearch(
+            knobs=self._space.names(),
+            left_out=dict(self._left_out),
+            candidates=tuple(searcher.tried),
+            finals=tuple(self._final(settings, outcome) for settings, outcome in searcher.finals),
+            chosen=searcher.chosen,
+            effects=tuple(LiveOwnEffect(setting=name, verdict=verdict) for name, verdict in searcher.effects),
+            stopped=searcher.stopped,
+            notes=tuple(searcher.notes),
+            is_restored=searcher.is_restored,
+            session=self._watched.session,
+        )
+        said = search_judgement(search)
+        return replace(
+            self._watched.told, search=search, title=said.title, word=said.word, elapsed_s=self._watched.elapsed_s
+        )
+
+
+def _space(ground: LiveGround, asked: AskedSearch) -> tuple[SearchSpace, dict[str, str]]:
+    """Return the knobs to search, and the reason of each that is not.
+
+    Raises EnvironmentUnsuitable where none is left; errors of names as `build_space`.
+    """
+    ruled = {one.name: f"is set for sessions: {statement(one)}" for one in ground.overrides} | UNSEEN
+    named = {*asked.only, *asked.include}
+    space = build_space(
+        load_catalogue(),
+        ground.facts,
+        include=asked.include or None,
+        exclude=[*asked.exclude, *(name for name in ruled if name in ground.facts.settings)],
+        only=asked.only or None,
+        reload_only=True,
+        budget=TrialBudget(
+            warmup_s=WASH_S, measure_s=USUAL_S - WASH_S, read_only=False, connections=ground.connections
+        ),
+    )
+    left_out = {one.name: ruled.get(one.name, one.reason) for one in space.excluded}
+    if not space.dimensions:
+        told = {name: why for name, why in left_out.items() if not named or name in named}
+        raise EnvironmentUnsuitable(
+            "there is no knob to search on a live load",
+            detail="; ".join(f"{name}: {why}" for name, why in told.items()),
+            hint="Name others with --include or --only; pgdyno tune searches restarts too, with a load of its own.",
+        )
+    return space, left_out
+
+
+def _kept(asked: AskedSearch) -> dict[str, object]:
+    return {
+        "candidates": asked.candidates,
+        "only": list(asked.only),
+        "include": list(asked.include),
+        "exclude": list(asked.exclude),
+    }

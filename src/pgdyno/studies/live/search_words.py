@@ -1,0 +1,31 @@
+"""What a search on a live load came to, in words; the verdict's own words are those of the rule. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.results.live import LiveSearch
+from pgdyno.model.verdict import Word
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Tone
+from pgdyno.report.wording import TONES, change_text, plural, range_text, sentence
+
+KEEP = "keep"
+FOUND, AS_IT_IS = "what was found", "the server as it is"
+
+
+def search_judgement(search: LiveSearch) -> Judgement:
+    """Return what came of a search: what is offered, or that the settings stay."""
+    winner, code = search.winner, search.exit_code
+    if winner is not None and winner.verdict is not None:
+        settings = ", ".join(f"{name} = {value}" for name, value in winner.b.items())
+        title = f"{settings}: {sentence(winner.verdict, FOUND, AS_IT_IS)}"
+        said = f"{winner.verdict.metric.label} {change_text(winner.verdict.interval.ratio)}"
+        said += f" {range_text(winner.verdict.interval)}"
+        return Judgement(title, winner.verdict.word.value, TONES[winner.verdict.word], said, code)
+    if search.is_restored:
+        return Judgement(f"No verdict: {search.stopped}", Word.NOT_RESOLVED.value, Tone.UNSURE, search.stopped, code)
+    tried = [one for one in search.candidates if one.pairs]
+    if not tried:
+        return Judgement(f"No candidate was measured: {search.stopped}", KEEP, Tone.UNSURE, search.stopped, code)
+    shown = f"{plural(len(search.finals), 'finalist')} of {plural(len(tried), 'candidate')}"
+    why = f"none of {shown} was confirmed" if search.finals else f"none of {plural(len(tried), 'candidate')} stood out"
+    return Judgement(f"Keep your settings: {why}", KEEP, Tone.NEUTRAL, why, code)

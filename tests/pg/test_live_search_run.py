@@ -1,0 +1,65 @@
+"""`pgdyno live --search` on a real server under a load whose response to work_mem is planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from live_driver import short_search
+from live_load import planted_load
+from pgdyno.errors import ExitCode
+from pgdyno.model.study import StudyState
+from pgdyno.model.verdict import Word
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import places
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.candidates import Reply
+from pgdyno.studies.live.search_run import CandidatePlan
+from pgdyno.studies.reports import build_report
+from server_image import files_of, settings_of
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+
+
+def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
+    sandbox18: Sandbox, pgdyno_home: object
+) -> None:
+    folder = sandbox18.target().directory
+    assert folder is not None
+    before = settings_of(sandbox18), files_of(folder)
+    plans: list[CandidatePlan] = []
+    found: list[object] = []
+
+    def decide(plan: CandidatePlan) -> Reply:
+        plans.append(plan)
+        found.append(settings_of(sandbox18) == before[0])
+        return Reply(None if len(plans) == 1 else plan.proposal.settings)
+
+    with planted_load(sandbox18.target().postgres, {"4MB": 1.0}, other=0.4):
+        told = short_search(sandbox18.target(), "work_mem", candidates=3, decide=decide)
+    assert (settings_of(sandbox18), files_of(folder)) == before
+    assert all(found), "who is asked is asked in the baseline"
+    assert plans[0].before == {"work_mem": "4MB"}
+    search = told.search
+    assert search is not None
+    assert search.knobs == ("work_mem",)
+    assert [one.fate for one in search.candidates] == ["rejected", "measured", "measured"]
+    assert all(one.ratio is not None and one.ratio < 0.7 for one in search.candidates[1:])
+    assert search.winner is not None
+    assert search.winner.verdict is not None
+    assert search.winner.verdict.word is Word.BETTER
+    assert told.exit_code is ExitCode.OK
+    with Store.open(places.data_dir() / "pgdyno.db") as store:
+        study = store.study(told.study)
+        assert (study.state, study.result) == (StudyState.COMPLETE, told)
+        titles = [one.title for one in build_report(store, study.id).sections]
+        assert {"What is compared", "Finalists", "Candidates", "Knobs"} <= {*titles}
+
+
+def test_where_every_candidate_is_rejected_no_session_begins(sandbox18: Sandbox, pgdyno_home: object) -> None:
+    with planted_load(sandbox18.target().postgres, {"4MB": 1.0}):
+        told = short_search(sandbox18.target(), "work_mem", candidates=2, decide=lambda _plan: Reply(None))
+    assert told.search is not None
+    assert (told.search.session, told.search.finals) == ("", ())
+    assert told.exit_code is ExitCode.NOT_RESOLVED
+    assert told.title.startswith("No candidate was measured")
+    assert not list((places.state_dir() / "undo").glob("*"))

@@ -1,0 +1,110 @@
+"""What a search on a live load comes to: words, exit code, page, the way through the store, and what is offered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.results.live import LiveCandidate, LiveOwnEffect, LiveSearch
+from pgdyno.model.shapes import plain
+from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.probes.statements import StatementKey
+from pgdyno.report.drawing.html import render as render_html
+from pgdyno.report.drawing.text import render
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.stats.sequential import Design
+from pgdyno.store.codec import result_from_json
+from pgdyno.studies.kinds import judged
+from pgdyno.studies.live.arms import Arms
+from pgdyno.studies.live.candidates import MEASURED, REJECTED
+from pgdyno.studies.live.search_words import search_judgement
+from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switchback import Switchback
+from pgdyno.studies.reports import compose
+from pgdyno.studies.winner import offered_by
+from simulated_live_world import WATCHED, World
+from study_example import make_study
+
+SETTINGS = {"work_mem": "16MB", "random_page_cost": "1.5"}
+
+
+def final(factor):
+    world = World(factor, seed=3)
+    outcome = Switchback(world, world.reference, 30.0, Design(), seed=3).run()
+    arms = Arms(BASELINE, Configuration.of(SETTINGS), {"work_mem": "4MB", "random_page_cost": "4"})
+    keys = [StatementKey(5, 6, 1000 + number, True) for number in range(200)]
+    found = switched(
+        WATCHED, arms, outcome, world.reference, keys, ({5: "shop"}, {6: "web"}), seed=3, session="x", elapsed_s=9.0
+    )
+    return found.switch
+
+
+BETTER, WORSE = final(0.8), final(1.2)
+CANDIDATES = (
+    LiveCandidate(number=1, settings={"work_mem": "64MB"}, origin="start", fate=REJECTED),
+    LiveCandidate(number=2, settings=SETTINGS, origin="model", fate=MEASURED, pairs=2, ratio=0.81, error=0.05,
+                  memory_bytes=1 << 30),
+)  # fmt: skip
+
+
+def search(**fields):
+    found = {
+        "knobs": ("work_mem", "random_page_cost"),
+        "left_out": {"commit_delay": "acts at the commit"},
+        "candidates": CANDIDATES,
+        "stopped": "all 2 were tried",
+        "session": "20261126",
+    }
+    return LiveSearch(**{**found, **fields})
+
+
+def study(found):
+    said = search_judgement(found)
+    result = replace(WATCHED, search=found, title=said.title, word=said.word)
+    return replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE, result=result)
+
+
+def test_what_was_confirmed_is_offered_with_its_verdict():
+    found = search(finals=(BETTER, WORSE), chosen=0)
+    assert (found.exit_code, judged(study(found)).word) == (ExitCode.OK, "better")
+    offered = offered_by(study(found))
+    assert (dict(offered.settings), offered.verdict) == (SETTINGS, BETTER.verdict)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "said"),
+    [
+        ({"finals": (WORSE,)}, ExitCode.NOT_RESOLVED, "Keep your settings: none of 1 finalist of 1 candidate"),
+        ({}, ExitCode.NOT_RESOLVED, "Keep your settings: none of 1 candidate stood out"),
+        ({"candidates": CANDIDATES[:1]}, ExitCode.NOT_RESOLVED, "No candidate was measured"),
+        ({"is_restored": True, "stopped": "guards stopped 5 times"}, ExitCode.RESTORED, "No verdict: guards stopped"),
+    ],
+)
+def test_where_nothing_was_confirmed_the_settings_stay(fields, code, said):
+    found = search(**fields)
+    assert found.exit_code is code
+    assert judged(study(found)).title.startswith(said)
+    with pytest.raises(UsageError, match="no confirmed winner"):
+        offered_by(study(found))
+
+
+def test_the_page_shows_the_offer_the_finalists_the_candidates_and_what_was_left_out():
+    effect = LiveOwnEffect(setting="work_mem", verdict=BETTER.verdict)
+    found = search(finals=(BETTER, WORSE), chosen=0, effects=(effect,), notes=("a finalist was rejected: x = 1",))
+    page = compose(StudyRecord(study(found), []))
+    titles = [one.title for one in page.sections]
+    assert titles[:2] == ["What is compared", "Pairs"]
+    assert {"What each setting does", "Finalists", "Candidates", "Knobs"} <= {*titles}
+    assert render(page) is not None
+    html = render_html(page)
+    for words in ("work_mem = 16MB", "acts at the commit", "rejected", "offered", "A finalist was rejected", "1 GB"):
+        assert words in html
+
+
+def test_a_search_survives_the_store():
+    found = search(finals=(BETTER,), chosen=0)
+    kept = study(found).result
+    assert result_from_json(StudyKind.LIVE, plain(kept)) == kept
