@@ -318,7 +318,8 @@ class Switchback:
         assert verdict is not None, "there is a pair"
         self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
         if self.enough is None:
-            self.announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
+            pairs = "pair" if verdict.pairs == 1 else "pairs"
+            self.announce(f"after {verdict.pairs} {pairs}: {verdict.sentence(B, A)}")
         elif self.enough([math.exp(one.log_ratio) for one in self._pairs]):
             return LiveEvent.FINAL
         if self.period_s < LONGEST_S and self._fades_in():
