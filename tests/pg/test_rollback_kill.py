@@ -58,13 +58,17 @@ def test_killed_at_any_moment(victim: Sandbox, tmp_path: Path) -> None:
     undo_root = tmp_path / "undo"
     settings, files = settings_of(victim), files_of(victim.data_directory)
     draw, moments = random.Random(20), Counter[str]()
-    # One kill in each slice of time, and one that waits until the server is down, whatever the speed of the machine.
-    for after_s in [*(LONGEST_S * (kill + draw.random()) / KILLS for kill in range(KILLS)), None]:
+    # One kill in each slice of time, every other from the session's begin on and not from the process's; and one that
+    # waits until the server is down, whatever the speed of the machine.
+    slices = [LONGEST_S * (kill + draw.random()) / KILLS for kill in range(KILLS)]
+    for number, after_s in enumerate([*slices, None]):
         with tuner_of(victim, undo_root) as tuner:
             if after_s is None:
                 await_down(victim, tuner)
                 moments["killed with the server down"] += 1
             else:
+                if number % 2:
+                    await_line(tuner, "begun")
                 time.sleep(after_s)
             assert tuner.poll() is None, "the tuner ended by itself"
             tuner.kill()
