@@ -32,6 +32,11 @@ def printable(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_OBEYED)
 
 
+def printable_value(value: object) -> object:
+    """Return what a template writes, made printable where it is a text; markup that is ours stays."""
+    return printable(value) if type(value) is str else value
+
+
 class PlainStream:
     """A text stream whose every word is made printable; `styled` is the stream itself, for what draws by escapes."""
 

@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pgdyno.outside.words import printable_value
 from pgdyno.report.wording import metric_text, number_text, purpose_text
 from pgdyno.units import seconds_text
 from pgdyno.web.overview import Overview, StudyCard, moment_text
@@ -87,6 +88,7 @@ def _environment() -> Environment:
         loader=PackageLoader("pgdyno.web"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=printable_value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

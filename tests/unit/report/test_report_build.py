@@ -19,6 +19,7 @@ import pytest
 import study_example as example
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.figure import Table
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
@@ -33,6 +34,7 @@ from pgdyno.studies.reports import build_report, load_bins, recorded_runs
 from result_example import made
 
 MOST_BYTES = 3_000_000
+OBEYED = "\x1b]0;title\x07\u202e"
 HOSTILE = '</script><script>alert(1)</script> & "quoted" {{ 7 * 7 }} `tick` | pipe'
 
 
@@ -269,6 +271,20 @@ def test_hostile_text_stays_text(tune: Report) -> None:
     assert "<script>" not in re.sub(r"```.*?```", "", markdown.render(report), flags=re.DOTALL).replace(
         "\\<script\\>", ""
     )
+
+
+def test_no_file_of_a_report_holds_what_a_terminal_would_obey(tune: Report) -> None:
+    words = f"role a{OBEYED}b"
+    blocks = (
+        Prose((words,)),
+        FactList(((words, words),)),
+        Snippet("s", words),
+        TableBlock(Table((words,), ((words,),)), words),
+    )
+    report = replace(tune, title=words, lead=words, sections=(Section("x", words, words, blocks),))
+    for written in (html.render(report), markdown.render(report)):
+        assert "role a" in written
+        assert not [one for one in OBEYED[:1] + OBEYED[-2:] if one in written]
 
 
 def test_a_long_study_stays_below_three_megabytes(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from markupsafe import Markup
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.figure import Figure, Table
 from pgdyno.outputs import write_output
+from pgdyno.outside.words import printable_value
 from pgdyno.report.drawing.frames import FRAMED, drawn_table
 from pgdyno.report.drawing.payload import figures_json
 from pgdyno.report.drawing.tables import MOST_PRINTED, MOST_ROWS, cut_text
@@ -87,6 +88,7 @@ def _environment() -> Environment:
         loader=PackageLoader("pgdyno.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=printable_value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

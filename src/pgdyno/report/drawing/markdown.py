@@ -7,6 +7,7 @@ import re
 from typing import assert_never
 
 from pgdyno.model.figure import Figure, Table
+from pgdyno.outside.words import printable
 from pgdyno.report.drawing import text_charts
 from pgdyno.report.drawing.frames import FRAMED, drawn_table
 from pgdyno.report.drawing.tables import MOST_ROWS, cut_text
@@ -44,7 +45,7 @@ def render(report: Report) -> str:
         )
     ]
     foot = " · ".join(f"{name} {value}" for name, value in report.provenance.items())
-    return "\n\n".join([*head, *body, "---", escape(foot)]) + "\n"
+    return printable("\n\n".join([*head, *body, "---", escape(foot)])) + "\n"
 
 
 def _block(block: Block) -> str:
