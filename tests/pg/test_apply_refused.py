@@ -17,6 +17,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import snapshot
 from pgdyno.server.postgres import Postgres
+from pgdyno.server.postmaster_lock import postmaster_pid
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 from pgdyno.undo.apply import Session
@@ -53,6 +54,17 @@ def assert_refused(session: Session, target: Target, settings: dict[str, str]) -
     assert snapshot.differences(before, settings_of(target)) == ()
     session.apply(GOOD)
     return caught.value
+
+
+def test_what_needs_a_restart_is_refused_where_none_may_be_made(session: Session, sandbox18: Sandbox) -> None:
+    target = sandbox18.target()
+    session.apply(GOOD)
+    before, server = settings_of(target), postmaster_pid(sandbox18.data_directory)
+    with pytest.raises(EnvironmentUnsuitable, match="have to be restarted for shared_buffers"):
+        session.apply(Configuration.of({"work_mem": "8MB", "shared_buffers": "200MB"}), restart="never")
+    assert postmaster_pid(sandbox18.data_directory) == server
+    assert snapshot.differences(before, settings_of(target)) == ()
+    assert not session.apply(BASELINE, restart="never").restarted
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from live_driver import short_search
 from live_load import planted_load
 from pgdyno.errors import ExitCode
+from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
@@ -56,8 +57,20 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
 
 
 def test_where_every_candidate_is_rejected_no_session_begins(sandbox18: Sandbox, pgdyno_home: object) -> None:
+    """Rejected, or edited to what is not searched, wants a restart or cannot be: then the person is asked again."""
+    edits = [{"shared_buffers": "200MB"}, {"random_page_cost": "2"}, {"work_mem": "1"}, {"vm.swappiness": "1"}]
+    said: list[str] = []
+    plans: list[CandidatePlan] = []
+
+    def decide(plan: CandidatePlan) -> Reply:
+        plans.append(plan)
+        return Reply(Configuration.of(edits[len(plans) - 1]) if len(plans) <= len(edits) else None)
+
     with planted_load(sandbox18.target().postgres, {"4MB": 1.0}):
-        told = short_search(sandbox18.target(), "work_mem", candidates=2, decide=lambda _plan: Reply(None))
+        told = short_search(sandbox18.target(), "work_mem", candidates=2, decide=decide, announce=said.append)
+    assert [plan.proposal.number for plan in plans] == [1, 1, 1, 1, 1, 2]
+    assert [line for line in said if line.startswith("shared_buffers is not searched here")]
+    assert [line for line in said if "work_mem" in line and "range" in line]
     assert told.search is not None
     assert (told.search.session, told.search.finals) == ("", ())
     assert told.exit_code is ExitCode.NOT_RESOLVED

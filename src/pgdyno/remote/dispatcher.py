@@ -30,7 +30,7 @@ from pgdyno.targets.connect import open_target
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.undo import rollback
-from pgdyno.undo.apply import Session
+from pgdyno.undo.apply import Session, When
 from pgdyno.undo.baseline import check_no_leftover, take_baseline
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.one_session import refuse_while_open
@@ -161,7 +161,7 @@ class Dispatcher:
     def _apply(self, given: Json) -> object:
         return self._in_session.apply(
             _configuration(given),
-            restart="always" if given["restart"] == "always" else "as-needed",
+            restart=_when(given["restart"]),
             databases=wire.words(given["databases"]),
         )
 
@@ -218,6 +218,10 @@ class Dispatcher:
 
 def _configuration(given: Json) -> Configuration:
     return Configuration.of({name: str(value) for name, value in wire.mapping(given["settings"]).items()})
+
+
+def _when(text: object) -> When:
+    return "always" if text == "always" else "never" if text == "never" else "as-needed"
 
 
 def _bundle(name: str) -> UndoBundle:

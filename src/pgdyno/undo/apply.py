@@ -52,7 +52,7 @@ from pgdyno.undo.watch import RESTART_LEASE_S, Deadlines, Watch
 
 log = logging.getLogger(__name__)
 
-When = Literal["always", "as-needed"]
+When = Literal["always", "as-needed", "never"]
 _AWAY = "See who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
 
 
@@ -179,8 +179,9 @@ class Session:
     ) -> Applied:
         """Bring a configuration into force and prove it; the empty one is the server as it was found.
 
-        Restarts when asked, or when a knob that differs from the configuration before needs it; else reloads. Values
-        are read back by new sessions, in `databases` too (the load's, where ALTER DATABASE could override them).
+        Restarts when asked, or when a knob that differs from the configuration before needs it; else reloads; with
+        "never", refuses what needs a restart. Values are read back by new sessions, in `databases` too (the load's,
+        where ALTER DATABASE could override them).
 
         Raises SessionTakenOver when a watchdog or a rollback has ended the session meanwhile, and ServerStopped when
         somebody else has shut the server down: it stays down.
@@ -304,6 +305,12 @@ class Session:
 
     def _wants_restart(self, configuration: Configuration, restart: When) -> bool:
         names = effectiveness.needs_restart(self._in_force, configuration, self._settings)
+        if names and restart == "never":
+            raise EnvironmentUnsuitable(
+                f'"{self._target.postgres.label}" would have to be restarted for {", ".join(names)}',
+                detail="Nothing was changed: the plan was to reload it only.",
+                hint="Leave out the knobs that need a restart.",
+            )
         if (names or restart == "always") and self._target.control is None:
             raise EnvironmentUnsuitable(
                 f'"{self._target.postgres.label}" would have to be restarted'

@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.constraints import require
-from pgdyno.knobs.policy import check_settings
 from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, starting_points
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -18,7 +16,7 @@ from pgdyno.server.role_settings import statement
 from pgdyno.stats.period_choice import SWITCH_S, USUAL_S, WASH_S
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.arms import Arms
+from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.candidates import Proposal, Reply
 from pgdyno.studies.live.ground import LiveGround, LiveOptions, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.reach import cached, untested
@@ -205,16 +203,25 @@ class _Searching:
             self._watched.is_back()
 
     def _answer(self, proposal: Proposal) -> Reply:
-        """Ask the person; the server waits in its baseline. What they edited is checked as every arm is."""
-        facts = self._watched.ground.facts
-        if self._world is not None:
-            self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
-        answer = self._decide(CandidatePlan(proposal, self._before(proposal.settings)))
-        if answer.settings is None or answer.settings == proposal.settings:
-            return answer
-        settings = check_settings(answer.settings, facts)
-        require(settings, facts, connections=self.searcher.connections, what="what was edited")
-        return replace(answer, settings=settings)
+        """Ask the person, again after an edit that cannot be; the server waits in its baseline."""
+        while True:
+            if self._world is not None:
+                self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
+            answer = self._decide(CandidatePlan(proposal, self._before(proposal.settings)))
+            if answer.settings is None or answer.settings == proposal.settings:
+                return answer
+            try:
+                return replace(answer, settings=self._edited(answer.settings))
+            except PgdynoError as error:
+                self._watched.ground.announce(f"{error.message}. {error.hint or ''}".rstrip())
+
+    def _edited(self, settings: Configuration) -> Configuration:
+        """Return what a person has edited, checked as every arm is, and kept to the knobs that are searched."""
+        ground = self._watched.ground
+        for name in settings:
+            if name not in self._space.names():
+                raise UsageError(f"{name} is not searched here", hint=f"Edit {', '.join(self._space.names())}.")
+        return arms_of({}, settings, ground.facts, connections=self.searcher.connections).b
 
     def _before(self, settings: Mapping[str, str]) -> dict[str, str]:
         facts = self._watched.ground.facts

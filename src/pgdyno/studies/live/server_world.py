@@ -111,7 +111,7 @@ class ServerWorld:
             self._look()
             self.others.require_none()
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
-        self.session.apply(BASELINE if is_baseline else self.arms[arm])
+        self.session.apply(BASELINE if is_baseline else self.arms[arm], restart="never")
         self._arm, self._switched_at = arm, self.clock()
         if is_baseline:
             self.session.expect("baseline")
