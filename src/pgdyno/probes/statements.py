@@ -7,11 +7,12 @@ core). Nothing is ever reset. PostgreSQL 13 to 18.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow, tuple_row
@@ -24,6 +25,10 @@ from pgdyno.server.postgres import Postgres, query_error
 from pgdyno.stats.statement_deltas import StatementSnapshot
 
 T = TypeVar("T")
+MOST_COUNTED = 1e19
+"""More than a bigint holds."""
+_SINCE = 6
+"""The column that is a moment, unknown before 17."""
 EXTENSION = "pg_stat_statements"
 _VIEWS = (
     "live_statements", "live_server", "live_sessions", "live_databases", "live_entries", "live_crossing",
@@ -66,6 +71,18 @@ class DatabaseTotals:
     commits: float
     rollbacks: float
     active_ms: float | None
+
+
+def _table(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
+    """Return the counters by column. Raises DataError for what counts nothing: whoever owns the server may lie."""
+    try:
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), 8).T
+    except (TypeError, ValueError) as error:
+        raise psycopg.DataError(str(error)) from error
+    counters = np.delete(table, _SINCE, axis=0)
+    if not bool(np.all((counters >= 0) & (counters <= MOST_COUNTED))):
+        raise psycopg.DataError("a counter of pg_stat_statements is no count")
+    return table
 
 
 class StatementReader:
@@ -196,7 +213,9 @@ class StatementReader:
         others = [row for row in rows if row[1] != self._own_role]
         numbers = np.array([self._number(row[:4]) for row in others], dtype=np.int64)
         order = np.argsort(numbers)
-        table = np.array([row[4:] for row in others], dtype=np.float64).reshape(len(others), 8)[order].T
+        table = _table([row[4:] for row in others])[:, order]
+        if len({*numbers.tolist()}) < len(others):
+            raise psycopg.DataError("a statement is counted twice")
         return StatementSnapshot(
             at=float(before["at"]),
             started_at=float(before["started_at"]),

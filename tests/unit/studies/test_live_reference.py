@@ -135,6 +135,15 @@ def test_entries_that_are_given_up_all_the_time_cannot_be_watched():
         watched(120.0, tampered=full)
 
 
+@pytest.mark.parametrize("seconds", [15.0, 600.0])
+def test_a_server_whose_statistics_are_always_reset_cannot_be_watched(seconds):
+    counter = iter(range(1000))
+    reset = {number: (lambda one: replace(one, reset_at=float(next(counter)))) for number in range(1, 999)}
+    with pytest.raises(EnvironmentUnsuitable, match="no reading of pg_stat_statements") as caught:
+        watched(seconds, tampered=reset)
+    assert f"{min(12, int(seconds / 5))} x " in str(caught.value.detail)
+
+
 def test_a_steady_load_can_be_resolved_and_the_rare_statement_is_beside_the_claim():
     study, told = result()
     assert (told.exit_code, told.period_s) == (ExitCode.OK, 30.0)

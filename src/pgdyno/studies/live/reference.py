@@ -78,8 +78,8 @@ def watch_baseline(
 ) -> Watched:
     """Read the server for so long and return what it did.
 
-    Raises EnvironmentUnsuitable where it cannot be watched: our role is the load's, entries are given up all the time,
-    or it was away for too long.
+    Raises EnvironmentUnsuitable where it cannot be watched: our role is the load's, no reading can be compared with the
+    one before, or it was away for too long.
     """
     before, read_at = reader.statements(), clock()
     totals = reader.databases()
@@ -99,6 +99,7 @@ def watch_baseline(
         _require_sense(seen)
         if len(seen.steps) % EARLY_STEPS == 0:
             announce(f"watched {len(seen.steps) * STEP_S / 60:g} of {seconds / 60:g} minutes")
+    _require_some(seen)
     seen.last = reader.databases()
     return seen
 
@@ -134,4 +135,14 @@ def _require_sense(seen: Watched) -> None:
         raise EnvironmentUnsuitable(
             "pg_stat_statements is full: it gave up entries in each reading",
             hint="Raise pg_stat_statements.max, which needs a restart, or look why statements differ from each other.",
+        )
+    _require_some(seen)
+
+
+def _require_some(seen: Watched) -> None:
+    if not seen.whole:
+        raise EnvironmentUnsuitable(
+            "no reading of pg_stat_statements could be compared with the one before",
+            detail="; ".join(f"{count} x {cause}" for cause, count in seen.void.items()) or None,
+            hint="See who resets the statistics, or what keeps the server or this host from answering in time.",
         )
