@@ -66,11 +66,17 @@ class SessionCounts:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseTotals:
-    """Transactions of all databases so far, and milliseconds that sessions were at work (None before 14)."""
+    """What all databases did so far: transactions, milliseconds that sessions were at work (None before 14), and I/O.
+
+    Bytes of temporary files and of WAL, and blocks read, from disk or the page cache.
+    """
 
     commits: float
     rollbacks: float
     active_ms: float | None
+    temp_bytes: float = 0.0
+    wal_bytes: float = 0.0
+    blocks_read: float = 0.0
 
 
 def _table(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
@@ -144,10 +150,13 @@ class StatementReader:
         return int(row["sessions"]), int(row["own"])
 
     def databases(self) -> DatabaseTotals:
-        """Return the transactions of all databases. Errors as `statements`."""
+        """Return what all databases did. Errors as `statements`."""
         row = self._row("live_databases")
         active = row["active_ms"]
-        return DatabaseTotals(float(row["commits"]), float(row["rollbacks"]), None if active is None else float(active))
+        sums = (float(row[name]) for name in ("temp_bytes", "wal_bytes", "blocks_read"))
+        return DatabaseTotals(
+            float(row["commits"]), float(row["rollbacks"]), None if active is None else float(active), *sums
+        )
 
     def entries(self) -> int:
         """Return how many entries pg_stat_statements holds, ours and nested ones too. Errors as `statements`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,17 +45,38 @@ MOST_NEW = 0.05
 RESAMPLES = 2000
 
 
+@dataclass(frozen=True, slots=True)
+class ServerUse:
+    """What the whole server had used by a moment, or used between two of them; None where it is not known.
+
+    Time that sessions were at work and CPU in milliseconds; bytes of temporary files and of WAL; blocks read, from disk
+    or the page cache.
+    """
+
+    active_ms: float | None = None
+    cpu_ms: float | None = None
+    temp_bytes: float | None = None
+    wal_bytes: float | None = None
+    blocks_read: float | None = None
+
+    def since(self, before: ServerUse) -> ServerUse:
+        """Return what was used since; a counter that fell is not known."""
+        both = ((getattr(before, one.name), getattr(self, one.name)) for one in fields(ServerUse))
+        return ServerUse(*(None if a is None or b is None or b < a else b - a for a, b in both))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodCounts:
     """Calls and milliseconds of each statement of the reference in one period, by its number; `new_ms` is of others.
 
-    `first` is the first half of it, where that was read apart.
+    `first` is the first half of it, where that was read apart; `use` is what the server used in it.
     """
 
     calls: Floats
     time_ms: Floats
     new_ms: float = 0.0
     first: PeriodCounts | None = None
+    use: ServerUse | None = None
 
     @property
     def halves(self) -> tuple[PeriodCounts, PeriodCounts] | None:

@@ -45,7 +45,7 @@ def final(factor):
 BETTER, WORSE = final(0.8), final(1.2)
 CANDIDATES = (
     LiveCandidate(number=1, settings={"work_mem": "64MB"}, origin="start", fate=REJECTED),
-    LiveCandidate(number=2, settings=SETTINGS, origin="model", fate=MEASURED, pairs=2, ratio=0.81, error=0.05,
+    LiveCandidate(number=2, settings=SETTINGS, origin="model", fate=MEASURED, pairs=2, ratio=0.81, error=0.05, cpu=1.23,
                   memory_bytes=1 << 30),
 )  # fmt: skip
 
@@ -100,7 +100,15 @@ def test_the_page_shows_the_offer_the_finalists_the_candidates_and_what_was_left
     assert {"What each setting does", "Finalists", "Candidates", "Knobs"} <= {*titles}
     assert render(page) is not None
     html = render_html(page)
-    for words in ("work_mem = 16MB", "acts at the commit", "rejected", "offered", "A finalist was rejected", "1 GB"):
+    for words in (
+        "work_mem = 16MB",
+        "acts at the commit",
+        "rejected",
+        "offered",
+        "A finalist was rejected",
+        "1 GB",
+        "1.23",
+    ):
         assert words in html
 
 

@@ -10,7 +10,7 @@ import pytest
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import GuardPlan
-from pgdyno.probes.statements import SessionCounts
+from pgdyno.probes.statements import DatabaseTotals, SessionCounts
 from pgdyno.stats.body_index import PeriodCounts, StatementBody
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.studies.live.server_world import ServerWorld, StopFile
@@ -56,6 +56,9 @@ class Server:
     def sessions(self, since):
         self._answer()
         return SessionCounts(9, self.active, 4, 0.1)
+
+    def databases(self):
+        return DatabaseTotals(0.0, 0.0, self.spent, 3.0 * self.calls, 2.0 * self.calls, self.calls)
 
     def crossing(self, after, before):
         assert before - after == 30.0

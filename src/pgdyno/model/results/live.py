@@ -131,6 +131,19 @@ class LiveBreach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSecond:
+    """What the server did beside its statements, for each second of offered work: `name` with its unit, A and B.
+
+    `verdict` is None where nothing is judged: what is read, written and spilled is told alone.
+    """
+
+    name: str
+    a: float
+    b: float
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSwitch:
     """B against A on the live load. `a` and `b` are what the arms set, `before` the values as found.
 
@@ -152,6 +165,7 @@ class LiveSwitch:
     lost: Mapping[str, int] = field(default_factory=dict)
     covered: float = 0.0
     tail: Interval | None = None
+    second: tuple[LiveSecond, ...] = ()
     statements: tuple[LiveChange, ...] = ()
     unwatched: int = 0
     unwatched_share: float = 0.0
@@ -189,7 +203,9 @@ class LiveCandidate:
     """One configuration of a search: what it set, why it was tried (`origin`), what became of it and for which reason.
 
     `ratio` is B over A of the statements' time, the mean of `pairs` pairs, and `error` its standard error in ln, by the
-    scatter of the reference; None where no pair was whole. `memory_bytes` is what it can demand at worst.
+    scatter of the reference; None where no pair was whole. `cpu` and `reads` are B over A of the server's CPU and of
+    the blocks that it read for the same work, None where they are not known. `memory_bytes` is what it can demand at
+    worst.
     """
 
     number: int
@@ -200,6 +216,8 @@ class LiveCandidate:
     pairs: int = 0
     ratio: float | None = None
     error: float | None = None
+    cpu: float | None = None
+    reads: float | None = None
     memory_bytes: int | None = None
 
 

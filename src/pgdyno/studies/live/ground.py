@@ -15,7 +15,7 @@ import numpy as np
 
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.facts import Facts
+from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardLimit, GuardPlan
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind
@@ -94,6 +94,11 @@ class LiveGround:
     stack: ExitStack
     began: float
     ends_at: float
+
+    def cpu_s(self) -> float | None:
+        """Return the server's CPU seconds so far, None where its processes cannot be seen from here."""
+        found = self.target.cpu.seconds()
+        return None if isinstance(found, Unknown) else found
 
     def watch(self, study: Study, watcher: Watcher, own: Collection[str], notes: Sequence[str] = ()) -> WatchedServer:
         """Keep the study, watch its server for the reference, and return what was seen.
@@ -199,6 +204,7 @@ class WatchedServer:
             calls_a_second=float(self.reference.calls.sum()) / self.reference.seconds,
             dbname=_busiest(self.reference, self.names[0], [key.database for key in self.keys]),
             ends_at=ground.ends_at,
+            cpu_s=ground.cpu_s,
         )
 
     def is_back(self) -> None:

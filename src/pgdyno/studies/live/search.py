@@ -224,6 +224,8 @@ class LiveSearcher:
             pairs=len(ratios),
             ratio=math.exp(sum(ratios) / len(ratios)) if ratios else None,
             error=self.pair_sd / math.sqrt(len(ratios)) if ratios else None,
+            cpu=_ratio_of(outcome, "cpu_ms"),
+            reads=_ratio_of(outcome, "blocks_read"),
             memory_bytes=round(self.memory(settings)),
         )
 
@@ -361,3 +363,8 @@ class LiveSearcher:
         outcome = self.duels.compare(a, b, design, self.ends_at)
         self._heed(outcome, b)
         return None if self.is_over else outcome
+
+
+def _ratio_of(outcome: LiveOutcome, name: str) -> float | None:
+    """Return B over A of a second metric, None where it is not known or A had none of it."""
+    return next((one.b / one.a for one in outcome.second if one.name == name and one.a > 0), None)

@@ -37,7 +37,10 @@ def search_lead(search: LiveSearch, target: str, spent_s: float | None) -> str:
 
 
 def _candidates(search: LiveSearch) -> Section:
-    columns = ("number", "settings", "B / A", "give or take", "pairs", "memory at worst", "fate", "why tried")
+    columns = (
+        "number", "settings", "B / A", "give or take", "pairs", "server CPU B / A", "reads B / A", "memory at worst",
+        "fate", "why tried",
+    )  # fmt: skip
     rows = tuple(
         (
             str(one.number),
@@ -45,6 +48,8 @@ def _candidates(search: LiveSearch) -> Section:
             "unknown" if one.ratio is None else digits_text(one.ratio),
             "" if one.error is None else f"{100 * one.error:.1f} %",
             str(one.pairs),
+            "unknown" if one.cpu is None else digits_text(one.cpu),
+            "unknown" if one.reads is None else digits_text(one.reads),
             "unknown" if one.memory_bytes is None else bytes_text(one.memory_bytes),
             one.fate if not one.why else f"{one.fate}: {one.why}",
             one.origin,
@@ -53,10 +58,11 @@ def _candidates(search: LiveSearch) -> Section:
     )
     caption = (
         "Time of the body's statements over that under the server's own settings, in neighbouring periods. So few "
-        "pairs prove nothing: they say which candidates are worth more. Memory is what the settings allow all sessions "
+        "pairs prove nothing: they say which candidates are worth more. Reads come from disk or the page cache. "
+        "Memory is what the settings allow all sessions "
         "together at worst, not what was used; memory that is not used caches files."
     )
-    blocks: list[Block] = [TableBlock(Table(columns, rows, (*columns[2:6], "number")), caption)]
+    blocks: list[Block] = [TableBlock(Table(columns, rows, (*columns[2:8], "number")), caption)]
     measured = [one for one in search.candidates if one.ratio is not None]
     if measured:
         blocks.insert(0, Charts((_figure(measured),)))

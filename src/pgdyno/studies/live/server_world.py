@@ -16,8 +16,8 @@ from typing import Protocol, TypeVar
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Breach
-from pgdyno.probes.statements import SessionCounts
-from pgdyno.stats.body_index import PeriodCounts, counts
+from pgdyno.probes.statements import DatabaseTotals, SessionCounts
+from pgdyno.stats.body_index import PeriodCounts, ServerUse, counts
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.reference import AWAY_S, LATE_S
@@ -49,6 +49,9 @@ class SwitchReads(Protocol):
     def sessions(self, since: float) -> SessionCounts:
         """Count the sessions of others."""
 
+    def databases(self) -> DatabaseTotals:
+        """Return what all databases did."""
+
     def crossing(self, after: float, before: float) -> int:
         """Count the statements at work that began between two moments of the server's clock."""
 
@@ -74,7 +77,8 @@ class ServerWorld:
 
     `calls_a_second` are the reference's, `ends_at` is when the study's time is over, by `clock`. `dbname` is the
     database that most of the load's time is spent in: guards of errors, deadlocks and temporary files watch that.
-    Where it `keeps_session`, a comparison ends in the baseline and another one may follow.
+    `cpu_s` returns the server's CPU seconds, None where they cannot be seen. Where it `keeps_session`, a comparison
+    ends in the baseline and another one may follow.
     """
 
     session: ServerSession
@@ -92,6 +96,7 @@ class ServerWorld:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     keeps_session: bool = False
+    cpu_s: Callable[[], float | None] = lambda: None
     _watching: ExitStack = field(default_factory=ExitStack)
     _arm: str = BASELINE_ARM
     _switched_at: float = 0.0
@@ -141,11 +146,13 @@ class ServerWorld:
         """Count the statements of so many seconds; see `LiveWorld.count`."""
         self.watcher.phase(f"{self._arm}: count for {seconds:g} s")
         self.session.expect(f"count {self._arm}", seconds + AWAY_S + OVERRUN_S)
+        used = self._use()
         before, began = self._read(), self.clock()
         self._until(began + seconds / 2)
         middle = self._read()
         self._until(began + seconds)
         after, ended = self._read(), self.clock()
+        use = None if (now := self._use()) is None or used is None else now.since(used)
         self.others.require_none()
         found = deltas(before, after)
         if isinstance(found, VoidCause):
@@ -154,7 +161,7 @@ class ServerWorld:
             return VoidCause.LATE
         half = deltas(before, middle)
         first = counts(half, self.size) if isinstance(half, StatementDeltas) else None
-        period = replace(counts(found, self.size), first=first)
+        period = replace(counts(found, self.size), first=first, use=use)
         if self._arm == A:  # what falls under B alone may be B's doing
             self._load_left = float(period.calls.sum()) / found.seconds / max(self.calls_a_second, 1e-9)
             self.guards.hold_against(period)
@@ -231,6 +238,13 @@ class ServerWorld:
         step = deltas(before, now)
         if isinstance(step, StatementDeltas):
             _raise(self.guards.statements(self.clock(), counts(step, self.size)))
+
+    def _use(self) -> ServerUse | None:
+        totals, cpu_s = self._attempt(self.reader.databases), self.cpu_s()
+        if totals is None:
+            return None
+        cpu_ms = None if cpu_s is None else 1000 * cpu_s
+        return ServerUse(totals.active_ms, cpu_ms, totals.temp_bytes, totals.wal_bytes, totals.blocks_read)
 
     def _crossing(self, since_s: float) -> bool:
         found = self._attempt(lambda: self.reader.crossing(self._server_at - since_s, self._server_at))

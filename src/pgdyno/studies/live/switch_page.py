@@ -8,6 +8,7 @@ from pgdyno.report.figures import MetricRow, ratio_axis
 from pgdyno.report.figures import pairs as pairs_figure
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, Snippet, TableBlock, Tile, Tone
 from pgdyno.report.wording import TONES, bare_range_text, capital, change_text, number_text, plural, range_text
+from pgdyno.studies.live.switch_result import SECOND_NAMES
 from pgdyno.units import digits_text, seconds_text
 
 MOST_DRAWN = 20
@@ -89,7 +90,28 @@ def _pairs(switch: LiveSwitch) -> Section:
             ("pair", *columns[2:]),
         )
         blocks.append(TableBlock(table, "Time of the body's statements, pair by pair.", folded=True))
+    if switch.second:
+        blocks.append(_second(switch))
     return Section("pairs", "Pairs", "How sure is it?", tuple(blocks))
+
+
+def _second(switch: LiveSwitch) -> TableBlock:
+    units = {"temp_bytes": "bytes", "wal_bytes": "bytes", "blocks_read": "blocks"}
+    rows = tuple(
+        (
+            SECOND_NAMES[one.name],
+            f"{number_text(one.a)} {units.get(one.name, 'ms')}",
+            f"{number_text(one.b)} {units.get(one.name, 'ms')}",
+            "-" if one.verdict is None else f"{one.verdict.word.value} {range_text(one.verdict.interval)}",
+        )
+        for one in switch.second
+    )
+    caption = (
+        "What the whole server used for a second of offered work. The time of commits and of cancelled statements is "
+        "in database time alone. Blocks are read from disk or from the page cache, which PostgreSQL cannot tell apart."
+    )
+    columns = ("beside the claim", "A", "B", "verdict")
+    return TableBlock(Table(columns, rows, columns[1:3]), caption)
 
 
 def _statements(switch: LiveSwitch) -> Section:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgdyno.model.guard import GuardKind
-from pgdyno.model.results.live import LiveBreach, LiveChange, LivePair, LiveResult, LiveSwitch
+from pgdyno.model.results.live import LiveBreach, LiveChange, LivePair, LiveResult, LiveSecond, LiveSwitch
 from pgdyno.model.verdict import Interval
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import LEAST_COVERED, StatementReference, added
@@ -22,6 +22,13 @@ from pgdyno.units import digits_text
 
 NORMAL_95 = 1.96
 MOST_LISTED = 50
+SECOND_NAMES = {
+    "active_ms": "database time",
+    "cpu_ms": "server CPU",
+    "temp_bytes": "temporary files",
+    "wal_bytes": "WAL",
+    "blocks_read": "blocks read",
+}
 VETOED, VANISHED, SUSPECTED, WATCHED, NOT_WATCHED = "vetoed", "vanished", "suspected", "watched", "not watched"
 _RESTORED = {LiveEnding.TOO_MANY_STOPS, LiveEnding.NOT_IN_FORCE, LiveEnding.LEFT_TO_WATCHDOG}
 
@@ -58,6 +65,7 @@ def switched(
         lost=dict(outcome.lost),
         covered=outcome.covered,
         tail=outcome.tail,
+        second=tuple(LiveSecond(name=one.name, a=one.a, b=one.b, verdict=one.verdict) for one in outcome.second),
         statements=changes[:MOST_LISTED],
         unwatched=len(unwatched),
         unwatched_share=sum(one.share for one in unwatched),
@@ -152,6 +160,11 @@ def _against(outcome: LiveOutcome, changes: Sequence[LiveChange]) -> tuple[str, 
     found += [str(one) for one in outcome.breaches]
     if outcome.tail is not None and outcome.tail.lo > WORST_TAIL:
         found.append(f"what is in no body took {outcome.tail} of its time under A")
+    found += [
+        f"{SECOND_NAMES[one.name]} took {one.verdict.interval} of that under A: look at commits, locks and timeouts"
+        for one in outcome.second
+        if one.is_worse and one.verdict is not None
+    ]
     if outcome.covered < LEAST_COVERED:
         found.append(f"the body holds {100 * outcome.covered:.0f} % of the time, at least half is needed")
     return tuple(found)

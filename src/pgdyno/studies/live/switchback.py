@@ -29,6 +29,7 @@ from pgdyno.stats.body_index import (
 )
 from pgdyno.stats.fade_in import fades_in
 from pgdyno.stats.period_choice import wash_of
+from pgdyno.stats.second_metrics import SecondMetric, second_metrics
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.stats.vanish import vanished
@@ -100,9 +101,9 @@ class LiveOutcome:
     """What a study came to. `pairs` are those that were judged, in their order; `lost` counts the others by cause.
 
     `vetoed` has the factor of each statement that became too slow, by its number, `vanished` are those that hardly ran
-    any more under B; `breaches` are the guards that tripped. `kept` are the periods of the pairs, A's and B's, `orders`
-    the arms that came first. `stopped` says why it was ended from outside, or could not go on; `is_asked` that a
-    person wanted that.
+    any more under B, `second` is what the server did beside; `breaches` are the guards that tripped. `kept` are the
+    periods of the pairs, A's and B's, `orders` the arms that came first. `stopped` says why it was ended from outside,
+    or could not go on; `is_asked` that a person wanted that.
     """
 
     ending: LiveEnding
@@ -117,6 +118,7 @@ class LiveOutcome:
     wash_s: float
     body: StatementBody
     veto: VetoState
+    second: tuple[SecondMetric, ...] = ()
     kept: tuple[tuple[PeriodCounts, PeriodCounts], ...] = ()
     orders: tuple[str, ...] = ()
     stopped: str = ""
@@ -129,10 +131,10 @@ class LiveOutcome:
 
     @property
     def is_acceptable(self) -> bool:
-        """Return whether B may be offered: better for enough of the time, nothing vetoed or vanished, no worse tail."""
+        """Return whether B may be offered: better for enough of the time, and nothing else is shown to be worse."""
         better = self.verdict is not None and self.verdict.word is Word.BETTER
         tail_is_worse = self.tail is not None and self.tail.lo > WORST_TAIL
-        harmed = bool(self.vetoed or self.vanished or self.breaches)
+        harmed = bool(self.vetoed or self.vanished or self.breaches) or any(one.is_worse for one in self.second)
         return better and self.covered >= LEAST_COVERED and not harmed and not tail_is_worse
 
 
@@ -362,6 +364,7 @@ class Switchback:
             wash_s=self._wash_s,
             body=self._body,
             veto=self._veto,
+            second=second_metrics(self._body, self._kept, self.design),
             kept=tuple(self._kept),
             orders=tuple(self._orders),
             stopped=self._stopped,

@@ -1,0 +1,50 @@
+"""What the server did beside its statements: database time and CPU are judged, the rest is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pgdyno.model.verdict import Word
+from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementBody
+from pgdyno.stats.second_metrics import second_metrics
+from pgdyno.stats.sequential import Design
+
+BODY = StatementBody(np.array([0]), np.array([1.0]), np.array([2.0]), 1.0)
+
+
+def period(calls, **use):
+    return PeriodCounts(np.array([float(calls)]), np.array([2.0 * calls]), use=ServerUse(**use))
+
+
+def pairs(factor, count=6, **more):
+    """Under B the sessions are at work for `factor` times as long for the same work, whatever the number of calls."""
+    a = [period(1000 + n, active_ms=5.0 * (1000 + n), **more) for n in range(count)]
+    b = [period(2000 - n, active_ms=5.0 * factor * (2000 - n), **more) for n in range(count)]
+    return [*zip(a, b, strict=True)]
+
+
+@pytest.mark.parametrize(("factor", "word"), [(1.5, Word.WORSE), (0.7, Word.BETTER), (1.0, Word.EQUIVALENT)])
+def test_database_time_is_judged_for_the_same_work(factor, word):
+    (found,) = second_metrics(BODY, pairs(factor), Design(doubt=0.0))
+    assert (found.name, found.verdict.word, found.is_worse) == ("active_ms", word, word is Word.WORSE)
+    assert (found.a, found.b) == (pytest.approx(2500.0), pytest.approx(2500.0 * factor))
+
+
+def test_what_is_read_and_written_makes_no_claim():
+    found = {one.name: one for one in second_metrics(BODY, pairs(1.0, temp_bytes=4000.0, cpu_ms=0.0), Design())}
+    assert found["temp_bytes"].verdict is None
+    assert found["temp_bytes"].a == pytest.approx(np.mean([4000 / (2 * (1000 + n) / 1000) for n in range(6)]))
+    assert found["cpu_ms"].verdict is None, "of nothing there is no ratio"
+
+
+def test_a_figure_that_one_period_did_not_know_is_not_told():
+    some = pairs(1.0)
+    some[3] = (some[3][0], PeriodCounts(np.array([1.0]), np.array([2.0])))
+    assert second_metrics(BODY, some, Design()) == ()
+    assert second_metrics(BODY, [], Design()) == ()
+
+
+def test_a_counter_that_fell_is_not_known():
+    now, before = ServerUse(5.0, 9.0, 1.0, None, 7.0), ServerUse(3.0, 10.0, None, 1.0, 7.0)
+    assert now.since(before) == ServerUse(2.0, None, None, None, 0.0)
