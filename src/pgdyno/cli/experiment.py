@@ -199,33 +199,13 @@ def _of_files(flags: Flags) -> Question:
 
 def _of_rule(flags: Flags, store: Store, progress: Progress) -> Question:
     """Ask the advisor on the target, and return the rule's proposal as B."""
-    from pgdyno.advisor.settable import parts_of
-    from pgdyno.errors import PolicyError
     from pgdyno.studies.advice import advised
-    from pgdyno.studies.advice.proofs import rule_option
+    from pgdyno.studies.advice.proposed import proposed_by
     from pgdyno.studies.session.study_session import opened
 
     name = flags.choice("rule")
     advised.require([name], source(flags))
     # The sandbox is opened twice, for the advice and for the study: it has to outlive the first time.
     with opened(replace(target_request(flags), keep=True)) as target:
-        findings, _ = advised.advise_on(target, source(flags), store=store, progress=progress.announce)
-    parts = parts_of(advised.chosen(findings, [name]))
-    if parts.refused:
-        raise PolicyError(
-            f'rule "{name}" names {", ".join(parts.refused)} of class X, which is never tried',
-            hint=f"pgdyno knobs show {next(iter(parts.refused))} says why.",
-        )
-    if not parts.settings:
-        raise UsageError(
-            f'rule "{name}" proposes nothing that a session could set',
-            detail="\n".join(parts.commands) or None,
-            hint="Measure before and after by hand: pgdyno bench, then pgdyno compare.",
-        )
-    _say_by_hand(parts.commands, progress)
-    return Question(f"rule {name}", {}, parts.settings, rule_option((name,), parts.settings), parts.commands)
-
-
-def _say_by_hand(commands: tuple[str, ...], progress: Progress) -> None:
-    for line in commands:
-        progress.announce(f"not run, for you to decide: {line}")
+        found = proposed_by(target, name, source(flags), store=store, progress=progress.announce)
+    return Question(f"rule {name}", {}, found.settings, found.option, found.commands)

@@ -17,6 +17,7 @@ from pgdyno.cli.requests.live_approval import (
     AUTO,
     CLASS_A,
     EACH,
+    Asker,
     approve,
     asks,
     check_answer,
@@ -46,6 +47,11 @@ USUAL_PAIR_MIN = 1.0
               help="Compare these settings with those of --a; only what a reload brings into force.")  # fmt: skip
 @click.option("--a", "a_words", multiple=True, metavar="KNOB=VALUE,...",
               help="What B is compared with.  [default: the server as it is]")  # fmt: skip
+@click.option("--rule", metavar="RULE", help="Compare what this rule of advise proposes, to prove or refute it.")
+@click.option("--critical", multiple=True, type=int, metavar="QUERYID",
+              help="Veto B when this statement takes half as long again; may be given again.")  # fmt: skip
+@click.option("--notify", metavar="COMMAND",
+              help="Run this when an answer is waited for, with the question as its last word; no shell.")  # fmt: skip
 @click.option("--search", is_flag=True,
               help="Search settings that this load runs faster with, of those that need no restart.")  # fmt: skip
 @click.option("--candidates", type=click.IntRange(1), default=20, show_default=True,
@@ -97,28 +103,36 @@ def command(**values: object) -> int:
     flags = Flags(values)
     a, b = settings_of(flags.words("a_words"), "--a"), settings_of(flags.words("b_words"), "--b")
     modes = [flags.on(name) for name in ("watch_only", "search", "demo")]
-    if [*modes, bool(b)].count(True) != 1:
+    rule = flags.text("rule")
+    if [*modes, bool(b), rule is not None].count(True) != 1:
         raise UsageError(
-            "give one of --watch-only, --b, --search and --demo",
+            "give one of --watch-only, --b, --rule, --search and --demo",
             hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
     if flags.on("demo"):
         _check_demo(flags)
     if a and not b:
         raise UsageError("--a is what --b is compared with", hint="Add --b KNOB=VALUE.")
+    if flags.words("critical") and not b and rule is None:
+        raise UsageError("--critical is for --b and --rule", hint="A search vetoes what becomes twice as slow.")
     report = flags.path("report")
     check_report_path(report)
     if b:
         check_answer(flags, (*a, *b))
-    if flags.on("search"):
+    if flags.on("search") or rule is not None:
         check_answer(flags, ())
+    if rule is not None:
+        from pgdyno.studies.advice import advised
+
+        advised.require([rule], advised.AdviceSource())
     store, progress = open_store(flags.text("store_url")), Progress()
     if flags.on("demo"):
         result = _shown(flags, store, progress)
     elif flags.on("search"):
         result = _searched(flags, store, progress)
     else:
-        result = _compared(flags, a, b, store, progress) if b else _watched(flags, store, progress)
+        compares = b or rule is not None
+        result = _compared(flags, a, b, store, progress) if compares else _watched(flags, store, progress)
     if report is not None:
         from pgdyno.report.drawing.html import write_html
         from pgdyno.studies.reports import build_report
@@ -146,7 +160,7 @@ def _shown(flags: Flags, store: Store, progress: Progress) -> LiveResult:
         progress,
         keep=flags.on("keep"),
         seed=_seed(flags),
-        approve=lambda plan: approve(plan, ask=False),
+        approve=lambda plan: approve(plan, None),
         announce=progress.announce,
     )
 
@@ -167,12 +181,21 @@ def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, 
     from pgdyno.studies.live.run import AskedArms, switch_study
     from pgdyno.studies.session.opening import opened
 
-    options, request = _options(flags), target_request(flags)
-    ask = asks(flags.choice("approve"), (*a, *b))
+    options, request, name = _options(flags), target_request(flags), flags.text("rule")
+    asker = Asker(60 * flags.real("approve_timeout"), flags.text("notify"))
     with opened(request) as target:
+        option: object = None
+        if name is not None:
+            from pgdyno.studies.advice.advised import AdviceSource
+            from pgdyno.studies.advice.proposed import proposed_by
+
+            found = proposed_by(target, name, AdviceSource(), store=store, progress=progress.announce)
+            b, option = dict(found.settings), found.option
+        ask = asks(flags.choice("approve"), (*a, *b))
+        arms = AskedArms(a, b, option, tuple(map(int, flags.words("critical"))))
         return switch_study(
-            store, target, request, options, AskedArms(a, b), progress,
-            approve=lambda plan: approve(plan, ask=ask, timeout_s=60 * flags.real("approve_timeout")),
+            store, target, request, options, arms, progress,
+            approve=lambda plan: approve(plan, asker if ask else None),
             announce=progress.announce,
         )  # fmt: skip
 
@@ -181,10 +204,10 @@ def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.studies.live.search_run import AskedSearch, search_study
     from pgdyno.studies.session.opening import opened
 
-    answer_s, request = 60 * flags.real("approve_timeout"), target_request(flags)
+    asker, request = Asker(60 * flags.real("approve_timeout"), flags.text("notify")), target_request(flags)
     asked = AskedSearch(
         candidates=flags.whole("candidates"),
-        answer_s=answer_s,
+        answer_s=asker.timeout_s,
         only=flags.words("only"),
         include=flags.words("include"),
         exclude=flags.words("exclude"),
@@ -194,7 +217,7 @@ def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
         return search_study(
             store, target, request, _options(flags), asked, progress,
             show=show_search,
-            decide=lambda plan: decide(plan, ask=asks(word, tuple(plan.proposal.settings)), timeout_s=answer_s),
+            decide=lambda plan: decide(plan, asker if asks(word, tuple(plan.proposal.settings)) else None),
             announce=progress.announce,
         )  # fmt: skip
 

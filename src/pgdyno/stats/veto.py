@@ -10,7 +10,7 @@ approximation (a CUSUM that starts at 0 again), held by simulation only.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,18 +79,24 @@ class VetoState:
     """The body's shift in the pairs that are pooled: its sum over them."""
     pairs: Ints
     """How many pairs are pooled and not judged yet."""
+    critical: NDArray[np.bool_]
+    """The user named them: each is judged alone, by CRITICAL."""
 
     @classmethod
-    def begin(cls, reference: StatementReference, counted_s: float) -> VetoState:
-        """Watch the statements that matter and run at least once in the `counted_s` seconds of a period."""
+    def begin(cls, reference: StatementReference, counted_s: float, critical: Sequence[int] = ()) -> VetoState:
+        """Watch the statements that matter and run at least once in the `counted_s` seconds of a period.
+
+        Those that are `critical`, by their number, are watched whatever they take.
+        """
         often = reference.calls * counted_s >= WATCHED_CALLS * reference.seconds
-        inside = (reference.shares >= WATCHED_SHARE) & often & np.isfinite(reference.cv)
+        named = np.isin(np.arange(reference.calls.size), np.asarray(critical, dtype=np.int64))
+        inside = ((reference.shares >= WATCHED_SHARE) & often | named) & np.isfinite(reference.cv)
         ids = np.flatnonzero(inside).astype(np.int64)
         none = np.zeros(ids.size)
         counts = np.zeros(ids.size, dtype=np.int64)
-        return cls(ids, reference.cv[ids], none, none, none, none, none, counts, none, none, counts)
+        return cls(ids, reference.cv[ids], none, none, none, none, none, counts, none, none, counts, named[ids])
 
-    def then(self, body: StatementBody, a: PeriodCounts, b: PeriodCounts, bounds: VetoBounds = USUAL) -> VetoState:
+    def then(self, body: StatementBody, a: PeriodCounts, b: PeriodCounts) -> VetoState:
         """Return the state after one more matched pair."""
         shift = max(0.0, common_shift(body, a, b))
         calls_a, calls_b = self.calls_a + a.calls[self.ids], self.calls_b + b.calls[self.ids]
@@ -102,7 +108,9 @@ class VetoState:
         ratio[ready] -= common[ready] / pairs[ready]
         spread = np.full(self.ids.size, math.inf)
         spread[ready] = self.cv[ready] ** 2 * (1 / calls_a[ready] + 1 / calls_b[ready]) + 2 * OWN_SCATTER**2
-        step = np.clip(bounds.slope * (ratio - bounds.middle) / spread, *CLIP)
+        slope = np.where(self.critical, CRITICAL.slope, USUAL.slope)
+        middle = np.where(self.critical, CRITICAL.middle, USUAL.middle)
+        step = np.clip(slope * (ratio - middle) / spread, *CLIP)
         keep = ~ready
         return VetoState(
             ids=self.ids,
@@ -116,12 +124,17 @@ class VetoState:
             log_ratio=self.log_ratio + ratio,
             common=common * keep,
             pairs=pairs * keep,
+            critical=self.critical,
         )
 
-    def vetoed(self, watched: int | None = None) -> Mapping[int, float]:
-        """Return the statements that became too slow, with their factor; `watched` is K, all that are watched."""
-        bound = math.log(max(1, self.ids.size if watched is None else watched) / ERROR)
-        found = (self.score > bound) & (self.pooled >= LEAST_POOLED)
+    @property
+    def bound(self) -> Floats:
+        """Return the score beyond which each statement is too slow: the error is shared by all but critical ones."""
+        return np.where(self.critical, math.log(1 / ERROR), math.log(max(1, self.ids.size) / ERROR))
+
+    def vetoed(self) -> Mapping[int, float]:
+        """Return the statements that became too slow, with their factor."""
+        found = (self.score > self.bound) & (self.pooled >= LEAST_POOLED)
         return {
             int(number): math.exp(total / count)
             for number, total, count in zip(self.ids[found], self.log_ratio[found], self.pooled[found], strict=True)

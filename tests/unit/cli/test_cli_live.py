@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +19,7 @@ from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
 from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.live.search_run import CandidatePlan
+from server_image import eventually
 
 
 def refused(*words: str) -> str:
@@ -30,12 +33,15 @@ def refused(*words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "give one of --watch-only, --b, --search and --demo"),
+        ((), "give one of --watch-only, --b, --rule, --search and --demo"),
         (("--demo", "--b", "work_mem=1MB"), "give one of"),
         (("--demo",), "--demo runs on a sandbox of its own"),
         (("--watch-only", "--b", "work_mem=1MB"), "give one of"),
         (("--search", "--b", "work_mem=1MB"), "give one of"),
         (("--search",), "no terminal to ask"),
+        (("--rule", "max-wal-size"), "no terminal to ask"),
+        (("--rule", "max-wal-siz", "--approve", "auto"), "max-wal-size"),
+        (("--search", "--critical", "7", "--approve", "auto"), "--critical is for --b and --rule"),
         (("--watch-only", "--a", "work_mem=1MB"), "--a is what --b is compared with"),
         (("--b", "work_mem"), '--b "work_mem" is not KNOB=VALUE'),
         (("--b", "work_mem=1MB,work_mem=2MB"), "sets work_mem twice"),
@@ -103,7 +109,7 @@ def typed(answer: str | None) -> Iterator[None]:
 )
 def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answer, approved):
     with CliRunner().isolation() as (_, err, _both), typed(answer):
-        assert live_approval.approve(plan(), ask=True, timeout_s=0.05) is approved
+        assert live_approval.approve(plan(), live_approval.Asker(0.05)) is approved
         said = err.getvalue().decode()
     for words in (
         "target   db1",
@@ -121,7 +127,7 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
 
 def test_without_a_question_the_plan_is_printed_all_the_same():
     with CliRunner().isolation() as (_, err, _both):
-        assert live_approval.approve(plan(), ask=False)
+        assert live_approval.approve(plan(), None)
         assert "work_mem" in err.getvalue().decode()
         assert "Approve?" not in err.getvalue().decode()
 
@@ -148,7 +154,7 @@ def candidate(*, is_final: bool = False) -> CandidatePlan:
 )
 def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, settings, ends):
     with CliRunner().isolation() as (_, err, _both), typed(typed_in):
-        answer = live_approval.decide(candidate(), ask=True, timeout_s=0.05)
+        answer = live_approval.decide(candidate(), live_approval.Asker(0.05))
         said = err.getvalue().decode()
     assert (answer.settings if settings is None else dict(answer.settings), answer.ends) == (settings, ends)
     assert "2 of 20 (model): work_mem: 4MB -> 16MB; by reload, no outage" in said
@@ -157,4 +163,15 @@ def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, se
 
 
 def test_a_candidate_that_nobody_is_asked_about_is_approved():
-    assert live_approval.decide(candidate(), ask=False).settings == Configuration.of({"work_mem": "16MB"})
+    assert live_approval.decide(candidate(), None).settings == Configuration.of({"work_mem": "16MB"})
+
+
+def test_a_person_is_told_that_an_answer_is_waited_for_and_a_broken_command_is_no_end(tmp_path):
+    told = tmp_path / "told"
+    program = [sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", str(told)]
+    with CliRunner().isolation() as (_, err, _both), typed("y\n"):
+        assert live_approval.approve(plan(), live_approval.Asker(5.0, shlex.join(program)))
+    eventually(lambda: told.exists() and "Approve?" in told.read_text(), "the question was passed on")
+    with CliRunner().isolation() as (_, err, _both), typed("y\n"):
+        assert live_approval.approve(plan(), live_approval.Asker(5.0, "/nowhere/bell"))
+        assert "--notify could not be run" in err.getvalue().decode()

@@ -10,7 +10,7 @@ import pytest
 
 from live_simulation import LiveSimulation, SimulatedLoad
 from pgdyno.stats.body_index import PeriodCounts, StatementBody, StatementReference, body_of, pair_index
-from pgdyno.stats.veto import CRITICAL, LEAST_POOLED, VetoState, common_shift
+from pgdyno.stats.veto import LEAST_POOLED, VetoState, common_shift
 
 COUNTED_S = 25.0
 
@@ -108,13 +108,13 @@ def test_one_pair_is_no_alarm_however_slow():
 
 
 def test_a_critical_statement_is_refused_sooner():
-    usual = critical = VetoState.begin(reference([6000]), COUNTED_S)
+    usual, critical = (VetoState.begin(reference([6000]), COUNTED_S, named) for named in ((), (0,)))
     none = StatementBody(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), 0.0)
     for _ in range(12):
         pair = period([500], [1.0]), period([500], [1.5])
-        usual, critical = usual.then(none, *pair), critical.then(none, *pair, CRITICAL)
+        usual, critical = usual.then(none, *pair), critical.then(none, *pair)
     assert usual.vetoed() == {}
-    assert critical.vetoed(watched=1) != {}
+    assert set(critical.vetoed()) == {0}
 
 
 def test_the_shift_of_all_is_the_median_of_the_body():
@@ -122,3 +122,9 @@ def test_the_shift_of_all_is_the_median_of_the_body():
     found = common_shift(body, period([9, 9, 9], [1, 1, 1]), period([9, 9, 9], [2, 2, 50]))
     assert found == pytest.approx(math.log(2))
     assert common_shift(body, period([0, 0, 0], [1, 1, 1]), period([9, 9, 9], [1, 1, 1])) == 0.0
+
+
+def test_a_critical_statement_is_watched_however_little_it_takes():
+    rare = reference([6000, 20])
+    assert VetoState.begin(rare, COUNTED_S).ids.tolist() == [0]
+    assert VetoState.begin(rare, COUNTED_S, (1,)).ids.tolist() == [0, 1]

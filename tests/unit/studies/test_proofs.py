@@ -13,11 +13,14 @@ from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.finding import ProofState
 from pgdyno.model.inventory import Inventory
+from pgdyno.model.results.live import LiveSwitch
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION, proofs_of, rule_option
 from result_example import made
+from simulated_live_world import WATCHED
 
 HOST = {"architecture": "x86_64", "kernel": "6.1.0", "page_size": 4096, "ram_bytes": 128 * GB}
 SERVER = {"version_num": 180000, "data_directory": "/data"}
@@ -36,13 +39,14 @@ def study(
     facts = {"host": {**HOST, **dict(host)}, "server": {**SERVER, **dict(server)}, "kernel": dict(kernel)}
     verdict = {"word": word, "ratio": 1.2, "ci": [1.1, 1.3], "metric": "throughput"}
     values = {
+        "kind": StudyKind.AB,
         "state": StudyState.COMPLETE,
         "options": {OPTION: rule_option(rules, settings or {"work_mem": "8MB"})},
         "result": made(StudyKind.AB, {"verdict": verdict}),
     }
     spec = WorkloadSpec("ybio", {}, "f", "reads", False)
     plan = LoadPlan(clients=1, jobs=1, warmup_s=1, measure_s=2)
-    known = {"id": name, "kind": StudyKind.AB, "name": "n", "created_at": at, "target": "t", "environment": "e"}
+    known = {"id": name, "name": "n", "created_at": at, "target": "t", "environment": "e"}
     return Study(**known, facts=facts, workload=spec, plan=plan, **{**values, **fields})
 
 
@@ -137,3 +141,20 @@ def test_the_engine_shows_what_was_measured_of_what_is_proposed(store, word, set
     finding = advise(here(), Evidence(), rules, found)[0]
     assert finding.state is state
     assert (finding.proof is None) == (settings["work_mem"] == "64MB")
+
+
+def live(*, against=(), **fields):
+    verdict = Verdict(Word.BETTER, Interval(0.9, 0.85, 0.95, 0.95), 8, Metric.STATEMENT_TIME, 0.02)
+    switch = LiveSwitch(a={}, b={"work_mem": "8MB"}, before={"work_mem": "4MB"}, ending="decided", period_s=30.0,
+                        wash_s=5.0, seed=1, verdict=verdict, against=against, session="x")  # fmt: skip
+    options = {"live": {OPTION: rule_option(("a-rule",), {"work_mem": "8MB"})}}
+    return study(kind=StudyKind.LIVE, options=options, result=replace(WATCHED, switch=switch), **fields)
+
+
+def test_a_comparison_on_the_live_load_proves_the_rule_unless_something_speaks_against_it(store):
+    found = proofs(store, live())
+    assert (found["a-rule"].verdict, found["a-rule"].metric) == ("better", "statement_time")
+
+
+def test_better_with_something_against_it_proves_nothing(store):
+    assert proofs(store, live(against=("a statement is vetoed",))) == {}

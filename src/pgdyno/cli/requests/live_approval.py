@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import select
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -23,8 +25,35 @@ if TYPE_CHECKING:
 EACH, CLASS_A, AUTO = "each", "class-A", "auto"
 ANSWER_S = 900.0
 """So long the server waits in its baseline for an answer."""
+_YES = ("y", "yes")
 _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
 """A comma before another KNOB=: those within a value stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Waits for a person's line on standard input, for so long; `notify` is a command that tells them."""
+
+    timeout_s: float = ANSWER_S
+    notify: str | None = None
+
+    def ask(self, question: str) -> str:
+        """Return the line without its end; empty for silence and at the end of the input. Ctrl-C ends the study."""
+        click.echo(question, nl=False, err=True)
+        self._tell(question)
+        if not select.select([sys.stdin], [], [], self.timeout_s)[0]:
+            click.echo("\nno answer", err=True)
+            return ""
+        return sys.stdin.readline().strip()
+
+    def _tell(self, question: str) -> None:
+        """Start the command, and go on whatever becomes of it."""
+        if self.notify is None:
+            return
+        try:
+            subprocess.Popen([*shlex.split(self.notify), question], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        except (OSError, ValueError) as error:
+            click.echo(f"\n--notify could not be run: {error}", err=True)
 
 
 def settings_of(words: Sequence[str], what: str) -> dict[str, str]:
@@ -60,7 +89,7 @@ def check_answer(flags: Flags, names: Sequence[str]) -> None:
         )
 
 
-def approve(plan: SwitchPlan, *, ask: bool, timeout_s: float = ANSWER_S) -> bool:
+def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     """Print the plan and, where somebody is to be asked, wait for their answer: the server is in its baseline."""
     from pgdyno.cli.requests.study import say_wrapped
 
@@ -72,7 +101,10 @@ def approve(plan: SwitchPlan, *, ask: bool, timeout_s: float = ANSWER_S) -> bool
     say_wrapped("plan", f"{periods}, at most {seconds_text(plan.left_s)}")
     say_wrapped("shows", plan.effect)
     _say_undo(plan)
-    return not ask or _answered(timeout_s)
+    if asker is None:
+        return True
+    question = f"Approve? No answer within {seconds_text(asker.timeout_s)} is a no. [y/N]: "
+    return asker.ask(question).lower() in _YES
 
 
 def show_search(plan: SearchPlan) -> None:
@@ -86,14 +118,14 @@ def show_search(plan: SearchPlan) -> None:
     _say_undo(plan)
 
 
-def decide(plan: CandidatePlan, *, ask: bool, timeout_s: float = ANSWER_S) -> Reply:
+def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
     """Print a candidate and, where somebody is to be asked, wait: yes, no, the end, or KNOB=VALUE to edit it."""
     from pgdyno.cli.requests.study import say_wrapped
     from pgdyno.model.configuration import Configuration
     from pgdyno.studies.live.candidates import Reply
 
     proposal = plan.proposal
-    if not ask:
+    if asker is None:
         return Reply(proposal.settings)
     settings, before = dict(proposal.settings), dict(plan.before)
     while True:
@@ -102,14 +134,10 @@ def decide(plan: CandidatePlan, *, ask: bool, timeout_s: float = ANSWER_S) -> Re
         click.echo(err=True)
         say_wrapped(what, f"{proposal.number} of {proposal.most} ({proposal.origin}): {changes}; by reload, no outage")
         say_wrapped("so far", proposal.learnt)
-        left = seconds_text(timeout_s)
-        click.echo(
-            f"Try it? y, n, q to end the search, or KNOB=VALUE to edit; none in {left} is n: ", nl=False, err=True
-        )
-        said = _line(timeout_s)
-        word = (said or "").strip()
+        left = seconds_text(asker.timeout_s)
+        word = asker.ask(f"Try it? y, n, q ends the search, KNOB=VALUE edits; silence for {left} is n: ")
         if "=" not in word:
-            is_yes = word.lower() in ("y", "yes")
+            is_yes = word.lower() in _YES
             return Reply(Configuration.of(settings) if is_yes else None, ends=word.lower() in ("q", "quit"))
         try:
             settings |= _edited(word)
@@ -137,17 +165,3 @@ def _say_undo(plan: SwitchPlan | SearchPlan) -> None:
         click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied
     for note in plan.notes:
         say_wrapped("note", note)
-
-
-def _answered(timeout_s: float) -> bool:
-    """Ask, and take silence, the end of the input and everything but a yes for a no. Ctrl-C ends the study."""
-    click.echo(f"Approve? No answer within {seconds_text(timeout_s)} is a no. [y/N]: ", nl=False, err=True)
-    return (_line(timeout_s) or "").strip().lower() in ("y", "yes")
-
-
-def _line(timeout_s: float) -> str | None:
-    """Return what is typed; None for silence, and nothing at the end of the input."""
-    if not select.select([sys.stdin], [], [], timeout_s)[0]:
-        click.echo("\nno answer", err=True)
-        return None
-    return sys.stdin.readline()

@@ -1,6 +1,6 @@
 """From studies back to rules: which verdict was measured for a rule on this target, in this environment.
 
-An A/B tests what its option says; every step of a staircase tests the rules that it came from.
+An A/B and a live comparison test what their option says; every step of a staircase tests the rules that it came from.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from pgdyno.model.finding import RuleProof
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.linux import THP_DEFRAG, THP_ENABLED
 from pgdyno.model.results.ab import AbResult
+from pgdyno.model.results.live import LiveResult
 from pgdyno.model.results.staircase import StaircaseResult
 from pgdyno.model.study import Study, StudyState
-from pgdyno.model.verdict import Verdict
+from pgdyno.model.verdict import Verdict, Word
 from pgdyno.store.catalogue import Store
 
 OPTION = "rule"
@@ -89,6 +90,8 @@ def _tested(study: Study) -> list[tuple[Mapping[str, object], RuleProof]]:
     tried: list[tuple[Mapping[str, object], Verdict | None]] = []
     if isinstance(result, AbResult) and study.options.get(OPTION):
         tried = [(_table(study.options.get(OPTION)), result.verdict)]
+    elif isinstance(result, LiveResult) and (told := _table(study.options.get("live")).get(OPTION)):
+        tried = [(_table(told), _live_verdict(result))]
     elif isinstance(result, StaircaseResult) and result.stage != "sandbox":
         tried = [
             ({"ids": list(step.rules), "settings": step.settings}, step.verdict)
@@ -96,6 +99,14 @@ def _tested(study: Study) -> list[tuple[Mapping[str, object], RuleProof]]:
             if step.interleaved
         ]
     return [(what, _proof(study, what, verdict)) for what, verdict in tried if verdict is not None]
+
+
+def _live_verdict(result: LiveResult) -> Verdict | None:
+    """Return the verdict on the live load; None where something speaks against what was better, or it says nothing."""
+    switch = result.switch
+    if switch is None or switch.verdict is None or switch.says_nothing:
+        return None
+    return None if switch.verdict.word is Word.BETTER and not switch.is_acceptable else switch.verdict
 
 
 def _proof(study: Study, tried: Mapping[str, object], verdict: Verdict) -> RuleProof:

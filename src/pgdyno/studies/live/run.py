@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from pgdyno.errors import UsageError
 from pgdyno.model.results.live import LiveResult, LiveSwitch
 from pgdyno.model.study import Study
 from pgdyno.stats.period_choice import SWITCH_S, wash_of
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.advice.proofs import OPTION
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.ground import LiveGround, LiveOptions, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.reach import cached, untested
@@ -23,10 +25,15 @@ from pgdyno.units import seconds_text
 
 @dataclass(frozen=True, slots=True)
 class AskedArms:
-    """What is compared: the settings of both arms; an empty A is the server as it is."""
+    """What is compared: the settings of both arms; an empty A is the server as it is. `rule` is what B would prove.
+
+    Statements of these queryids are `critical`: each is watched between closer bounds.
+    """
 
     a: Mapping[str, str]
     b: Mapping[str, str]
+    rule: object = None
+    critical: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ def switch_study(
         told, ending, period_s = watched.told, watched.ending, watched.period_s
         if period_s is None:
             return ending.complete(told)
+        critical = _critical(watched, asked)
         if not approve(_plan(watched, arms, options, period_s)):
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
@@ -84,11 +92,22 @@ def switch_study(
         study_of_two = Switchback(
             world, watched.reference, period_s, options.design, options.seed,
             announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
-            guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips,
+            guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips, critical=critical,
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.is_back()
         return ending.complete(told_by(outcome))
+
+
+def _critical(watched: WatchedServer, asked: AskedArms) -> tuple[int, ...]:
+    """Return the numbers of the statements that the user named. Raises UsageError for one that did not run."""
+    ran = {key.queryid for key, calls in zip(watched.keys, watched.reference.calls, strict=True) if calls > 0}
+    if missing := [one for one in asked.critical if one not in ran]:
+        raise UsageError(
+            f"--critical {missing[0]}: no statement of this queryid ran in the reference",
+            hint="SELECT queryid, query FROM pg_stat_statements lists them.",
+        )
+    return tuple(number for number, key in enumerate(watched.keys) if key.queryid in asked.critical)
 
 
 def _plan(watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float) -> SwitchPlan:
@@ -123,4 +142,9 @@ def _rejected(told: LiveResult, arms: Arms, period_s: float, options: LiveOption
 
 def _study(request: TargetRequest, ground: LiveGround, asked: AskedArms) -> Study:
     name = f"live {', '.join(f'{name}={value}' for name, value in asked.b.items())}"
-    return live_study(name, request, ground, {"a": dict(asked.a), "b": dict(asked.b)})
+    return live_study(
+        name,
+        request,
+        ground,
+        {"a": dict(asked.a), "b": dict(asked.b), **({} if asked.rule is None else {OPTION: asked.rule})},
+    )

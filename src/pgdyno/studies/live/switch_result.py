@@ -13,7 +13,7 @@ from pgdyno.model.results.live import LiveBreach, LiveChange, LivePair, LiveResu
 from pgdyno.model.verdict import Interval
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import LEAST_COVERED, StatementReference, added
-from pgdyno.stats.veto import ERROR, OWN_SCATTER
+from pgdyno.stats.veto import OWN_SCATTER
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.switch_words import judgement
 from pgdyno.studies.live.switchback import WORST_TAIL, LiveOutcome
@@ -96,11 +96,10 @@ def statement_changes(
     b = added([pair[1] for pair in outcome.kept]) if outcome.kept else None
     calls_a, time_a = (none, none) if a is None else (a.calls, a.time_ms)
     calls_b, time_b = (none, none) if b is None else (b.calls, b.time_ms)
-    bound = math.log(max(1, outcome.veto.ids.size) / ERROR)
-    scores = dict(zip(outcome.veto.ids.tolist(), outcome.veto.score.tolist(), strict=True))
+    scores = dict(zip(outcome.veto.ids.tolist(), (outcome.veto.score / outcome.veto.bound).tolist(), strict=True))
     shares, cvs, found = reference.shares, reference.cv, []
     for number in np.flatnonzero(reference.calls > 0).tolist():
-        lamp = NOT_WATCHED if number not in scores else SUSPECTED if scores[number] > bound / 2 else WATCHED
+        lamp = NOT_WATCHED if number not in scores else SUSPECTED if scores[number] > 0.5 else WATCHED
         lamp = VETOED if number in outcome.vetoed else VANISHED if number in outcome.vanished else lamp
         ratio = _ratio(
             (float(calls_a[number]), float(time_a[number])),

@@ -143,8 +143,9 @@ class Switchback:
     """One study of A against B; `run` carries it out once. `announce` hears each verdict, `hear` what there is so far.
 
     After `most_stops` guard stops that are B's own it does not come again, and without another candidate the study is
-    over; after one that is not, the server rests for `guard_rest_s` first. Where `enough` is given it says, by the
-    ratios so far, whether a candidate needs no further pair, and nothing is told of verdicts.
+    over; after one that is not, the server rests for `guard_rest_s` first. Statements that are `critical` are watched
+    alone, between closer bounds. Where `enough` is given it says, by the ratios so far, whether a candidate needs no
+    further pair, and nothing is told of verdicts.
     """
 
     world: LiveWorld
@@ -156,6 +157,7 @@ class Switchback:
     hear: Callable[[LiveOutcome], None] = lambda _outcome: None
     guard_rest_s: float = GUARD_REST_S
     most_stops: int = CANDIDATE_STOPS
+    critical: Sequence[int] = ()
     enough: Callable[[Sequence[float]], bool] | None = None
     _least_wash_s: float = 0.0
     _drawn: int = 0
@@ -261,7 +263,7 @@ class Switchback:
         """Begin the verdict anew: pairs of another length do not belong together."""
         counted_s = self.period_s - self._wash_s
         self._body = body_of(self.reference, counted_s)
-        self._veto = VetoState.begin(self.reference, counted_s)
+        self._veto = VetoState.begin(self.reference, counted_s, self.critical)
         self._pairs, self._kept, self._orders, self._counted = [], [], [], {}
 
     def _plan(self) -> LiveEvent:
