@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EACH, CLASS_A, AUTO = "each", "class-A", "auto"
 ANSWER_S = 900.0
 """So long the server waits in its baseline for an answer."""
+NOTIFY_S = 10.0
 _YES = ("y", "yes")
 _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
 """A comma before another KNOB=: those within a value stay."""
@@ -47,12 +48,13 @@ class Asker:
         return sys.stdin.readline().strip()
 
     def _tell(self, question: str) -> None:
-        """Start the command, and go on whatever becomes of it."""
+        """Run the command, for ten seconds at most, and go on whatever becomes of it."""
         if self.notify is None:
             return
+        words, silent = [*shlex.split(self.notify), question], subprocess.DEVNULL
         try:
-            subprocess.Popen([*shlex.split(self.notify), question], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        except (OSError, ValueError) as error:
+            subprocess.run(words, stdin=silent, stdout=silent, timeout=NOTIFY_S, check=True)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             click.echo(f"\n--notify could not be run: {error}", err=True)
 
 
