@@ -204,7 +204,9 @@ class Kills:
 
         What was lost is put right for the next kill, so that each is judged alone.
         """
-        if tuner.returncode >= 0 and tuner.returncode != 130:
+        if tuner.poll() is None:
+            tuner.kill()
+        if tuner.wait() >= 0 and tuner.returncode != 130:
             self._study = None
         if not kill.whole:
             self._cli("rollback", check=False)

@@ -195,8 +195,13 @@ def quit_(victims: Victims) -> None:
 
 
 def frozen_tuner(victims: Victims) -> None:
-    """Stop the tuner: it gives no sign of life, and cannot hear that it is to end."""
+    """Stop the tuner: it gives no sign of life, and cannot hear that it is to end.
+
+    Without a session nobody watches over it, and it has changed nothing: then it is ended.
+    """
     victims.tell(STOP)
+    if victims.watchdog(WatchdogRole.FIRST) is None:
+        victims.tuner.kill()
 
 
 def frozen_watchdog(victims: Victims) -> None:
