@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.flags import Flags
@@ -106,10 +105,11 @@ def _study(flags: Flags, place: str) -> Iterator[tuple[Store, Study]]:
         with open_store(flags.text("store_url")) as store:
             yield store, store.study(place)
         return
+    from pgdyno.server.temporary import temporary
     from pgdyno.studies.bundles import import_studies
     from pgdyno.studies.kinds import kind_of
 
-    with TemporaryDirectory(prefix="pgdyno-") as folder, Store.open(Path(folder) / "bundle.db") as store:
+    with temporary("bundle") as folder, Store.open(folder / "bundle.db") as store:
         import_studies(store, path)
         studies = [study for study in store.studies() if kind_of(study.kind).stands_alone]
         if len(studies) != 1:

@@ -22,6 +22,7 @@ from pathlib import Path
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.remote.address import HostAddress
+from pgdyno.server.temporary import TemporaryFolder
 
 CONNECT_S = 15
 ALIVE_EVERY_S, ALIVE_MISSES = 5, 3
@@ -86,9 +87,12 @@ class RemoteOutput:
 class SshConnection:
     """A host and the private folder of the sockets that lead there."""
 
-    def __init__(self, address: HostAddress, folder: Path, program: Sequence[str]) -> None:
+    def __init__(
+        self, address: HostAddress, folder: Path, program: Sequence[str], made: TemporaryFolder | None = None
+    ) -> None:
         self.address = address
         self.folder = folder
+        self._made = made
         self._program = list(program)
 
     @classmethod
@@ -97,13 +101,14 @@ class SshConnection:
         program = shlex.split(environment.get("PGDYNO_SSH", "")) or ["ssh"]
         if shutil.which(program[0]) is None:
             raise EnvironmentUnsuitable(f'program "{program[0]}" was not found', hint="Install the OpenSSH client.")
-        folder = Path(tempfile.mkdtemp(prefix="pgdyno-ssh-"))
-        if len(str(folder)) > _LONGEST_SOCKET:
-            folder.rmdir()
+        folder = TemporaryFolder("ssh")
+        if len(str(folder.path)) > _LONGEST_SOCKET:
+            folder.remove()
             raise EnvironmentUnsuitable(
-                f'folder "{folder.parent}" has too long a name for a socket in it', hint="Set TMPDIR to a shorter one."
+                f'folder "{folder.path.parent}" has too long a name for a socket in it',
+                hint="Set TMPDIR to a shorter one.",
             )
-        return cls(address, folder, program)
+        return cls(address, folder.path, program, folder)
 
     def argv(self, *options: str, command: Sequence[str] = ()) -> list[str]:
         """Return the argument list that runs a command on the host, quoted for the shell that reads it there."""
@@ -187,7 +192,8 @@ class SshConnection:
         if self.folder.is_dir():
             argv = [*self._program, "-o", f"ControlPath={self.folder / 'master'}", "-O", "exit", *self.address.words()]
             subprocess.run(argv, env=inherited(ProgramKind.SSH), capture_output=True, timeout=30, check=False)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            if self._made is not None:
+                self._made.remove()
 
     def refused(self, text: str) -> ConnectError:
         """Return the error for what ssh wrote before it gave up."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import psycopg
 from pgdyno.errors import WorkloadError
 from pgdyno.model.loading import LoadedShare
 from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.temporary import temporary
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
@@ -85,13 +85,13 @@ class PgbenchTables:
         about = f"loading pgbench tables of scale {self.scale}, about {bytes_text(self.estimated_bytes)}"
         argv = init_argv(site.pgbench, scale=self.scale, fillfactor=self.fillfactor, dbname=site.dbname)
         account = load_account(site.target)
-        with tempfile.TemporaryDirectory(prefix="pgdyno-load-") as directory:
-            errors = Path(directory) / "stderr"
+        with temporary("load") as directory:
+            errors = directory / "stderr"
             process = DriverProcess.start(
                 argv,
                 environment=site.target.postgres.environment(site.dbname, whole=account is not None),
-                directory=Path(directory),
-                stdout=Path(directory) / "stdout",
+                directory=directory,
+                stdout=directory / "stdout",
                 stderr=errors,
                 account=account,
             )

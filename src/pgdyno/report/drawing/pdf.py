@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from pgdyno.outputs import write_output
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.report.drawing.html import write_html
 from pgdyno.report.sections import Report
+from pgdyno.server.temporary import temporary
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 TIMEOUT_S = 120.0
@@ -36,8 +36,7 @@ def write_pdf(report: Report, path: Path, *, which: Which = shutil.which, timeou
     Raises EnvironmentUnsuitable when there is no browser, when it fails, or when the file cannot be written.
     """
     browser = find_browser(which)
-    with tempfile.TemporaryDirectory(prefix="pgdyno-pdf-") as name:
-        folder = Path(name)
+    with temporary("pdf") as folder:
         page, printed = folder / "report.html", folder / "report.pdf"
         write_html(report, page)
         told = _run(command(browser, page, printed, folder / "profile"), timeout_s)
