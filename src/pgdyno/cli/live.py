@@ -22,6 +22,7 @@ from pgdyno.cli.requests.live_approval import (
     asks,
     check_answer,
     decide,
+    notify_words,
     settings_of,
     show_search,
 )
@@ -182,7 +183,7 @@ def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, 
     from pgdyno.studies.session.opening import opened
 
     options, request, name = _options(flags), target_request(flags), flags.text("rule")
-    asker = Asker(60 * flags.real("approve_timeout"), flags.text("notify"))
+    asker = Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify")))
     with opened(request) as target:
         option: object = None
         if name is not None:
@@ -204,7 +205,10 @@ def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.studies.live.search_run import AskedSearch, search_study
     from pgdyno.studies.session.opening import opened
 
-    asker, request = Asker(60 * flags.real("approve_timeout"), flags.text("notify")), target_request(flags)
+    asker, request = (
+        Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify"))),
+        target_request(flags),
+    )
     asked = AskedSearch(
         candidates=flags.whole("candidates"),
         answer_s=asker.timeout_s,

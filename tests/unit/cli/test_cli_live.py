@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pgdyno.cli import live
 from pgdyno.cli.requests import live_approval
-from pgdyno.errors import UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
@@ -169,8 +169,35 @@ def test_a_person_is_told_that_an_answer_is_waited_for_and_a_broken_command_is_n
     told = tmp_path / "told"
     program = [sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", str(told)]
     with CliRunner().isolation() as (_, err, _both), typed("y\n"):
-        assert live_approval.approve(plan(), live_approval.Asker(5.0, shlex.join(program)))
+        assert live_approval.approve(plan(), live_approval.Asker(5.0, live_approval.notify_words(shlex.join(program))))
     assert "Approve?" in told.read_text()
     with CliRunner().isolation() as (_, err, _both), typed("y\n"):
-        assert live_approval.approve(plan(), live_approval.Asker(5.0, "/nowhere/bell"))
+        assert live_approval.approve(plan(), live_approval.Asker(5.0, ("/nowhere/bell",)))
         assert "--notify could not be run" in err.getvalue().decode()
+
+
+def test_who_is_told_gets_no_password_of_the_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "sesame")
+    monkeypatch.setenv("DISPLAY", ":7")
+    told = tmp_path / "told"
+    code = "import os, sys; open(sys.argv[1], 'w').write(repr(dict(os.environ)))"
+    words = live_approval.notify_words(shlex.join([sys.executable, "-c", code, str(told)]))
+    with CliRunner().isolation(), typed("y\n"):
+        assert live_approval.approve(plan(), live_approval.Asker(5.0, words))
+    assert "sesame" not in told.read_text()
+    assert "DISPLAY" in told.read_text()
+
+
+@pytest.mark.parametrize("command", ["", "  ", "bell 'never ends"])
+def test_what_is_no_command_is_refused_before_anything_is_watched(command):
+    with pytest.raises(UsageError, match="--notify"):
+        live_approval.notify_words(command)
+
+
+def test_a_program_that_others_could_change_tells_nobody(tmp_path):
+    bell = tmp_path / "bell"
+    bell.write_text("#!/bin/sh\n")
+    bell.chmod(0o777)
+    for command in (str(bell), str(tmp_path / "missing")):
+        with pytest.raises(EnvironmentUnsuitable):
+            live_approval.notify_words(command)

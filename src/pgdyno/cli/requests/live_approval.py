@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import shlex
@@ -15,6 +16,8 @@ import click
 
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.owner.programs import check_program
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
@@ -33,10 +36,10 @@ _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Waits for a person's line on standard input, for so long; `notify` is a command that tells them."""
+    """Waits for a person's line on standard input, for so long; `notify` is a command that tells them, word by word."""
 
     timeout_s: float = ANSWER_S
-    notify: str | None = None
+    notify: tuple[str, ...] = ()
 
     def ask(self, question: str) -> str:
         """Return the line without its end; empty for silence and at the end of the input. Ctrl-C ends the study."""
@@ -49,13 +52,30 @@ class Asker:
 
     def _tell(self, question: str) -> None:
         """Run the command, for ten seconds at most, and go on whatever becomes of it."""
-        if self.notify is None:
+        if not self.notify:
             return
-        words, silent = [*shlex.split(self.notify), question], subprocess.DEVNULL
+        words, silent, given = [*self.notify, question], subprocess.DEVNULL, inherited(ProgramKind.SSH)
         try:
-            subprocess.run(words, stdin=silent, stdout=silent, timeout=NOTIFY_S, check=True)
+            subprocess.run(words, env=given, stdin=silent, stdout=silent, timeout=NOTIFY_S, check=True)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             click.echo(f"\n--notify could not be run: {error}", err=True)
+
+
+def notify_words(command: str | None) -> tuple[str, ...]:
+    """Return the words of --notify, its program by its path; none without one.
+
+    Raises UsageError for quotes that do not end, and EnvironmentUnsuitable for a program that is not there or that
+    others could change: it runs with our rights.
+    """
+    if command is None:
+        return ()
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f'--notify "{command}" is no command: {error}', hint="Quote it as a shell does.") from error
+    if not words:
+        raise UsageError("--notify names no program", hint="Write it as --notify /usr/bin/notify-send.")
+    return check_program(words[0], os.geteuid()), *words[1:]
 
 
 def settings_of(words: Sequence[str], what: str) -> dict[str, str]:
