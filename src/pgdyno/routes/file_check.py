@@ -41,6 +41,12 @@ class FileLine:
     error: str | None
 
     @property
+    def words(self) -> str:
+        """Return what the line sets, for people; a value that may be a secret is left out."""
+        hidden = self.name is not None and may_hold_secret(self.name)
+        return f"{self.name} = {'(not shown)' if hidden else self.setting}"
+
+    @property
     def place(self) -> str:
         """Return the file and line, for people."""
         return f"{self.sourcefile} line {self.sourceline}" if self.sourcefile else "taken out of the files"
@@ -100,10 +106,8 @@ class FileReading:
         for line in last.values():
             state = self._state(line)
             if line.error is None and state is not None and not _is_loaded(line, state):
-                what = f"{line.name} = {line.setting}, in force is {state.setting} ({state.place()})"
-                if may_hold_secret(state.name):
-                    what = f"{line.name} is not the one in force (values not shown)"
-                found.append(f"{line.place}: {what}")
+                now = "another" if may_hold_secret(state.name) else state.setting
+                found.append(f"{line.place}: {line.words}, in force is {now} ({state.place()})")
         known = {(line.sourcefile, line.sourceline) for line in self.lines}
         found += [
             f"{state.place()}: {state.name} is in force but no longer in the file"

@@ -368,7 +368,7 @@ def _parameters(configuration: Mapping[str, object]) -> Parameters:
 
 def _rejection(line: FileLine) -> ApplyError:
     return ApplyError(
-        f"the server rejected {line.name} = {line.setting}",
+        f"the server rejected {line.words}",
         detail=f"{line.place}: {line.error}",
         hint=f"pgdyno knobs {line.name} shows its range on this server.",
     )

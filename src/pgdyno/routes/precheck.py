@@ -51,7 +51,7 @@ def _rejection(
         )
     about = [words for words in said if f'"{line.name}"' in words]
     return ApplyError(
-        f"the server rejected {line.name} = {line.setting}",
+        f"the server rejected {line.words}",
         detail="; ".join(about or said) or f"{line.place}: {line.error}",
         hint=f"pgdyno knobs {line.name} shows its range on this server.",
     )

@@ -117,7 +117,7 @@ class SqlRoute:
         reading = read_files(self.postgres)
         for line in reading.rejected():
             raise ApplyError(
-                f"the server rejected {line.name} = {line.setting}",
+                f"the server rejected {line.words}",
                 detail=f"{line.place}: {line.error}",
                 hint=f"pgdyno knobs {line.name} shows its range on this server.",
             )

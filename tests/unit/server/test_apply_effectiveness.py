@@ -267,3 +267,5 @@ def test_an_edit_of_what_may_be_a_secret_is_told_without_it(name: str) -> None:
     (told,) = FileReading((line(name, "new sesame", 4),), {name: before}).unread()
     assert name in told
     assert "sesame" not in told
+    assert line(name, "new sesame", 4).words == f"{name} = (not shown)"
+    assert line("work_mem", "8MB", 4).words == "work_mem = 8MB"
