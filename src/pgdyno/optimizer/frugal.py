@@ -4,13 +4,16 @@ Settings go back to the default one after the other, each time the one whose goi
 what is left, so that settings which stand in for each other do not both go. Then amounts of memory are lowered along
 their grid, no further than a tried point that does as well had them: where a working set ceases to fit is a cliff,
 which the model sees as a slope. What is lost in all, against the winner as it was found, stays within one tolerance.
+
+Where more settings stay than can be left out one by one, those that the model expects least of are to be left out
+together: a gain that is spread over many settings is offered whole if that one arm shows it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,6 +27,8 @@ GAIN_SHARE = 0.1
 NOISE_SHARE = 0.5
 """Of the scatter of one trial, so much may be lost where the gain is small: a few pairs tell no less apart."""
 LEAST_GAIN = 1e-9
+LEAST_PARTS = 4
+"""Where fewer can be measured, time is short: settings go that a few pairs of all of them would not show to matter."""
 MOST_SHARE = 0.5
 """However much a user allows to be lost, half of the gain stays: else the least memory is that of the default."""
 
@@ -44,13 +49,15 @@ class FrugalChoice:
     """What is left of a winner, and what the model expects each step to have cost, as shares of the winner's gain.
 
     `dropped` are the settings that went back; those of them that are in `forced` cost more than the tolerance and went
-    because so few were allowed. `lowered` are the amounts that are smaller now.
+    because so few were allowed. `lowered` are the amounts that are smaller now. `rest` are those settings of the point
+    that are to be measured together, the one that matters least first; empty where each can be measured alone.
     """
 
     point: Point
     dropped: Mapping[str, float]
     forced: frozenset[str]
     lowered: tuple[str, ...]
+    rest: tuple[str, ...] = ()
 
 
 def reduce(
@@ -65,10 +72,12 @@ def reduce(
     is_possible: Callable[[Point], bool],
     needed: Collection[str] = (),
 ) -> FrugalChoice:
-    """Return the frugal part of a winner: at least one setting, and at most `most` where constraints let that be.
+    """Return the frugal part of a winner: at least one setting, of which at most `most` parts are to be measured.
 
-    What may be lost is what `may_lose` says. `amounts` are the knobs that count memory, each with the value above which
-    more can do nothing (inf: not known). The history must hold at least one measured trial.
+    A part is a setting, or all settings beyond the others together (`rest`), where LEAST_PARTS or more are allowed.
+    Fewer allow that many settings where constraints let that be. What may be lost is what `may_lose` says. `amounts`
+    are the knobs that count memory, each with the value above which more can do nothing (inf: not known). The history
+    must hold at least one measured trial.
     """
     data = gather(dimensions, history, [winner])
     encoding, model = data.encoding, fit_sceptical(data)
@@ -83,11 +92,15 @@ def reduce(
     last = frozenset(names.index(name) for name in needed if name in names)
     left = _Left(encoding, row, mean, is_possible, best - lost, max(best - default, lost, LEAST_GAIN), last)
     good = [encoding.point(tried) for tried in data.measured[mean(data.measured) >= left.least]]
-    left.take_back(most)
+    allowed = most if most < LEAST_PARTS else len(dimensions)
+    left.take_back(allowed)
     for name in sorted(amounts):
         left.lower(name, [point[name] for point in good], amounts[name])
-    left.take_back(most)  # a setting that only made room for an amount can go now
-    return FrugalChoice(encoding.point(left.row), left.dropped, frozenset(left.forced), tuple(left.lowered))
+    left.take_back(allowed)  # a setting that only made room for an amount can go now
+    rest = left.least_of_all(most) if allowed > most else ()
+    if rest is None:
+        left.take_back(most)
+    return FrugalChoice(encoding.point(left.row), left.dropped, frozenset(left.forced), tuple(left.lowered), rest or ())
 
 
 @dataclass
@@ -124,6 +137,18 @@ class _Left:
                 self.forced.append(name)
             self.dropped[name] = max(0.0, before - float(means[cheapest])) / self.gain
             self.row = without[cheapest]
+
+    def least_of_all(self, most: int) -> tuple[str, ...] | None:
+        """Return the settings to measure together so that `most` parts are to be measured, the least one first.
+
+        None where constraints do not let them go.
+        """
+        count = np.count_nonzero(self.row != self.encoding.default)
+        if count <= most:
+            return ()
+        fewer = replace(self, row=self.row.copy(), dropped={}, forced=[])
+        fewer.take_back(most - 1)
+        return tuple(fewer.dropped) if len(fewer.dropped) == count - most + 1 else None
 
     def lower(self, name: str, good: Sequence[Value], enough: float) -> None:
         """Lower an amount as far as the tolerance allows and `good` ones go; to `enough` whatever the model says."""

@@ -64,6 +64,30 @@ def test_where_fewer_are_allowed_the_one_that_matters_most_stays() -> None:
     assert left.dropped["k1"] > 0.1
 
 
+def spread(point: Mapping[str, Value]) -> float:
+    """Every setting is worth something: k0 most, k6 least."""
+    return sum(0.03 * (7 - i) * math.log2(float(point[f"k{i}"]) / 32) for i in range(7))
+
+
+def test_where_more_stay_than_can_be_measured_alone_those_that_matter_least_are_to_go_together() -> None:
+    rng = np.random.default_rng(3)
+    points = [{name: 2 ** int(rng.integers(5, 10)) for name in DEFAULT} for _ in range(40)]
+    history = [ScoredPoint(point, spread(point) + 0.01 * float(rng.normal())) for point in [DEFAULT, *points]]
+    winner = dict.fromkeys(DEFAULT, 512)
+    asked = {"noise_sd": 0.01, "amounts": {}, "tolerance": 0.01, "is_possible": lambda point: True}
+    left = reduce(SPACE, history, winner, most=5, **asked)  # type: ignore[arg-type]
+    assert changed(left.point) == set(DEFAULT)
+    assert set(left.rest) == {"k4", "k5", "k6"}
+    assert left.rest[0] == "k6"
+    assert not left.forced
+    alone = reduce(SPACE, history, winner, most=3, **asked)  # type: ignore[arg-type]
+    assert (changed(alone.point), alone.rest) == ({"k0", "k1", "k2"}, ())
+    asked["is_possible"] = lambda point: point["k6"] == 512 or point == DEFAULT
+    bound = reduce(SPACE, history, winner, most=5, **asked)  # type: ignore[arg-type]
+    assert "k6" in changed(bound.point)
+    assert "k6" not in bound.rest
+
+
 def test_what_the_constraints_need_stays() -> None:
     winner, _ = reduced(history_of(1), 1)
     rider = next(iter(changed(winner) - {"k0", "k1"}))

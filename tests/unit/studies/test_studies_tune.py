@@ -334,6 +334,51 @@ def test_a_setting_that_costs_nothing_in_the_proof_goes(monkeypatch):
     assert {laboratory.store.trial(run).spec.arm for run in runs} == {"without jit"}
 
 
+def part_of_the_search(monkeypatch, settings, rest):
+    part = FrugalWinner(Configuration.of(settings), {}, (), rest)
+    monkeypatch.setattr(tune_module, "frugal", lambda *_, **__: part)
+
+
+LARGE = {"shared_buffers": "2GB", "work_mem": "64MB", "jit": "off"}
+
+
+def test_settings_that_were_left_out_together_are_offered_where_that_shows_them_to_matter(monkeypatch):
+    part_of_the_search(monkeypatch, LARGE, ("work_mem", "jit"))
+    laboratory = SimulatedLaboratory(work_mem_and_buffers)
+    tuned, _ = run(laboratory)
+    assert tuned.is_offered
+    assert dict(tuned.winner) == LARGE
+    assert tuned.proof.rest_effect.word is Word.BETTER
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
+    assert [one["knob"] for one in result["effects"]] == ["shared_buffers"]
+    assert [one["knob"] for one in result["unmeasured"]] == ["jit", "work_mem"]
+    assert result["joint"]["knobs"] == ["work_mem", "jit"]
+    assert result["joint"]["ratio"] == pytest.approx(1.6, rel=0.2)
+    assert not any("refused here" in note for note in result["notes"])
+
+
+def test_settings_that_were_left_out_together_go_together_where_nothing_shows_them_to_matter(monkeypatch):
+    def all_of_it(search, found, **_):
+        return FrugalWinner(found, {}, (), tuple(name for name in found if name != "shared_buffers"))
+
+    monkeypatch.setattr(tune_module, "frugal", all_of_it)
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory)
+    assert len(tuned.found) > 3
+    assert tuned.is_offered
+    assert set(tuned.winner) == {"shared_buffers"}
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    result = plain(typed)
+    assert ([one["knob"] for one in result["effects"]], result["unmeasured"]) == (["shared_buffers"], [])
+    assert "joint" not in result
+    why = {one["knob"]: one["why"] for one in result["dropped"]}
+    assert set(why) == set(tuned.proof.rest)
+    assert all(told.startswith("together they were not shown to do anything") for told in why.values())
+    runs = {pair["b_run"] for pair in result["confirmation"]["pairs"]}
+    assert {laboratory.store.trial(run).spec.arm for run in runs} == {"without the other settings"}
+
+
 def test_the_same_seed_asks_the_same_questions():
     one, two = SimulatedLaboratory(shared_buffers_cliff), SimulatedLaboratory(shared_buffers_cliff)
     run(one)

@@ -33,6 +33,15 @@ class Effect(Unmeasured):
     word: Word
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointEffect:
+    """What the settings that were left out together are worth: the winner against the winner without all of them."""
+
+    knobs: tuple[str, ...]
+    interval: Annotated[Interval, FLAT]
+    word: Word
+
+
 Retained = Effect | Unmeasured
 """A setting of the winner, as reports list it."""
 
@@ -116,14 +125,16 @@ class ParetoPoint:
 class TuneResult(Compared):
     """The whole result. `keep` is True when the answer is to keep the configuration.
 
-    `unpruned` is what pruning left against what it was before; `together` all that was found against the baseline;
-    `taken_back` what an earlier version's pruning had left, where the proof showed that to be worse.
+    `joint` is the effect of those of `unmeasured` that were left out together. `unpruned` is what pruning left against
+    what it was before; `together` all that was found against the baseline; `taken_back` what an earlier version's
+    pruning had left, where the proof showed that to be worse.
     """
 
     keep: bool
     noise_floor: NoiseRecord
     effects: tuple[Effect, ...] = ()
     unmeasured: tuple[Unmeasured, ...] = ()
+    joint: Annotated[JointEffect | None, OMITTED] = None
     dropped: tuple[Dropped, ...] = ()
     rivals: tuple[Rival, ...] = ()
     search: SearchFigures

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
-from pgdyno.model.results.tune import Effect, Retained, TuneResult
+from pgdyno.model.results.tune import Effect, JointEffect, Retained, TuneResult
 from pgdyno.model.verdict import Verdict
 from pgdyno.report import figures
 from pgdyno.report.sections import Block, Charts, Prose, Section, Snippet, TableBlock
@@ -27,7 +27,7 @@ from pgdyno.units import bytes_text, parse_quantity
 BLOCK_BYTES = 8192
 """The unit of a shared_buffers without one; every build of PostgreSQL but a patched one has it."""
 UNMEASURED = ("not measured alone", "")
-"""What stands for the effect of a setting that the proof had no time to leave out."""
+"""What stands for the effect of a setting that the proof did not leave out alone, nor together with others."""
 
 
 def change(result: TuneResult, verdict: Verdict | None, data_bytes: float | None) -> Section | None:
@@ -38,13 +38,17 @@ def change(result: TuneResult, verdict: Verdict | None, data_bytes: float | None
         return Section("change", "What to change", question, keep_blocks(result, verdict))
     if not settings:
         return None
-    said = (need_text(len(settings), retained), size_text(settings, data_bytes), unpruned_text(result, settings))
+    said = (
+        need_text(len(settings), retained, result.joint),
+        size_text(settings, data_bytes),
+        unpruned_text(result, settings),
+    )
     blocks: list[Block] = [Prose(tuple(text for text in said if text))]
     effects = [one for one in retained if isinstance(one, Effect)]
     if retained:
         alone = "The only setting: its effect is that of the whole change."
         each = "Each effect is that of the winner against the winner without it." if effects else ""
-        blocks.append(TableBlock(effects_table(retained), alone if len(settings) == 1 else each))
+        blocks.append(TableBlock(effects_table(retained, result.joint), alone if len(settings) == 1 else each))
         blocks.append(Prose(tuple(f"{one.knob}: {one.why}" for one in retained if one.why), points=True))
     if len(effects) > 1:
         smallest = verdict.smallest_effect if verdict else 0.0
@@ -89,7 +93,7 @@ def keep_blocks(result: TuneResult, verdict: Verdict | None) -> tuple[Block, ...
     return (Prose(tuple(said)), TableBlock(Table(("setting", "value"), rows), "The best candidate.", folded=True))
 
 
-def need_text(count: int, retained: Sequence[Retained]) -> str:
+def need_text(count: int, retained: Sequence[Retained], joint: JointEffect | None = None) -> str:
     """Say how many settings change and what the change interrupts; nothing of that where one is not listed."""
     contexts = {one.context for one in retained}
     if "postmaster" in contexts:
@@ -102,9 +106,11 @@ def need_text(count: int, retained: Sequence[Retained]) -> str:
         need = "A reload is enough; sessions that are open keep what they have."
     else:
         need = "A reload is enough; nobody is disconnected."
-    unmeasured = sum(not isinstance(one, Effect) for one in retained)
+    together = () if joint is None else joint.knobs
+    unmeasured = sum(not isinstance(one, Effect) and one.knob not in together for one in retained)
     alone = f" {unmeasured} of them {'was' if unmeasured == 1 else 'were'} not measured alone and may do nothing."
-    return f"{plural(count, 'setting')} to change. {need}{alone if unmeasured else ''}"
+    some = f" {len(together)} of them were measured together: which of these matter is not known."
+    return f"{plural(count, 'setting')} to change. {need}{some if together else ''}{alone if unmeasured else ''}"
 
 
 def size_text(settings: Configuration, data_bytes: float | None) -> str:
@@ -137,14 +143,24 @@ def unpruned_text(result: TuneResult, settings: Mapping[str, str]) -> str:
     return f"{said}{'so all stay.' if taken_back else difference_text(verdict.interval, verdict.metric) + '.'}"
 
 
-def effects_table(retained: Sequence[Retained]) -> Table:
+def effects_table(retained: Sequence[Retained], joint: JointEffect | None = None) -> Table:
     """Write the retained settings as a table in their order: what was measured first, the largest effect on top."""
+
+    def effect(one: Retained) -> tuple[str, str]:
+        if isinstance(one, Effect):
+            return change_text(one.interval.ratio), range_text(one.interval)
+        if joint is None or one.knob not in joint.knobs:
+            return UNMEASURED
+        return f"{change_text(joint.interval.ratio)} with {plural(len(joint.knobs) - 1, 'other')}", range_text(
+            joint.interval
+        )
+
     rows = tuple(
         (
             one.knob,
             one.before,
             one.after,
-            *((change_text(one.interval.ratio), range_text(one.interval)) if isinstance(one, Effect) else UNMEASURED),
+            *effect(one),
             CONTEXT_MEANINGS.get(one.context, one.context),
             DURABILITY_MEANINGS.get(one.durability, one.durability or "unknown"),
         )

@@ -26,11 +26,15 @@ NOTHING = 0.005
 
 @dataclass(frozen=True, slots=True)
 class FrugalWinner:
-    """What is left of a winner, why each setting that is not among it went, and in words what amounts were lowered."""
+    """What is left of a winner, why each setting that is not among it went, and in words what amounts were lowered.
+
+    `rest` are the settings that are to be left out together.
+    """
 
     settings: Configuration
     dropped_because: Mapping[str, str]
     lowered: tuple[str, ...]
+    rest: tuple[str, ...] = ()
 
 
 def frugal(
@@ -42,11 +46,11 @@ def frugal(
     needed: Sequence[str] = (),
     idle: Collection[str] = (),
 ) -> FrugalWinner:
-    """Return the frugal part of a configuration that was found: at most `most` settings, none of what was `refused`.
+    """Return the frugal part of a configuration that was found: `most` parts to measure, none of what was `refused`.
 
-    At least one setting stays; constraints may keep more of them than `most`. Those that are `needed`, because a vetoed
-    proof showed it, go last, and those that are `idle` at once where the constraints let them. Settings that failed
-    together in a proof are not proposed with other values: what they lack, or should lack, is another setting.
+    At least one setting stays; constraints may keep more of them than can be measured. Those that are `needed`, because
+    a vetoed proof showed it, go last, and those that are `idle` at once where the constraints let them. Settings that
+    failed together in a proof are not proposed with other values: what they lack, or should lack, is another setting.
     """
     asked = found.without(*idle)
     if not asked or not search.accepts(asked):
@@ -77,7 +81,7 @@ def frugal(
     because = {name: IDLE for name in found if name not in asked}
     because |= {name: _because(share, name in left.forced, len(settings)) for name, share in left.dropped.items()}
     lowered = (_lowered(name, found, settings, data) for name in left.lowered if name in settings)
-    return FrugalWinner(settings, because, tuple(lowered))
+    return FrugalWinner(settings, because, tuple(lowered), tuple(name for name in left.rest if name in settings))
 
 
 def _because(share: float, forced: bool, measured: int) -> str:

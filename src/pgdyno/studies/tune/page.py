@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
-from pgdyno.model.results.tune import ParetoPoint, Retained, TuneResult
+from pgdyno.model.results.tune import ParetoPoint, TuneResult
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters, digest, provenance, reliability, tiles
@@ -73,18 +73,18 @@ def _digest(trials: Sequence[Trial], result: TuneResult) -> tuple[Section | None
     copied = answer.snippets(result, settings) if settings and not result.keep else ()
     kept = answer.keep_blocks(result, result.verdict)[:1]
     return (
-        digest.short("change", "What to change", kept if result.keep else _change(settings, result.retained)),
+        digest.short("change", "What to change", kept if result.keep else _change(settings, result)),
         digest.short("why", "Why it works", () if result.keep else _why(result, len(settings))),
         digest.short("confidence", "How sure is it?", _doubts(trials, result, settings)),
         digest.short("copy", "To copy", copied),
     )
 
 
-def _change(settings: Configuration, retained: Sequence[Retained]) -> tuple[Block, ...]:
+def _change(settings: Configuration, result: TuneResult) -> tuple[Block, ...]:
     if not settings:
         return ()
-    need = answer.need_text(len(settings), retained)
-    return (TableBlock(answer.effects_table(retained), need),) if retained else (Prose((need,)),)
+    need, retained = answer.need_text(len(settings), result.retained, result.joint), result.retained
+    return (TableBlock(answer.effects_table(retained, result.joint), need),) if retained else (Prose((need,)),)
 
 
 def _why(result: TuneResult, settings: int) -> tuple[Block, ...]:

@@ -22,6 +22,8 @@ from pgdyno.studies.tune.restart_room import has_restarts
 from pgdyno.trial.laboratory import Laboratory
 
 WITHOUT, RIVAL = "without ", "rival "
+REST = "the other settings"
+"""What the settings that are left out together are called, after `WITHOUT`."""
 LOST, SHOWN = 1.0, 2.0
 """In standard errors: a loss so far above what may be lost ends a proof; an effect so large is a hint to the next."""
 
@@ -50,6 +52,10 @@ class Proof:
     """Whether the winner is shown to be worse than what was found, by more than a frugal one may lose."""
     gone: Mapping[str, Removal]
     """The setting that went, with what its removal cost; empty where none did."""
+    rest: tuple[str, ...] = ()
+    """The settings that were left out together; they are of the answer only where `rest_effect` is better."""
+    rest_effect: Verdict | None = None
+    """The winner against the winner without all of them; None where that could not be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ def prove(
     *,
     first_block: int,
     alone: Sequence[str],
+    rest: Sequence[str] = (),
     rivals: Sequence[str],
     with_found: bool,
     noise_sd: float = 0.0,
@@ -74,7 +81,8 @@ def prove(
 ) -> Proof | GivenUp | None:
     """Measure until the headline and every effect are resolved, or nothing is to be claimed, or the pairs are spent.
 
-    `alone` names the settings of the winner that are left out one by one, `rivals` the rivals that there is time for.
+    `alone` names the settings of the winner that are left out one by one, `rest` those that are left out together and
+    go together where the winner is not shown to be better with them, `rivals` the rivals that there is time for.
     What was found runs beside a winner that is but a part of it, and may veto it: the model chose that part, and the
     model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
     (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
@@ -87,12 +95,14 @@ def prove(
     if len(winner) > 1:
         for knob in alone:
             arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
+    if rest:
+        arms[WITHOUT + REST], roles[WITHOUT + REST] = winner.without(*rest), Role.EFFECT
     for name in rivals:
         arms[RIVAL + name], roles[RIVAL + name] = options.rival_configurations()[name], Role.RIVAL
     if with_found:
         arms[FOUND], roles[FOUND] = found, Role.CONFIRM
     metric, design = options.metric, options.design(min_pairs=options.confirm_min)
-    effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone)))
+    effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone) + bool(rest)))
 
     def is_enough(blocks: Blocks) -> bool:
         if is_hopeless(blocks, options, noise_sd) and has_another_try():
@@ -132,9 +142,14 @@ def prove(
     rivals = [name for name in rivals if RIVAL + name in blocks.arms]
     with_found = FOUND in blocks.arms
     is_vetoed = _is_vetoed(blocks, options, design)
-    gone = {} if is_vetoed else _what_goes(blocks, options, effect_design)
-    answer = next((WITHOUT + knob for knob in gone), WINNER)
-    headline = compare_arms(blocks, BASE, answer, metric, effect_design if gone else design)
+    without_rest = WITHOUT + REST
+    rest_effect = (
+        verdict_of(blocks, without_rest, WINNER, metric, effect_design) if without_rest in blocks.arms else None
+    )
+    is_idle = rest_effect is not None and rest_effect.word is not Word.BETTER
+    gone = {} if is_vetoed or is_idle else _what_goes(blocks, options, effect_design)
+    answer = without_rest if is_idle else next((WITHOUT + knob for knob in gone), WINNER)
+    headline = compare_arms(blocks, BASE, answer, metric, design if answer == WINNER else effect_design)
     if len(blocks.arms[answer]) == 1:
         effects: dict[str, Verdict | None] = dict.fromkeys(blocks.arms[answer], headline.verdict)
     else:
@@ -153,6 +168,8 @@ def prove(
         together=verdict_of(blocks, BASE, FOUND, metric, design) if with_found else None,
         is_vetoed=is_vetoed,
         gone=gone,
+        rest=tuple(rest),
+        rest_effect=rest_effect,
     )
 
 
@@ -180,11 +197,12 @@ def needed_settings(blocks: Blocks, options: TuneOptions, noise_sd: float) -> tu
     gained = _gains(blocks, BASE, FOUND, metric)
     least = _bound(statistics.fmean(gained) if gained else 0.0, options)
     effects: dict[str, float] = {}
-    for name, arm in arms.items():
+    for arm in arms.values():
         gains = _gains(blocks, arm, WINNER, metric)
         effect = statistics.fmean(gains) if gains else 0.0
         if effect > least and effect > SHOWN * _scatter(gains, noise_sd) / math.sqrt(len(gains)):
-            effects[name] = effect
+            left_out = [name for name in winner if name not in blocks.arms[arm]]
+            effects |= dict.fromkeys(left_out, effect / len(left_out))
     return tuple(sorted(effects, key=lambda name: -effects[name]))
 
 
@@ -221,7 +239,11 @@ def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str
     metric, found = options.metric, {}
     for arm in blocks.arms:
         pairs = blocks.pairs(arm, WINNER, metric) if arm.startswith(WITHOUT) else ([], [])
-        if len(pairs[0]) < 2 or not _any_better([verdict_of(blocks, BASE, arm, metric, design)]):
+        if (
+            arm == WITHOUT + REST
+            or len(pairs[0]) < 2
+            or not _any_better([verdict_of(blocks, BASE, arm, metric, design)])
+        ):
             continue
         removal = costs_nothing(*pairs, design=design, metric=metric)
         tolerance = _tolerance(blocks, WINNER, options, design)

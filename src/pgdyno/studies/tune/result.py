@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.results.tune import Excluded, Rival, SearchFigures, TuneResult
+from pgdyno.model.results.tune import Excluded, JointEffect, Rival, SearchFigures, TuneResult
 from pgdyno.model.trial import ENDED_EARLY, Trial
 from pgdyno.studies.pairs.blocks import BASE, WINNER
 from pgdyno.studies.pairs.explain import explain
@@ -26,7 +26,7 @@ from pgdyno.studies.pairs.result import (
 )
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.pareto import gain_against_memory
-from pgdyno.studies.tune.proof import Proof
+from pgdyno.studies.tune.proof import REST, WITHOUT, Proof
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 
@@ -67,6 +67,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> T
         **inside(laboratory, proof.blocks, BASE, proof.answer, b_is=WINNER),
         effects=effects_of(proof.effects, tuned.winner, facts, catalogue),
         unmeasured=unmeasured_of(proof.effects, tuned.winner, facts, catalogue),
+        joint=_joint(proof),
         rivals=_rivals(proof, options),
         unpruned=proof.unpruned,
         together=proof.together,
@@ -84,6 +85,13 @@ def _search(tuned: Tuned) -> SearchFigures:
         ended_early=sum(bool(t.outcome and t.outcome.counters.get(ENDED_EARLY)) for t in tuned.search.trials),
         best=dict(tuned.found),
     )
+
+
+def _joint(proof: Proof) -> JointEffect | None:
+    verdict = proof.rest_effect
+    if verdict is None or proof.answer == WITHOUT + REST:
+        return None
+    return JointEffect(knobs=proof.rest, interval=verdict.interval, word=verdict.word)
 
 
 def _rivals(proof: Proof, options: TuneOptions) -> tuple[Rival, ...]:

@@ -27,11 +27,11 @@ from pgdyno.model.verdict import Metric, Word
 from pgdyno.studies.pairs.blocks import FOUND, WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.pairs.judging import Unjudged
-from pgdyno.studies.tune.frugal import frugal
+from pgdyno.studies.tune.frugal import FrugalWinner, frugal
 from pgdyno.studies.tune.missing import TRIALS, seek_missing
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import RIVAL, WITHOUT, GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.tune.proof import REST, RIVAL, WITHOUT, GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.tune.restart_room import arms_with_restarts
 from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.tuned import Tuned
@@ -132,7 +132,7 @@ def _search_and_prove(
         announce(f"proof: {which}; fresh pairs against the baseline")
         again, is_last = turn > 0, turn == ROUNDS - 1
         try:
-            proof = _prove(search, part.settings, found, arms, options, first_block, again=again, is_last=is_last)
+            proof = _prove(search, part, found, arms, options, first_block, again=again, is_last=is_last)
         except ArmUnmeasured as error:
             if error.arm != WINNER:
                 raise
@@ -198,7 +198,9 @@ def _can_repair(laboratory: Laboratory, options: TuneOptions) -> bool:
 
 
 def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = False) -> int:
-    """Return how many settings can be left out one by one beside baseline, winner, what was found and the rivals.
+    """Return how many parts can be left out: settings, or the rest of them together.
+
+    They run beside baseline, winner, what was found and the rivals.
 
     One alone needs no arm of its own. Rivals give way to a second setting: what is offered matters more. So does what
     was found, where it has vetoed a part already.
@@ -211,7 +213,7 @@ def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = Fals
 
 def _prove(
     search: Search,
-    part: Configuration,
+    part: FrugalWinner,
     found: Configuration,
     arms: int | None,
     options: TuneOptions,
@@ -225,17 +227,20 @@ def _prove(
     def has_another_try() -> bool:
         return not is_last and _can_repair(search.laboratory, options)
 
-    alone = [name for name in part if len(part) > 1 and search.accepts(part.without(name))]
-    alone = alone[: _most_settings(arms, options, again=again)]
-    with_found = part != found and (arms is None or arms > 2 + (len(alone) if again else 0))
-    spare = None if arms is None else max(0, arms - 2 - with_found - len(alone))
+    winner, rest = part.settings, part.rest
+    alone = [name for name in winner if len(winner) > 1 and name not in rest and search.accepts(winner.without(name))]
+    alone = alone[: _most_settings(arms, options, again=again) - bool(rest)]
+    parts = len(alone) + bool(rest)
+    with_found = winner != found and (arms is None or arms > 2 + (parts if again else 0))
+    spare = None if arms is None else max(0, arms - 2 - with_found - parts)
     return prove(
         search.laboratory,
-        part,
+        winner,
         found,
         options,
         first_block=first_block,
         alone=alone,
+        rest=rest,
         rivals=list(options.rivals)[:spare],
         with_found=with_found,
         noise_sd=search.noise_sd,
@@ -257,13 +262,14 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
     tuned.notes += [
         f"{arm} could not be measured, and the proof does without: {why}" for arm, why in unmeasured.items()
     ]
-    told = {*proof.effects, *tuned.unexplained, *(arm.removeprefix(WITHOUT) for arm in unmeasured)}
+    told = {*proof.effects, *proof.rest, *tuned.unexplained, *(arm.removeprefix(WITHOUT) for arm in unmeasured)}
     if bound := [name for name in tuned.winner if name not in told]:
         tuned.notes.append(
             f"without it the rest is refused here, so that it was not measured alone: {', '.join(bound)}"
         )
-    if proof.gone and len(tuned.winner) > 1:
-        tuned.notes.append(f"the effects of single settings were measured with {', '.join(proof.gone)}")
+    gone = proof.rest if proof.answer == WITHOUT + REST else proof.gone
+    if gone and len(tuned.winner) > 1:
+        tuned.notes.append(f"the effects of single settings were measured with {', '.join(gone)}")
     if unexplained := tuned.unexplained:
         tuned.notes.append(f"not offered, as these settings were not measured alone: {', '.join(unexplained)}")
     if proof.together is None and FOUND not in unmeasured and proof.blocks.arms[WINNER] != found:
