@@ -13,8 +13,8 @@ from pgdyno.model.trial import EXTENDED, LoadPlan, Outcome
 from pgdyno.trial.assess import Bounds, settling
 from pgdyno.workloads.result import CountBins
 
-RESERVE_SHARE = 1.0
-"""Of the planned time: an extension never takes longer than the repetition that it is there to save."""
+RESERVE_SHARE = 2.0
+"""Of the planned time: an extension never takes longer than the two repetitions that it is there to save."""
 MOST_STALE_SHARE = 0.25
 """Of the planned time; a log that lags behind by more (a driver writes some 100 lines at once) is not judged."""
 MOST_WAIT_S = 1.0

@@ -7,7 +7,8 @@ import pytest
 
 from laboratory_parts import Parts, made
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.trial import EXTENDED, LoadPlan, Outcome, Role, TrialSpec, TrialState
+from pgdyno.model.trial import EXTENDED, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.studies.pairs.blocks import run_repeating
 from pgdyno.trial import laboratory as laboratory_module
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.extension import Extension, reserve_s
@@ -49,7 +50,7 @@ def test_a_load_that_settles_late_goes_on_until_it_had_a_whole_window():
 
 
 def test_a_load_that_rises_all_along_ends_with_its_reserve():
-    assert ends([50 * (second + 1) for second in range(16)])[0] == 16
+    assert ends([50 * (second + 1) for second in range(24)], reserve=16.0)[0] == 24
 
 
 def test_a_load_that_lost_its_level_late_is_not_extended():
@@ -66,14 +67,27 @@ def test_a_load_whose_log_tells_too_little_ends_as_planned():
     assert not extension.is_over(8.0, bins(rising[:7]))
 
 
+@pytest.mark.parametrize(("counters", "runs"), [({}, 3), ({EXTENDED: 4.0}, 2)])
+def test_a_load_that_was_extended_in_vain_is_repeated_once(counters, runs):
+    specs = []
+
+    def run(spec):
+        specs.append(spec)
+        told = counters if spec.repeats is None else {}
+        return Trial(len(specs), "s1", spec, TrialState.UNSTEADY, Outcome(TrialState.UNSTEADY, counters=told))
+
+    run_repeating(run, TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0))
+    assert len(specs) == runs
+
+
 def test_what_a_load_may_be_extended_by():
     told = {"left_s": None, "repeats_extended": False, "beside_others": False}
-    assert reserve_s(PLAN, **told) == 8.0
+    assert reserve_s(PLAN, **told) == 16.0
     assert reserve_s(PLAN, **{**told, "left_s": 11.0}) == 2.0
     assert reserve_s(PLAN, **{**told, "left_s": 5.0}) == 0.0
     assert reserve_s(PLAN, **{**told, "repeats_extended": True}) == 0.0
     assert reserve_s(PLAN, **{**told, "beside_others": True}) == 0.0
-    assert reserve_s(replace(PLAN, rate=100.0), **told) == 8.0
+    assert reserve_s(replace(PLAN, rate=100.0), **told) == 16.0
     assert reserve_s(replace(PLAN, rate=1.0), **told) == 0.0, "its clients sleep for longer than a second"
 
 
@@ -119,8 +133,8 @@ def test_a_trial_is_extended_once_and_its_repetition_is_not(monkeypatch, tmp_pat
         first = laboratory.run(spec)
         took = parts.now
         second = laboratory.run(replace(spec, repeats=first.id))
-    assert first.outcome.counters[EXTENDED] == pytest.approx(length, abs=1.5)
+    assert first.outcome.counters[EXTENDED] == pytest.approx(2 * length, abs=1.5)
     assert "rose" in first.outcome.warnings[0]
-    assert took == pytest.approx(2 * length, abs=1.5)
+    assert took == pytest.approx(3 * length, abs=1.5)
     assert EXTENDED not in second.outcome.counters
-    assert [plan.duration_s for plan in parts.plans] == [2 * length, length]
+    assert [plan.duration_s for plan in parts.plans] == [3 * length, length]

@@ -130,7 +130,7 @@ def test_a_cell_brings_its_own_plan_and_workload(monkeypatch, tmp_path):
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory.run(SPEC, plan=plan, workload=own)
     (started, assessed) = begun
-    assert (started[0], started[3], assessed[2]) == (own, replace(plan, measure_s=6.0), plan)
+    assert (started[0], started[3], assessed[2]) == (own, replace(plan, measure_s=9.0), plan)
     assert "reset" in own.said
     assert "reset" not in parts.said
 

@@ -11,7 +11,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Study
-from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import EXTENDED, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.recorded import SPOILT
@@ -192,9 +192,15 @@ def _run_block(
 
 
 def run_repeating(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> Trial:
-    """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times."""
+    """Run a trial, and again at once while it is disturbed, unsteady or partial, up to REPEATS times.
+
+    One that was unsteady although it was extended has had the time of a repetition already, and has one less.
+    """
     trial = run(spec)
-    for _ in range(REPEATS):
+    is_extended = (
+        trial.state is TrialState.UNSTEADY and trial.outcome is not None and EXTENDED in trial.outcome.counters
+    )
+    for _ in range(REPEATS - is_extended):
         if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL):
             break
         trial = run(replace(spec, repeats=trial.id))
