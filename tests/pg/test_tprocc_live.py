@@ -170,6 +170,26 @@ def test_no_latency_contains_a_pause_and_the_pauses_are_there(target: Target, tm
     load.drop(target)
 
 
+def test_every_condition_holds_after_a_load_that_was_told_to_end(target: Target, tmp_path: Path) -> None:
+    """As the laboratory tells it when the load has its window."""
+    load = workload()
+    dbname = load.reset(target)
+    running = load.begin(target, dbname, LoadPlan(CLIENTS, 1, 1.0, 60.0, seed=1), tmp_path)
+    deadline = time.monotonic() + 30
+    while not running.wait(0.2) and time.monotonic() < deadline:
+        running.live()
+        if (series := running.series()) is not None and series.counts.sum():
+            break
+    running.let_end()
+    result = running.finish()
+    assert (result.reason, result.exit_code, result.failed, result.malformed_lines) == (None, 0, 0, 0)
+    assert result.ended_at - result.began_at < 55, "long before its own time was over"
+    window = Outcome(TrialState.COMPLETE, steady_from=result.began_at, ended_at=result.ended_at)
+    found = load.examine(target, dbname, result, window)
+    assert found.violation is None
+    assert len(found.checks) >= len(CONDITIONS)
+
+
 def test_functions_return_what_a_terminal_shows(target: Target) -> None:
     dbname = workload().reset(target, policy="always")
     with target.postgres.for_load(dbname).connect() as connection, connection.transaction(force_rollback=True):

@@ -57,6 +57,25 @@ def test_one_session_and_ten_on_the_same_table(sandbox18: Sandbox, tmp_path: Pat
     load.drop(target, template=True)
 
 
+def test_sessions_that_are_told_that_their_time_is_over_end_with_their_call(sandbox18: Sandbox, tmp_path: Path) -> None:
+    target = sandbox18.target()
+    load, dbname = ready(target, iterations=20)
+    running = load.begin(target, dbname, LoadPlan(2, 1, warmup_s=0.0, measure_s=60.0), tmp_path)
+    deadline = time.monotonic() + 30
+    while not running.wait(0.2) and time.monotonic() < deadline:
+        running.live()
+        if (series := running.series()) is not None and series.counts.sum():
+            break
+    running.let_end()
+    while not running.wait(0.2) and time.monotonic() < deadline + 20:
+        pass
+    result = running.finish()
+    assert (result.reason, result.partial, result.failed, result.malformed_lines) == (None, None, 0, 0)
+    assert result.exit_code == 0
+    assert result.ended_at - result.began_at < 55, "long before its own time was over"
+    load.drop(target, template=True)
+
+
 def until_counted(target: Target, dbname: str) -> None:
     """Wait until both sessions of a load work: when its program is up is the machine's to say."""
     query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = %s"
