@@ -1,10 +1,10 @@
 """Where warm-up ends: the first bin from which the throughput of a run is steady.
 
 A tail of the series is steady when no split of it shows two levels that differ by more than TOLERANCE *and* by more
-than its own noise explains. The noise is that of the residuals about the better of a line and a step, so that drift
-does not hide itself; it is raised for autocorrelation (AR(1)) and never taken below counting noise (Poisson).
-Checkpoint dips that come back are noise by this measure, a level that changes for good is not. The search starts at
-the first bin, so a run that is steady at once loses nothing.
+than its own noise explains. The noise is that of the residuals about the best of a line, a step and a parabola, so
+that drift does not hide itself, nor a climb that becomes steeper; it is raised for autocorrelation (AR(1)) and never
+taken below counting noise (Poisson). Checkpoint dips that come back are noise by this measure, a level that changes
+for good is not. The search starts at the first bin, so a run that is steady at once loses nothing.
 
 Where latencies are given, their inverse (transactions per second of latency) must be steady as well. A few clients
 that never wait commit far more evenly than by chance, so that counting noise hides a drift of their throughput by a
@@ -33,6 +33,8 @@ BURST_SHARE = 0.25
 LATENCIES_PER_BIN = 8
 """Bins are joined until they hold so many latencies on average: a mean of fewer is too uneven for this test."""
 _FEWEST = 4
+_FEWEST_BENT = 8
+"""A parabola through fewer bins leaves too little of their scatter."""
 _CRITICAL = 3.4
 _CRITICAL_FEW = 11.0
 _MAX_AUTOCORRELATION = 0.8
@@ -165,15 +167,25 @@ def _noise(counts: Floats, split: int, left: float, right: float, *, counted: bo
     time = np.arange(counts.size) - (counts.size - 1) / 2
     line = counts - counts.mean() - _slope(counts) * time
     step = counts - np.where(np.arange(counts.size) < split, left, right)
-    residual = line if (line * line).sum() < (step * step).sum() else step
-    energy = float((residual * residual).sum())
-    freedom = max(counts.size - 3, 1)
+    bend, freedom = _bend(counts.size), max(counts.size - 3, 1)
+    curve = line - bend * float(bend @ line)
+    _, residual = min(((float(left @ left), left) for left in (line, step)), key=lambda found: found[0])
+    if counts.size >= _FEWEST_BENT and float(curve @ curve) / (freedom - 1) < float(residual @ residual) / freedom:
+        residual, freedom = curve, freedom - 1
+    energy = float(residual @ residual)
     if energy <= 0:
         return math.sqrt(least)
     # The lag-1 estimate of a fitted residual is low by about (1 + 3 r) / n for a line; put half of it back.
     lag = float((residual[1:] * residual[:-1]).sum()) / energy + 2 / counts.size
     lag = min(max(lag, 0.0), _MAX_AUTOCORRELATION)
     return math.sqrt(max(energy / freedom * (1 + lag) / (1 - lag), least))
+
+
+def _bend(size: int) -> Floats:
+    """Return a parabola of length 1 over so many bins, without its mean and slope."""
+    time = np.arange(size) - (size - 1) / 2
+    square = time * time - float((time * time).mean())
+    return square / max(math.sqrt(float(square @ square)), 1.0)
 
 
 def _slope(counts: Floats) -> float:

@@ -102,6 +102,12 @@ def test_a_climb_through_the_whole_run_is_not_steady(bins, window):
     assert unsteady(starts(RATE * (1 + 0.5 * np.arange(bins) / bins), cv=0.03, window=window)) > 0.9
 
 
+def test_a_climb_that_becomes_steeper_to_the_end_is_not_steady():
+    """Latency falls evenly to an eighth: throughput rises eight times, most of it in the last quarter."""
+    rates = 40 / (1 - 0.88 * (np.arange(32) + 0.5) / 32)
+    assert unsteady(starts(rates, cv=0.05, window=8)) > 0.95
+
+
 @pytest.mark.parametrize(("bins", "window"), [(18, 8), (30, 10), (60, 20), (200, 80)])
 def test_a_step_down_in_the_middle_is_not_steady(bins, window):
     found = starts(RATE * np.where(np.arange(bins) < bins // 2, 1.0, 0.7), cv=0.05, window=window)
