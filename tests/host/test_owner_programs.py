@@ -163,6 +163,22 @@ def test_a_socket_that_nobody_named_must_belong_to_somebody_trusted() -> None:
         shutil.rmtree(folder)
 
 
+def test_who_looks_for_a_server_is_told_of_the_socket_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, empty = fix_postgres.public_dir(), fix_postgres.public_dir()
+    folder.chmod(0o1777)
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / ".s.PGSQL.5998"))
+            os.chown(folder / ".s.PGSQL.5998", pwd.getpwnam("nobody").pw_uid, -1)
+            monkeypatch.setattr(connect, "SOCKET_FOLDERS", (str(empty), str(folder)))
+            with pytest.raises(ConnectError, match="whom nobody named") as caught:
+                open_target("port=5998 user=postgres dbname=postgres")
+            assert f"host={folder}" in (caught.value.hint or "")
+    finally:
+        shutil.rmtree(folder)
+        shutil.rmtree(empty)
+
+
 def test_a_guessed_server_of_a_strange_account_gets_no_session(
     lair: Lair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 SOCKET_FOLDERS = ("/var/run/postgresql", "/tmp")  # noqa: S108 - libpq's two usual defaults; nothing is written there
 START_TOLERANCE_S = 30.0
+_ANSWERED, _DISTRUSTED, _ABSENT = range(3)
+"""Which of two errors is told: of a socket that may be trusted, of one that may not, of none at all."""
 _ASK = """
     SELECT current_setting('server_version_num')::int AS version_num,
            extract(epoch FROM pg_postmaster_start_time())::float8 AS started_at,
@@ -106,16 +108,17 @@ def meet(dsn: str) -> tuple[Postgres, Sighting]:
     if named or {"PGHOST", "PGHOSTADDR", "PGSERVICE"} & os.environ.keys():
         return look(postgres)
     port = (postgres.parameters.get("port") or os.environ.get("PGPORT") or "5432").split(",")[0]
-    first: ConnectError | None = None
+    told: list[tuple[int, ConnectError]] = []
     for folder in SOCKET_FOLDERS:
+        rank = _DISTRUSTED
         try:
             peer = required_peer(Path(folder), port)
+            rank = _ANSWERED if peer else _ABSENT
             return look(Postgres(make_conninfo(dsn, host=folder, **peer)))
         except ConnectError as error:
             log.debug("no server at %s: %s", folder, error.detail)
-            first = first or error
-    assert first is not None, "there are folders"
-    raise first
+            told.append((rank, error))
+    raise min(told, key=lambda one: one[0])[1]
 
 
 def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
