@@ -10,8 +10,8 @@ from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Reply
-from pgdyno.studies.live.ground import LiveOptions
-from pgdyno.studies.live.run import AskedArms, SwitchPlan, switch_study
+from pgdyno.studies.live.ground import LiveOptions, options_of
+from pgdyno.studies.live.run import AskedArms, SwitchPlan, asked_by, switch_study
 from pgdyno.studies.live.search_run import AskedSearch, CandidatePlan, search_study
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
@@ -42,6 +42,16 @@ def short_study(
         return switch_study(
             store, target, TargetRequest(), options, arms, Progress(quiet=True), approve=approve, announce=announce
         )
+
+
+def resumed_study(target: Target, study_id: str) -> LiveResult:
+    """Go on with a study of two arms."""
+    with open_store(None) as store:
+        study = store.study(study_id)
+        return switch_study(
+            store, target, TargetRequest(), options_of(study, 90), asked_by(study), Progress(quiet=True),
+            approve=approved, announce=lambda _text: None, resumed=study,
+        )  # fmt: skip
 
 
 def short_search(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 
-from live_driver import LONG_S, short_study
+from live_driver import LONG_S, resumed_study, short_study
 from live_load import ROLE, planted_load
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PolicyError, UsageError
 from pgdyno.model.results.live import LiveResult
@@ -81,11 +81,11 @@ def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: 
 
 @pytest.mark.requirement("R-SAF-02")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_study_leaves_the_server_as_it_was_and_only_one_may_run(
+def test_a_killed_study_leaves_the_server_as_it_was_and_goes_on_from_its_pairs(
     any_postgres: Sandbox, pgdyno_home: Path, number: signal.Signals
 ) -> None:
     target = any_postgres.target()
-    with as_found(any_postgres), planted_load(target.postgres, {"64MB": 0.9}):
+    with as_found(any_postgres), planted_load(target.postgres, {"64MB": 0.4}):
         with subprocess.Popen(
             [sys.executable, str(DRIVER), target.postgres.conninfo, "work_mem=64MB"],
             stdout=subprocess.PIPE,
@@ -97,7 +97,7 @@ def test_a_killed_study_leaves_the_server_as_it_was_and_only_one_may_run(
                 said = []
                 for line in process.stdout:
                     said.append(line)
-                    if "after 1 pairs" in line:
+                    if "after 1 pair" in line:
                         break
                 assert process.poll() is None, said
                 with pytest.raises(EnvironmentUnsuitable, match="session"):
@@ -110,11 +110,19 @@ def test_a_killed_study_leaves_the_server_as_it_was_and_only_one_may_run(
         eventually(lambda: work_mem(any_postgres) == "4MB", "the baseline in force")
         if number == signal.SIGKILL:
             eventually(lambda: all("closed" in _journal(path) for path in bundles()), "the watchdog's end")
-    with Store.open(places.data_dir() / "pgdyno.db") as store:
-        (study,) = store.studies()
-        assert study.told(LiveResult) is not None, "the pairs of before are kept"
-        mark_killed(store)
-        assert store.study(study.id).state is StudyState.INTERRUPTED
+        with Store.open(places.data_dir() / "pgdyno.db") as store:
+            (study,) = store.studies()
+            before = study.told(LiveResult)
+            assert before is not None, "the pairs of before are kept"
+            mark_killed(store)
+            assert store.study(study.id).state is StudyState.INTERRUPTED
+        told = resumed_study(target, study.id)
+    assert told.switch is not None
+    assert before.switch is not None
+    assert told.study == study.id
+    assert told.switch.pairs[: len(before.switch.pairs)] == before.switch.pairs
+    assert len(told.switch.pairs) > len(before.switch.pairs)
+    assert told.exit_code is ExitCode.OK
 
 
 def _journal(bundle: Path) -> str:
@@ -132,7 +140,7 @@ def test_what_a_colleague_sets_in_mid_pair_stays_and_ends_the_study(
     name, wanted = sql.Identifier(knob), sql.Literal(value)
 
     def colleague(text: str) -> None:
-        if text.startswith("after 1 pairs"):
+        if text.startswith("after 1 pair"):
             postgres.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(name, wanted))
             if reloads:
                 postgres.execute("SELECT pg_reload_conf()")

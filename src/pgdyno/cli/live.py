@@ -11,7 +11,7 @@ import click
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.options import names_a_server, open_store, store_option, target_options, target_request
 from pgdyno.cli.requests.live_approval import (
     ANSWER_S,
     AUTO,
@@ -61,6 +61,7 @@ USUAL_PAIR_MIN = 1.0
 @click.option("--include", multiple=True, metavar="KNOB",
               help="Search this knob too, though it is not searched by default.")  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="KNOB", help="Leave this knob alone.")
+@click.option("--resume", metavar="STUDY", help="Go on with a comparison that was ended or killed: its id, or last.")
 @click.option("--demo", is_flag=True,
               help="Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")  # fmt: skip
 @click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
@@ -105,9 +106,10 @@ def command(**values: object) -> int:
     a, b = settings_of(flags.words("a_words"), "--a"), settings_of(flags.words("b_words"), "--b")
     modes = [flags.on(name) for name in ("watch_only", "search", "demo")]
     rule = flags.text("rule")
-    if [*modes, bool(b), rule is not None].count(True) != 1:
+    resumes = flags.text("resume") is not None
+    if [*modes, bool(b), rule is not None, resumes].count(True) != 1:
         raise UsageError(
-            "give one of --watch-only, --b, --rule, --search and --demo",
+            "give one of --watch-only, --b, --rule, --search, --resume and --demo",
             hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
     if flags.on("demo"):
@@ -131,6 +133,8 @@ def command(**values: object) -> int:
         result = _shown(flags, store, progress)
     elif flags.on("search"):
         result = _searched(flags, store, progress)
+    elif resumes:
+        result = _resumed(flags, store, progress)
     else:
         compares = b or rule is not None
         result = _compared(flags, a, b, store, progress) if compares else _watched(flags, store, progress)
@@ -198,6 +202,27 @@ def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, 
             store, target, request, options, arms, progress,
             approve=lambda plan: approve(plan, asker if ask else None),
             announce=progress.announce,
+        )  # fmt: skip
+
+
+def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
+    from pgdyno.cli.requests.study_request import resumable
+    from pgdyno.model.study import StudyKind
+    from pgdyno.studies.live.ground import options_of
+    from pgdyno.studies.live.run import asked_by, switch_study
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.studies.winner import request_of
+
+    study = resumable(store, flags.choice("resume"), StudyKind.LIVE)
+    arms, request = asked_by(study), target_request(flags)
+    check_answer(flags, (*arms.a, *arms.b))
+    request = request if names_a_server(request) else request_of(study)
+    asker = Asker(60 * flags.real("approve_timeout"), flags.text("notify"))
+    ask = asks(flags.choice("approve"), (*arms.a, *arms.b))
+    with opened(request) as target:
+        return switch_study(
+            store, target, request, options_of(study, 60 * flags.real("budget")), arms, progress,
+            approve=lambda plan: approve(plan, asker if ask else None), announce=progress.announce, resumed=study,
         )  # fmt: skip
 
 

@@ -125,6 +125,11 @@ class StatementReader:
             connection.close()
         return None
 
+    def adopt(self, keys: Sequence[StatementKey]) -> None:
+        """Number statements as an earlier reader did; before anything is read."""
+        self.keys = list(keys)
+        self._numbers = {(key.database, key.role, key.queryid, key.toplevel): i for i, key in enumerate(keys)}
+
     def close(self) -> None:
         """End the session."""
         if self._connection is not None:

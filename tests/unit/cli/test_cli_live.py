@@ -32,7 +32,7 @@ def refused(*words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "give one of --watch-only, --b, --rule, --search and --demo"),
+        ((), "give one of --watch-only, --b, --rule, --search, --resume and --demo"),
         (("--demo", "--b", "work_mem=1MB"), "give one of"),
         (("--demo",), "--demo runs on a sandbox of its own"),
         (("--watch-only", "--b", "work_mem=1MB"), "give one of"),

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardLimit, GuardPlan
@@ -34,8 +34,9 @@ from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.reach import overridden
+from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
-from pgdyno.studies.live.server_world import ServerWorld, StopFile
+from pgdyno.studies.live.server_world import LOAD_LEFT, ServerWorld, StopFile
 from pgdyno.studies.live.switchback import GUARD_REST_S, LiveStopped
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
@@ -56,6 +57,9 @@ from pgdyno.undo.opening import Opening
 from pgdyno.undo.watch import Deadlines
 from pgdyno.units import seconds_text
 
+AGAIN_S = 120.0
+"""A study that is resumed looks at the load for so long before it goes on."""
+OLDEST_S = 24 * 3600.0
 SESSIONS_ROOM = 2
 """Memory must do for so many times the sessions that are there now."""
 ERRORS_ROOM, ERRORS_MORE = 3.0, 2.0
@@ -100,40 +104,70 @@ class LiveGround:
         found = self.target.cpu.seconds()
         return None if isinstance(found, Unknown) else found
 
-    def watch(self, study: Study, watcher: Watcher, own: Collection[str], notes: Sequence[str] = ()) -> WatchedServer:
+    def watch(
+        self, study: Study, watcher: Watcher, own: Collection[str], notes: Sequence[str] = (), *, resumes: bool = False
+    ) -> WatchedServer:
         """Keep the study, watch its server for the reference, and return what was seen.
 
-        `own` are the knobs that may be set. Raises OutOfTime when the stop file was found, and EnvironmentUnsuitable
-        where somebody changed a setting meanwhile, or most of the load would not see such a knob.
+        `own` are the knobs that may be set. One that `resumes` goes on with the reference that it had, and looks for
+        AGAIN_S only whether the load is still the same. Raises OutOfTime when the stop file was found, and
+        EnvironmentUnsuitable where somebody changed a setting meanwhile, most of the load would not see such a knob,
+        or what is resumed is another server or load now.
         """
         if self.target.remote is None:
             Opening.refuse_unfit(self.target, restart=False)
         sentry = Sentry(GuardReader(self.target), self.options.guards)
         self.announce(off_text(sentry.begin()))
         folder = places.ensure(places.ensure(places.state_dir() / "runs") / study.id)
-        stop = StopFile(folder / "stop")
-        ending = self.stack.enter_context(kept(self.store, study, self.began))
+        stop, recording = StopFile(folder / "stop"), Recording(folder)
+        earlier = self._earlier(study, recording) if resumes else None
+        ending = self.stack.enter_context(kept(self.store, study, self.began, resumes=resumes))
         recorder = self.stack.enter_context(LiveRecorder(watcher, LiveBoard(self.store), study.id))
         others = OthersSettings(self.target.postgres, own)
-        seconds = self.options.reference_s
-        self.announce(f'watching "{self.target.name}" for {seconds_text(seconds)}; nothing is changed yet')
+        seconds = self.options.reference_s if earlier is None else min(AGAIN_S, self.options.reference_s)
+        again = "" if earlier is None else " again"
+        self.announce(f'watching "{self.target.name}"{again} for {seconds_text(seconds)}; nothing is changed yet')
         recorder.phase("watch the baseline")
         seen = _watched(self.reader, seconds, stop, self.announce)
         names, keys = self.reader.names(), tuple(self.reader.keys)
-        reference = reference_of(seen.whole, len(keys))
-        asked = dict.fromkeys(own)
-        around = (
-            *notes,
-            *overridden(asked, self.overrides, reference, keys, names),
-            *surroundings(self.facts, self.overrides, ()),
-        )
-        told = live_result(
-            study, self.facts, seen, keys, names, around=around, elapsed_s=time.time() - self.began
-        )  # fmt: skip
-        period_s = self.options.period_s or told.period_s
+        if earlier is None:
+            reference = reference_of(seen.whole, len(keys))
+            around = (
+                *notes,
+                *overridden(dict.fromkeys(own), self.overrides, reference, keys, names),
+                *surroundings(self.facts, self.overrides, ()),
+            )
+            told = live_result(study, self.facts, seen, keys, names, around=around, elapsed_s=time.time() - self.began)
+            period_s = self.options.period_s or told.period_s
+        else:
+            keys, reference, period_s = earlier.keys, earlier.reference, earlier.period_s
+            told = _reference_alone(study)
+            _require_load(reference, reference_of(seen.whole, len(self.reader.keys)))
         if period_s is not None:
             _require_calm(others)
-        return WatchedServer(self, study, sentry, stop, ending, recorder, seen, names, keys, reference, told, period_s)
+            if earlier is None:
+                recording.keep_reference(RecordedReference(keys, reference, period_s, time.time()))
+                ending.hear(told, self.announce)
+        return WatchedServer(
+            self, study, sentry, stop, ending, recorder, seen, names, keys, reference, told, period_s, recording
+        )
+
+    def _earlier(self, study: Study, recording: Recording) -> RecordedReference:
+        """Return the reference of a study to resume. Raises EnvironmentUnsuitable where it says nothing of now."""
+        found = recording.reference()
+        _reference_alone(study)
+        if study.environment != self.facts.environment_hash():
+            raise EnvironmentUnsuitable(
+                f"study {study.id} was begun on another server, or with other settings",
+                hint="Its pairs say nothing of this one: begin anew, without --resume.",
+            )
+        if time.time() - found.at > OLDEST_S:
+            raise EnvironmentUnsuitable(
+                f"the reference of study {study.id} is {seconds_text(time.time() - found.at)} old",
+                hint="The load of another day is another load: begin anew, without --resume.",
+            )
+        self.reader.adopt(found.keys)
+        return found
 
 
 @dataclass(slots=True)
@@ -152,6 +186,7 @@ class WatchedServer:
     reference: StatementReference
     told: LiveResult
     period_s: float | None
+    recording: Recording
     session: str = ""
     """The undo session, from `world` on."""
 
@@ -239,6 +274,27 @@ def live_ground(
         )  # fmt: skip
 
 
+def _reference_alone(study: Study) -> LiveResult:
+    """Return what the reference of a study came to. Raises UsageError where it was not finished."""
+    found = study.told(LiveResult)
+    if found is None:
+        raise UsageError(
+            f"the reference of study {study.id} was not finished",
+            hint="There is nothing to go on from: begin anew, without --resume.",
+        )
+    return replace(found, switch=None, search=None)
+
+
+def _require_load(then: StatementReference, now: StatementReference) -> None:
+    """Refuse to go on under a load of which too little is left."""
+    before, today = (float(one.calls.sum()) / max(one.seconds, 1e-9) for one in (then, now))
+    if today < LOAD_LEFT * before:
+        raise EnvironmentUnsuitable(
+            f"the load has {today:.0f} calls a second, and had {before:.0f} in the reference",
+            hint="Nothing was changed. Resume it when the load is back, or begin anew.",
+        )
+
+
 def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announce: Callable[[str], None]) -> Watched:
     def sleep(seconds: float) -> None:
         stop.look()
@@ -299,3 +355,16 @@ def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Map
         StudyKind.LIVE, name, request, ground.target, ground.facts,
         began=ground.began, seconds=options.reference_s, options=kept,
     )  # fmt: skip
+
+
+def options_of(study: Study, budget_s: float) -> LiveOptions:
+    """Return the options that a study was begun with, to go on with it for so long."""
+    kept = study.options.get(StudyKind.LIVE.value)
+    assert isinstance(kept, Mapping), "every live study keeps them"
+    return LiveOptions(
+        reference_s=float(kept["reference_s"]),
+        budget_s=budget_s,
+        seed=int(kept["seed"]),
+        design=Design(**kept["design"]),
+        guards=GuardPlan.from_json(kept["guards"]),
+    )

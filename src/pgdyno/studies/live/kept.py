@@ -45,11 +45,17 @@ class Ending:
 
 
 @contextmanager
-def kept(store: Store, study: Study, now: float) -> Iterator[Ending]:
-    """Keep the study while it runs, and say at its end, after the server was put back, what became of it."""
-    store.add_study(study)
-    ending = Ending(store, study)
-    with owning(store, study.id, now, resumes=False):
+def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> Iterator[Ending]:
+    """Keep the study while it runs, and say at its end, after the server was put back, what became of it.
+
+    Where it `resumes`, it is there already, and errors are those of `owning`.
+    """
+    if not resumes:
+        store.add_study(study)
+    ending = Ending(store, study, study.told(LiveResult))
+    with owning(store, study.id, now, resumes=resumes):
+        if resumes:
+            store.update_study(study.id, state=StudyState.RUNNING)
         try:
             yield ending
         except BaseException as error:

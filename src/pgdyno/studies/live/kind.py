@@ -14,6 +14,7 @@ class LiveKind(Kind):
     """A server under its users' own load."""
 
     has_words = True
+    resumed_by = "live"
     offers = True
 
     def page(self, record: StudyRecord) -> Report:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
 from pgdyno.model.results.live import LiveResult, LiveSwitch
-from pgdyno.model.study import Study
+from pgdyno.model.study import Study, StudyKind
+from pgdyno.report.wording import plural
 from pgdyno.stats.period_choice import SWITCH_S, wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION
@@ -54,6 +55,19 @@ class SwitchPlan:
     notes: tuple[str, ...]
 
 
+def asked_by(study: Study) -> AskedArms:
+    """Return what a study of two arms was asked, to go on with it. Raises UsageError where it was something else."""
+    kept = study.options.get(StudyKind.LIVE.value)
+    told = kept if isinstance(kept, Mapping) else {}
+    a, b, critical = told.get("a"), told.get("b"), told.get("critical", [])
+    if not isinstance(a, Mapping) or not isinstance(b, Mapping) or not b or not isinstance(critical, list):
+        raise UsageError(
+            f"study {study.id} compared no two configurations, and cannot be resumed",
+            hint="Only pgdyno live --b and --rule are resumed; begin others anew.",
+        )
+    return AskedArms(dict(a), dict(b), told.get(OPTION), tuple(int(one) for one in critical))
+
+
 def switch_study(
     store: Store,
     target: Target,
@@ -64,19 +78,27 @@ def switch_study(
     *,
     approve: Callable[[SwitchPlan], bool],
     announce: Callable[[str], None],
+    resumed: Study | None = None,
 ) -> LiveResult:
     """Watch the server, and if a person approves compare B with A on its own load; keep all of it as a study.
+
+    A `resumed` one goes on with its reference and its pairs.
 
     Raises, before anything is kept, UsageError for an arm that cannot be, and EnvironmentUnsuitable where the server
     cannot be watched or changed. Signals put the server back; what was judged until then is kept.
     """
     with live_ground(store, target, options, announce) as ground:
         arms = arms_of(asked.a, asked.b, ground.facts, connections=ground.connections)
-        watched = ground.watch(_study(request, ground, asked), watcher, arms.before, arms.notes)
+        study = resumed or _study(request, ground, asked)
+        watched = ground.watch(study, watcher, arms.before, arms.notes, resumes=resumed is not None)
         told, ending, period_s = watched.told, watched.ending, watched.period_s
         if period_s is None:
             return ending.complete(told)
         critical = _critical(watched, asked)
+        recorded = watched.recording.recorded(len(watched.keys)) if resumed else []
+        if recorded:
+            watched.period_s = period_s = recorded[-1].period_s
+            announce(f"going on from {plural(len(recorded), 'pair')}")
         if not approve(_plan(watched, arms, options, period_s)):
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
@@ -93,6 +115,7 @@ def switch_study(
             world, watched.reference, period_s, options.design, options.seed,
             announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
             guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips, critical=critical,
+            recorded=recorded, recording=watched.recording,
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.is_back()

@@ -34,6 +34,7 @@ from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.stats.vanish import vanished
 from pgdyno.stats.veto import VetoState
+from pgdyno.studies.live.recording import RecordedPair, Recording
 from pgdyno.studies.pairs.blocks import block_order
 from pgdyno.trial.live_cycle import (
     CANDIDATE_STOPS,
@@ -145,7 +146,7 @@ class Switchback:
     After `most_stops` guard stops that are B's own it does not come again, and without another candidate the study is
     over; after one that is not, the server rests for `guard_rest_s` first. Statements that are `critical` are watched
     alone, between closer bounds. Where `enough` is given it says, by the ratios so far, whether a candidate needs no
-    further pair, and nothing is told of verdicts.
+    further pair, and nothing is told of verdicts. It goes on from the `recorded` pairs, and `recording` keeps each.
     """
 
     world: LiveWorld
@@ -159,6 +160,8 @@ class Switchback:
     most_stops: int = CANDIDATE_STOPS
     critical: Sequence[int] = ()
     enough: Callable[[Sequence[float]], bool] | None = None
+    recorded: Sequence[RecordedPair] = ()
+    recording: Recording | None = None
     _least_wash_s: float = 0.0
     _drawn: int = 0
     _dead: bool = False
@@ -180,6 +183,9 @@ class Switchback:
     def run(self) -> LiveOutcome:
         """Run pairs until the study is over; the server is put back on every way out, an exception included."""
         self._begin_verdict()
+        for pair in self.recorded:
+            self._take(pair)
+        self._drawn = len(self.recorded)
         checking = replace(begin().cycle, most_stops=self.most_stops)
         at = step(step(checking, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)
         try:
@@ -242,6 +248,8 @@ class Switchback:
             case LiveOrder.LENGTHEN:
                 self.period_s = min(LONGEST_S, 2 * self.period_s)
                 self._begin_verdict()
+                if self.recording is not None:
+                    self.recording.forget()
             case LiveOrder.APPLY_BASELINE:
                 return self._apply(BASELINE_ARM, LiveEvent.BASELINE_IN_FORCE, LiveEvent.BASELINE_LOST)
             case LiveOrder.REST:
@@ -311,11 +319,10 @@ class Switchback:
             self._work.append(0.0 if pair is None else pair.work_log_ratio)
             return LiveEvent.MORE_PAIRS
         self._work = []
-        self._pairs.append(pair)
-        self._kept.append((a, b))
-        self._orders.append(self._order[0])
-        self._veto = self._veto.then(self._body, a, b)
-        self._vetoed = dict(self._veto.vetoed())
+        counted = RecordedPair(self._order[0], a, b, self.period_s)
+        self._take(counted)
+        if self.recording is not None:
+            self.recording.keep_pair(counted)
         if self._vetoed:
             return LiveEvent.VETO
         verdict = self._verdict()
@@ -332,6 +339,19 @@ class Switchback:
             self._least_wash_s = 2 * self._wash_s
             return LiveEvent.FADES_IN
         return LiveEvent.FINAL if is_final(verdict, self.design) else LiveEvent.MORE_PAIRS
+
+    def _take(self, counted: RecordedPair) -> None:
+        """Put a matched pair to those that are judged."""
+        assert self._body is not None, "it was made at the begin"
+        assert self._veto is not None, "it was made at the begin"
+        pair = pair_index(self._body, counted.a, counted.b)
+        if pair is None:
+            return
+        self._pairs.append(pair)
+        self._kept.append((counted.a, counted.b))
+        self._orders.append(counted.first)
+        self._veto = self._veto.then(self._body, counted.a, counted.b)
+        self._vetoed = dict(self._veto.vetoed())
 
     def _fades_in(self) -> bool:
         """Tell whether the halves of the counted time differ; pairs whose halves hold too little are left out."""
