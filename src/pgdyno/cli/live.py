@@ -217,7 +217,7 @@ def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     arms, request = asked_by(study), target_request(flags)
     check_answer(flags, (*arms.a, *arms.b))
     request = request if names_a_server(request) else request_of(study)
-    asker = Asker(60 * flags.real("approve_timeout"), flags.text("notify"))
+    asker = Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify")))
     ask = asks(flags.choice("approve"), (*arms.a, *arms.b))
     with opened(request) as target:
         return switch_study(

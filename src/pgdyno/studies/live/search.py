@@ -260,49 +260,67 @@ class LiveSearcher:
         return f"{said}; the best took {digits_text(100 * (1 - math.exp(-best)), 2)} % less time" if best > 0 else said
 
     def _confirm(self) -> None:
-        """Compare the finalists with the baseline, best first; each has a share of the time that is left."""
-        asked = self._finalists()
-        confidence = 1 - (1 - self.design.confidence) / max(1, len(asked))
+        """Compare finalists with the baseline, one after the other: the model learns from each before the next.
+
+        Each has a share of the time that is left, and of the error.
+        """
+        confidence = 1 - (1 - self.design.confidence) / FINALISTS
         design = replace(self.design, confidence=confidence)
-        for place, settings in enumerate(asked):
-            if self.is_over:
-                return
-            until_s = self.duels.now() + (self.ends_at - self.duels.now()) / (len(asked) - place)
+        rejected: list[Configuration] = []
+        for place in range(FINALISTS):
+            settings = self._next_finalist(rejected)
+            if self.is_over or settings is None:
+                break
+            until_s = self.duels.now() + (self.ends_at - self.duels.now()) / (FINALISTS - place)
             words = ", ".join(f"{name} = {value}" for name, value in settings.items())
             if all(dict(settings) != one.settings or one.fate != MEASURED for one in self.tried):
-                answer = self.decide(
-                    Proposal(place + 1, len(asked), settings, "fewest settings", self._learnt(), is_final=True)
+                reply = self.decide(
+                    Proposal(place + 1, FINALISTS, settings, "fewest settings", self._learnt(), is_final=True)
                 )
-                if answer.ends:
+                if reply.ends:
                     self.stopped, self.is_over = "it was ended by hand", True
                     return
-                if answer.settings is None:
+                if reply.settings is None:
+                    rejected.append(settings)
                     self.notes.append(f"a finalist was rejected: {words}")
                     continue
-            self.announce(f"finalist {place + 1} of {len(asked)}: {words}; fresh pairs against the server as it is")
+                settings = reply.settings
+            self.announce(
+                f"finalist {place + 1} of {FINALISTS} at most: {words}; fresh pairs against the server as it is"
+            )
             outcome = self.duels.compare(BASELINE, settings, design, until_s)
             self.finals.append((settings, outcome))
-            self.hear()
             self._heed(outcome, settings)
+            if settings not in self._dead:
+                self.pairs.append((settings, tuple(pair.log_ratio for pair in outcome.pairs)))
+            self.hear()
+        if not self.finals and not rejected and not self.is_over:
+            self.notes.append("no candidate promised anything, so that none was confirmed")
 
-    def _finalists(self) -> list[Configuration]:
-        """Return the best by the model's posterior mean, each cut down to the settings that the model gives a part."""
-        history, found = self.history(), list[Configuration]()
+    def _next_finalist(self, rejected: Sequence[Configuration]) -> Configuration | None:
+        """Return the best by the model's posterior mean, cut down to the settings that the model gives a part.
+
+        None where nothing else promises anything, or clearly more than a finalist that held.
+        """
+        history = self.history()
+        seen = [*(one for one, _ in self.finals), *rejected, *self._dead]
+        held = [
+            outcome.verdict.interval.ratio for _, outcome in self.finals if outcome.is_acceptable and outcome.verdict
+        ]
+        least = 0.0 if not held else -math.log(min(held)) + math.log1p(NOT_SLOWER)
         for one in rank(self.space.dimensions, history, seed=self.seed):
             settings = point_to_configuration(self.space, one.point)
-            if not settings or settings in self._dead or one.mean <= 0 or len(found) >= FINALISTS:
+            if not settings or settings in self._dead or one.mean <= least:
                 continue
             lean = reduce(
                 self.space.dimensions, history, one.point,
                 noise_sd=self.pair_sd, most=MOST_SETTINGS, tolerance=None, is_possible=self.is_possible,
                 amounts={name: math.inf for name in AMOUNTS if name in settings},
             )  # fmt: skip
-            cut = point_to_configuration(self.space, lean.point)
-            if cut and cut not in found and cut not in self._dead:
-                found.append(cut)
-        if not found:
-            self.notes.append("no candidate promised anything, so that none was confirmed")
-        return found
+            for found in (point_to_configuration(self.space, lean.point), settings):
+                if found and found not in seen:
+                    return found
+        return None
 
     def _choose(self) -> None:
         """Offer the finalist with the least time, or a leaner one that is proved to be hardly slower."""
