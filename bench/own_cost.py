@@ -86,7 +86,7 @@ def resident() -> int:
 def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     """Run the trial and return its figures."""
     from pgdyno.model.configuration import BASELINE
-    from pgdyno.model.guard import GuardPlan
+    from pgdyno.model.guard import GuardLimit, GuardPlan
     from pgdyno.model.study import Study, StudyKind, StudyState
     from pgdyno.model.trial import LoadPlan, Role, TrialSpec
     from pgdyno.probes.guards.reader import GuardReader
@@ -140,6 +140,8 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
             sandbox.start()
             target, workload = sandbox.target(), Written()
             workload.prepare(target, progress=lambda _: None)
+            # They are read as in every run; those that see the whole machine judge others that run beside this.
+            guards = GuardPlan({name: GuardLimit(None) for name in ("memory-stall", "swap-in")})
             plan = LoadPlan(clients=CLIENTS, jobs=1, warmup_s=2.0, measure_s=seconds / speed)
             study = Study("s1", StudyKind.BENCH, "own cost", StudyState.RUNNING, 0.0, "sandbox", "e", {},
                           workload.spec(), plan)  # fmt: skip
@@ -147,7 +149,7 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
             with LiveRecorder(meter, LiveBoard(store), study.id) as recorder:
                 laboratory = module.Laboratory(
                     study=study, target=target, workload=workload, store=store, facts=read_facts(target), session=None,
-                    watcher=recorder, folder=Path(name) / "runs", sentry=Sentry(GuardReader(target), GuardPlan()),
+                    watcher=recorder, folder=Path(name) / "runs", sentry=Sentry(GuardReader(target), guards),
                 )  # fmt: skip
                 trial = laboratory.run(TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0))
         finally:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pgdyno.linux import processes
 from pgdyno.linux.cgroups import CgroupTree, cgroup_trees
+from pgdyno.linux.small_files import read_small
 from pgdyno.model.facts import Unknown
 
 log = logging.getLogger(__name__)
@@ -90,8 +91,8 @@ class CpuGroup:
     def seconds(self) -> float:
         """Return the CPU seconds used so far, user and system. Raises OSError when the group is gone."""
         if self.version == 1:
-            return int((self.path / "cpuacct.usage").read_text()) / 1e9
-        return _usage_usec((self.path / "cpu.stat").read_text()) / 1e6
+            return int(read_small(self.path / "cpuacct.usage")) / 1e9
+        return _usage_usec(read_small(self.path / "cpu.stat")) / 1e6
 
     def remove(self) -> bool:
         """Remove the group; False when processes are still in it."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from pgdyno.linux.small_files import read_small
+
 FILES = (
     "stat",
     "meminfo",
@@ -60,7 +62,7 @@ def read_texts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> HostText
     failures: dict[str, str] = {}
     for name in FILES:
         try:
-            texts[name] = (proc / name).read_text()
+            texts[name] = read_small(f"{proc}/{name}")
         except OSError as error:
             failures[name] = str(error)
     texts[SPEEDS] = _speeds(sys)
@@ -69,7 +71,7 @@ def read_texts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> HostText
 
 def _devices(sys: Path) -> frozenset[str] | None:
     try:
-        return frozenset(folder.name for folder in (sys / "block").iterdir())
+        return frozenset(entry.name for entry in os.scandir(sys / "block"))
     except OSError:
         return None  # partitions are then counted beside their devices, which is better than nothing
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.linux.small_files import read_small_bytes
+
 PROC = Path("/proc")
-_AT_ONCE = 16384
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _UIDS = re.compile(r"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
 NO_LISTS = "this kernel has no lists of children (CONFIG_PROC_CHILDREN)"
@@ -55,21 +56,9 @@ def parse_stat(text: str) -> ProcessStat:
 def read_stat(pid: int, proc: Path = PROC) -> ProcessStat | None:
     """Return the process's numbers, or None when it is gone."""
     try:
-        return parse_stat(_read_bytes(f"{proc}/{pid}/stat").decode(errors="surrogateescape"))
+        return parse_stat(read_small_bytes(f"{proc}/{pid}/stat").decode(errors="surrogateescape"))
     except (FileNotFoundError, ProcessLookupError):
         return None
-
-
-def _read_bytes(path: str) -> bytes:
-    """Return a small file of /proc: a third of the time of `Path.read_text`, for hundreds of backends a tick."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        data = os.read(descriptor, _AT_ONCE)
-        while more := os.read(descriptor, _AT_ONCE):
-            data += more
-        return data
-    finally:
-        os.close(descriptor)
 
 
 def all_pids(proc: Path = PROC) -> list[int]:
@@ -94,7 +83,7 @@ def child_pids(pid: int, proc: Path = PROC) -> list[int] | None:
     """
     tasks = proc / str(pid) / "task"
     try:
-        words = [word for task in tasks.iterdir() for word in _read_bytes(f"{task}/children").split()]
+        words = [word for task in tasks.iterdir() for word in read_small_bytes(f"{task}/children").split()]
     except (FileNotFoundError, ProcessLookupError):
         return [] if not tasks.exists() or _has_lists(proc) else None
     return sorted(map(int, words))

@@ -19,6 +19,7 @@ ViewRow = Mapping[str, SampleValue]
 """One row of a view: cumulative counters, gauges and keys under the names of the sample table's columns."""
 
 VIEWS = ("server", "database", "checkpointer", "wal", "io", "locks", "activity", "replication", "statements")
+_NUMBERS = (int, float)
 _GAUGES = frozenset({"backends", "query"})
 """Columns of counter tables that are not counters."""
 _COUNTER_VIEWS = ("database", "checkpointer", "wal", "io")
@@ -130,9 +131,12 @@ def was_reset(table: str, before: Sequence[ViewRow], after: Sequence[ViewRow]) -
     """Tell whether a counter of an unkeyed view went down between two readings."""
     names = [column.name for column in TABLES[table].columns if column.name not in _GAUGES]
     for was, now in zip(before, after, strict=False):
-        pairs = ((_number(was.get(name)), _number(now.get(name))) for name in names)
-        if any(old is not None and new is not None and new < old for old, new in pairs):
-            return True
+        if was == now:
+            continue  # as most rows of pg_stat_io, each second
+        for name in names:
+            old, new = _number(was.get(name)), _number(now.get(name))
+            if old is not None and new is not None and new < old:
+                return True
     return False
 
 
@@ -178,7 +182,7 @@ def top_statements(rows: Sequence[SampleRow], limit: int = 30) -> list[SampleRow
 
 
 def _number(value: SampleValue) -> float | int | None:
-    return value if isinstance(value, int | float) else None
+    return value if isinstance(value, _NUMBERS) else None
 
 
 def _gain(before: SampleValue, after: SampleValue) -> float | int | None:

@@ -33,9 +33,12 @@ def bucket_of(micros: Integers) -> Integers:
 
     The layout of HdrHistogram. Above one hour a value is in the bucket of one hour.
     """
-    values = np.minimum(micros, HIGHEST_US)
-    shift = np.maximum(np.frexp(values.astype(np.float64))[1] - (_HALF_BITS + 1), 0)
-    return np.asarray((shift.astype(np.int64) << _HALF_BITS) + (values >> shift), dtype=np.int64)
+    buckets: Integers = np.minimum(micros, HIGHEST_US)
+    large = np.flatnonzero(buckets >= 1 << (_HALF_BITS + 1))  # few, where a server answers within two milliseconds
+    values = buckets[large]
+    shift = np.frexp(values.astype(np.float64))[1].astype(np.int64) - (_HALF_BITS + 1)
+    buckets[large] = (shift << _HALF_BITS) + (values >> shift)
+    return buckets
 
 
 def lowest_of(index: Integers | np.intp) -> Integers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pgdyno.model.guard import (
     Absent,
@@ -104,6 +105,7 @@ def _words(guard: Guard, reading: GuardReading, value: float, limit: float) -> s
     return f"{quantity_text(guard.unit, value)}{about}, allowed is {side} {quantity_text(guard.unit, limit)}"
 
 
+@lru_cache(maxsize=256)
 def quantity_text(unit: str, value: float) -> str:
     """Write a quantity in a guard's unit for people."""
     if not math.isfinite(value):

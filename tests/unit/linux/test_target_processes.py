@@ -92,8 +92,8 @@ def test_the_children_are_listed_by_the_kernel_and_no_other_process_is_read(monk
         pytest.skip(processes.NO_LISTS)
     children = [subprocess.Popen(["sleep", "30"]) for _ in range(3)]
     read: list[str] = []
-    real = processes._read_bytes
-    monkeypatch.setattr(processes, "_read_bytes", lambda path: (read.append(path), real(path))[1])
+    real = processes.read_small_bytes
+    monkeypatch.setattr(processes, "read_small_bytes", lambda path: (read.append(path), real(path))[1])
     try:
         pids = {child.pid for child in children}
         assert pids <= {stat.pid for stat in processes.children_of(os.getpid())}

@@ -12,7 +12,7 @@ import pytest
 from pgdyno.errors import StoreError
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.guard import Colour, Indicator
-from pgdyno.model.live import Live
+from pgdyno.model.live import Live, LivePoint
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
@@ -123,3 +123,9 @@ def test_a_store_that_refuses_is_left_alone_and_the_study_goes_on() -> None:
 def test_what_the_host_does_not_tell_stays_unknown() -> None:
     point = latest_point([replace(ROWS[0], values=(None,) * len(ROWS[0].values))], 9.0)
     assert (point.cpu_pct, point.memory_pct, point.iops, point.disk_mb_per_s) == (None, None, None, None)
+
+
+def test_a_whole_figure_is_written_without_a_point_and_read_back_the_same() -> None:
+    point = LivePoint(1_700_000_000.04, 30_000.2, p99_ms=1.23456, active=32.0).shortened()
+    assert repr((point.tps, point.p99_ms, point.active)) == "(30000, 1.2346, 32)"
+    assert point == LivePoint(1_700_000_000.0, 30_000.0, p99_ms=1.2346, active=32.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pgdyno.linux.cgroups import cgroup_trees
 from pgdyno.linux.meminfo import parse_meminfo
+from pgdyno.linux.small_files import read_small
 from pgdyno.model.guard import Absent
 from pgdyno.probes.host import memory, pressure
 from pgdyno.probes.host.reading import PAGE_SIZE, PROC
@@ -57,11 +58,11 @@ class MemoryReader:
 
     def read(self) -> MemoryReading:
         """Read now. Raises OSError, ValueError or KeyError for what cannot be read."""
-        meminfo = parse_meminfo((self._proc / "meminfo").read_text())
-        vmstat = memory.parse_vmstat((self._proc / "vmstat").read_text())
+        meminfo = parse_meminfo(read_small(f"{self._proc}/meminfo"))
+        vmstat = memory.parse_vmstat(read_small(f"{self._proc}/vmstat"))
         rooms = [(meminfo["MemAvailable"], meminfo["MemTotal"], "the host")]
         for group in self._groups:
-            room = group.room(Path.read_text)
+            room = group.room(read_small)
             if room is not None:
                 rooms.append((*room, f'cgroup "{group.path}"'))
         available, bound, bounded_by = min(rooms, key=lambda room: room[0] / room[1])
@@ -81,7 +82,7 @@ class MemoryReader:
         if not self._groups:
             return NO_GROUP
         own = self._groups[0]
-        count = own.kills(Path.read_text)
+        count = own.kills(read_small)
         return Absent(f'cgroup "{own.path}" does not count kills') if count is None else OwnKills(str(own.path), count)
 
     def _pressure_file(self) -> Path:
@@ -89,10 +90,10 @@ class MemoryReader:
         return own if own is not None and _readable(own) else self._proc / "pressure" / "memory"
 
     def _stalled(self) -> int | Absent:
-        if not self._pressure.exists():
-            return Absent("this kernel has no pressure stall information")
         try:
-            return pressure.parse("memory", self._pressure.read_text()).get(("memory", "full"), 0)
+            return pressure.parse("memory", read_small(self._pressure)).get(("memory", "full"), 0)
+        except FileNotFoundError:
+            return Absent("this kernel has no pressure stall information")
         except OSError as error:  # built in and not enabled: psi=0
             return Absent(f'"{self._pressure}" cannot be read: {error.strerror}')
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pgdyno.linux.small_files import read_small_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessTimes:
@@ -33,7 +35,7 @@ class DriverCpu:
         """Return the CPU seconds of these and of all processes that were ever asked for."""
         for pid in pids:
             try:
-                times = parse((self.proc / str(pid) / "stat").read_text())
+                times = parse(read_small_bytes(f"{self.proc}/{pid}/stat").decode(errors="surrogateescape"))
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it ended: its last reading stays in the sum
             self._seen[pid, times.started] = times.ticks

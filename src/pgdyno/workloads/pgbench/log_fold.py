@@ -47,8 +47,10 @@ class LogFold:
         if not len(log):
             return
         quarters = log.end_us // QUARTER_US
-        key = (quarters - quarters.min()) * (int(log.script.max()) + 1) + log.script
+        scripts = int(log.script.max()) + 1
+        key = quarters if scripts == 1 else (quarters - quarters.min()) * scripts + log.script
         if (key[1:] < key[:-1]).any():  # what one thread logs of one script is in order
+            key = key - key.min()
             order = np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")
             log, key, quarters = log[order], key[order], quarters[order]
         starts = np.append(0, np.flatnonzero(key[1:] != key[:-1]) + 1)
