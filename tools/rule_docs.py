@@ -1,5 +1,7 @@
 """Write docs/reference/rules/ from the rule files: one page a rule, the index, the vocabulary, the contradictions.
 
+Before them `advisor/data/rules.json`, the rules as the program reads them.
+
 Run `python tools/rule_docs.py`, or with `--check` to exit 1 when the pages are not what the data says.
 """
 
@@ -10,9 +12,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from generated import keep_folder
+from generated import keep_folder, keep_page
 from pgdyno.advisor.rule import Rule, title_without_target, without_target
-from pgdyno.advisor.rulebook import Contradiction, Document, SourceStatement, contradictions, documents, shipped_rules
+from pgdyno.advisor.rulebook import (
+    Contradiction,
+    Document,
+    SourceStatement,
+    contradictions,
+    documents,
+    shipped_rules,
+    shipped_text,
+)
 from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.finding import Depth, RuleGroup
@@ -20,6 +30,7 @@ from pgdyno.report.advice.words import RISKS, gain, source_long
 from pgdyno.report.rule_words import kernel_range, measured_on, scope_text, version_range
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "rules"
+RULES = Path(__file__).parents[1] / "src" / "pgdyno" / "advisor" / "data" / "rules.json"
 _HEAD = "<!-- Made by tools/rule_docs.py from src/pgdyno/advisor: edit there. -->\n\n"
 
 
@@ -225,4 +236,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(keep_folder(pages(), FOLDER, sys.argv))
+    read = keep_page(shipped_text(), RULES, sys.argv)  # first: the pages are made of what is read of it
+    sys.exit(keep_folder(pages(), FOLDER, sys.argv) or read)

@@ -1,27 +1,27 @@
-"""Read the rule files: those of the package and those of a folder of the user's. Adding a file adds its rules.
+"""The rules: those of the package and those of a folder of the user's. Adding a file adds its rules.
 
-The only module of the advisor that imports pydantic. A rule of the package may be judged by a function of the module
-beside its file; a rule of another folder has expressions only, so that a rule file never runs code of its own.
+The package's are read from `data/rules.json`, which `make docs` makes of the rule files and of `data/documents.toml`:
+reading and checking those took a fifth of what `advise` takes. A rule of the package may be judged by a function of the
+module beside its file; a rule of another folder has expressions only, so that a rule file never runs code of its own.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import cast
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from typing import Any, cast
 
 from pgdyno.advisor.expression import parse_formula
 from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope, Settle
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, RuleGroup, Severity, StatedEffect
-from pgdyno.outside.documents import load_toml
 from pgdyno.outside.files import read_text
 
 Version = tuple[int, int]
@@ -29,94 +29,8 @@ Version = tuple[int, int]
 _HOW = "docs/howto/write-a-rule.md has an example and every key."
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _ScopeRow(_Strict):
-    architectures: tuple[str, ...] = ()
-    flavours: tuple[str, ...] = ()
-    virtualization: tuple[str, ...] = ()
-    workloads: tuple[str, ...] = ()
-    not_workloads: tuple[str, ...] = ()
-    from_version: int | None = None
-    to_version: int | None = None
-    from_kernel: str | None = None
-    below_kernel: str | None = None
-
-
-class _ChangeTable(_Strict):
-    kind: ChangeKind = ChangeKind.POSTGRESQL
-    knob: str = ""
-    value: str = ""
-    value_of: str | None = None
-    device: str = ""
-    commands: tuple[str, ...] = ()
-    undo: tuple[str, ...] = ()
-
-
-class _SourceRow(_Strict):
-    document: str
-    section: str = Field(min_length=3)
-
-
-class _EffectRow(_Strict):
-    text: str
-    document: str
-    section: str = ""
-    low: float | None = None
-    high: float | None = None
-    metric: str = "throughput"
-    together_with: str = ""
-    buffers_share: float | None = None
-
-
-class _RuleRow(_Strict):
-    id: str = Field(pattern=r"^[a-z0-9-]+$")
-    group: RuleGroup
-    depth: Depth = Depth.BASIC
-    severity: Severity = Severity.ADVICE
-    title: str = Field(min_length=8)
-    why: str = Field(min_length=40)
-    mechanism: str = ""
-    scope: _ScopeRow = _ScopeRow()
-    when: str | None = None
-    in_order: str = ""
-    evidence: tuple[str, ...] = ()
-    change: tuple[_ChangeTable, ...] = ()
-    judge: str | None = None
-    settle: str | None = None
-    effect: tuple[_EffectRow, ...] = ()
-    risk: str = Field(min_length=4)
-    risk_level: int = Field(ge=0, le=3)
-    cost: Cost = Cost.NONE
-    apply: str = ""
-    persist: str = ""
-    verify: str = Field(min_length=8)
-    revert: str = ""
-    source: tuple[_SourceRow, ...] = Field(min_length=1)
-    origin: str = "document"
-    requirements: tuple[str, ...] = ()
-    contradictions: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    alternatives: tuple[str, ...] = ()
-    needs_test: bool = False
-    under_load: bool = False
-
-    @model_validator(mode="after")
-    def _one_way_to_judge(self) -> _RuleRow:
-        if (self.when is None) == (self.judge is None):
-            raise ValueError("a rule has either `when` or `judge`")
-        if self.when is not None and not self.in_order:
-            raise ValueError("a rule with `when` says in `in_order` what holds when it does not fire")
-        return self
-
-
-class _File(_Strict):
-    rule: tuple[_RuleRow, ...] = Field(min_length=1)
-
-
-class Document(_Strict):
+@dataclass(frozen=True, slots=True)
+class Document:
     """A document that rules rest on, and what its figures were measured on; empty text is "not measured"."""
 
     title: str
@@ -133,7 +47,8 @@ class Document(_Strict):
     """The kernel that the figures were measured on, as the document states it or its distribution shipped it."""
 
 
-class SourceStatement(_Strict):
+@dataclass(frozen=True, slots=True)
+class SourceStatement:
     """One side of a contradiction: what which document says where."""
 
     document: str
@@ -141,7 +56,8 @@ class SourceStatement(_Strict):
     text: str
 
 
-class Contradiction(_Strict):
+@dataclass(frozen=True, slots=True)
+class Contradiction:
     """Two statements of the sources that exclude each other, and the condition that decides between them."""
 
     first: SourceStatement
@@ -151,35 +67,37 @@ class Contradiction(_Strict):
     """A rule, or the part of pgdyno that keeps to it."""
 
 
-_DOCUMENTS: TypeAdapter[dict[str, Document]] = TypeAdapter(dict[str, Document])
-_CONTRADICTIONS: TypeAdapter[dict[str, Contradiction]] = TypeAdapter(dict[str, Contradiction])
-
-
 @cache
 def documents() -> Mapping[str, Document]:
     """Return the documents by key."""
-    return _DOCUMENTS.validate_python(_shipped("data/documents.toml"))
+    return {key: Document(**row) for key, row in _shipped()["documents"].items()}
 
 
 @cache
 def contradictions() -> Mapping[str, Contradiction]:
     """Return the contradictions of the sources, CON-01 to CON-45."""
     found: dict[str, Contradiction] = {}
-    folder = resources.files("pgdyno.advisor").joinpath("data/contradictions")
-    for name in sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml")):
-        found |= _CONTRADICTIONS.validate_python(_shipped(f"data/contradictions/{name}"))
+    for _, text in _texts("data/contradictions"):
+        for key, row in tomllib.loads(text).items():
+            first, second = SourceStatement(**row.pop("first")), SourceStatement(**row.pop("second"))
+            found[key] = Contradiction(first=first, second=second, **row)
     return dict(sorted(found.items()))
 
 
 @cache
 def shipped_rules() -> tuple[Rule, ...]:
     """Return the rules of the package in the order of their files."""
-    folder = resources.files("pgdyno.advisor").joinpath("rules")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    found: list[Rule] = []
-    for name in names:
-        found += parse_rules(folder.joinpath(name).read_text("utf-8"), name, shipped=True)
-    return ordered(found)
+    rows = _shipped()["rules"]
+    return ordered([rule for file, found in rows.items() for rule in _rules(found, file, shipped=True)])
+
+
+def shipped_text() -> str:
+    """Return what `data/rules.json` must be: made of the rule files and the documents."""
+    from pgdyno.advisor.rule_files import checked_rows
+
+    known = tomllib.loads(resources.files("pgdyno.advisor").joinpath("data/documents.toml").read_text("utf-8"))
+    rules = {name: checked_rows(text, name) for name, text in _texts("rules")}
+    return json.dumps({"documents": known, "rules": rules}, indent=1, ensure_ascii=False) + "\n"
 
 
 @hinted(_HOW)
@@ -207,16 +125,12 @@ def require_rule(name: str, rules: Sequence[str]) -> None:
 @hinted(_HOW)
 def parse_rules(text: str, file: str, *, shipped: bool) -> list[Rule]:
     """Return the rules of one file. Raises UsageError that names file, rule and field."""
-    try:
-        document = load_toml(text)
-    except ValueError as error:
-        raise UsageError(f'rule file "{file}" is not TOML: {error}') from error
-    try:
-        rows = _File.model_validate(document).rule
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f'rule file "{file}": {place}: {first["msg"]}') from error
+    from pgdyno.advisor.rule_files import checked_rows
+
+    return _rules(checked_rows(text, file), file, shipped=shipped)
+
+
+def _rules(rows: Sequence[Mapping[str, Any]], file: str, *, shipped: bool) -> list[Rule]:
     theme = Path(file).stem
     try:
         return [_rule(row, theme, file, shipped=shipped) for row in rows]
@@ -248,48 +162,44 @@ def ordered(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(done.values())
 
 
-def _rule(row: _RuleRow, theme: str, file: str, *, shipped: bool) -> Rule:
+def _rule(row: Mapping[str, Any], theme: str, file: str, *, shipped: bool) -> Rule:
     try:
         return Rule(
-            **row.model_dump(
-                include={
-                    "id",
-                    "group",
-                    "depth",
-                    "severity",
-                    "title",
-                    "in_order",
-                    "evidence",
-                    "risk",
-                    "risk_level",
-                    "cost",
-                    "apply",
-                    "persist",
-                    "verify",
-                    "revert",
-                    "origin",
-                    "requirements",
-                    "contradictions",
-                    "after",
-                    "alternatives",
-                    "needs_test",
-                    "under_load",
-                }
-            ),
-            why=" ".join(row.why.split()),
-            mechanism=" ".join(row.mechanism.split()),
+            id=row["id"],
             theme=theme,
+            group=RuleGroup(row["group"]),
+            depth=Depth(row.get("depth", Depth.BASIC)),
+            severity=Severity(row.get("severity", Severity.ADVICE)),
+            title=row["title"],
+            why=" ".join(row["why"].split()),
+            mechanism=" ".join(row.get("mechanism", "").split()),
+            scope=_scope(row.get("scope", {})),
+            when=parse_formula(row["when"]) if "when" in row else None,
+            in_order=row.get("in_order", ""),
+            evidence=tuple(row.get("evidence", ())),
+            changes=tuple(_change(change) for change in row.get("change", ())),
+            judge=cast(Judge | None, _function("judge", row.get("judge"), theme, shipped=shipped)),
+            settle=cast(Settle | None, _function("settle", row.get("settle"), theme, shipped=shipped)),
+            effects=tuple(_effect(effect) for effect in row.get("effect", ())),
+            risk=row["risk"],
+            risk_level=row["risk_level"],
+            cost=Cost(row.get("cost", Cost.NONE)),
+            apply=row.get("apply", ""),
+            persist=row.get("persist", ""),
+            verify=row["verify"],
+            revert=row.get("revert", ""),
+            provenance=tuple(provenance(source["document"], source["section"]) for source in row["source"]),
+            origin=row.get("origin", "document"),
+            requirements=tuple(row.get("requirements", ())),
+            contradictions=tuple(row.get("contradictions", ())),
+            after=tuple(row.get("after", ())),
+            alternatives=tuple(row.get("alternatives", ())),
+            needs_test=row.get("needs_test", False),
+            under_load=row.get("under_load", False),
             file=file,
-            scope=_scope(row.scope),
-            when=None if row.when is None else parse_formula(row.when),
-            changes=tuple(_change(change) for change in row.change),
-            judge=cast(Judge | None, _function("judge", row.judge, theme, shipped=shipped)),
-            settle=cast(Settle | None, _function("settle", row.settle, theme, shipped=shipped)),
-            effects=tuple(_effect(effect) for effect in row.effect),
-            provenance=tuple(provenance(source.document, source.section) for source in row.source),
         )
     except UsageError as error:
-        raise UsageError(f"{row.id}: {error.message}", hint=error.hint) from error
+        raise UsageError(f"{row['id']}: {error.message}", hint=error.hint) from error
 
 
 def provenance(document: str, section: str) -> Provenance:
@@ -300,24 +210,31 @@ def provenance(document: str, section: str) -> Provenance:
     return Provenance(document, section, known.year, known.platform, known.version, known.load)
 
 
-def _effect(row: _EffectRow) -> StatedEffect:
-    source = provenance(row.document, row.section)
-    return StatedEffect(row.text, source, row.low, row.high, row.metric, row.together_with, row.buffers_share)
+def _effect(row: Mapping[str, Any]) -> StatedEffect:
+    figures = {name: value for name, value in row.items() if name not in ("document", "section")}
+    return StatedEffect(source=provenance(row["document"], row.get("section", "")), **figures)
 
 
-def _change(row: _ChangeTable) -> ChangeRow:
-    value_of = None if row.value_of is None else parse_formula(row.value_of)
-    return ChangeRow(row.kind, row.knob, row.value, value_of, row.device, row.commands, row.undo)
+def _change(row: Mapping[str, Any]) -> ChangeRow:
+    return ChangeRow(
+        ChangeKind(row.get("kind", ChangeKind.POSTGRESQL)),
+        row.get("knob", ""),
+        row.get("value", ""),
+        parse_formula(row["value_of"]) if "value_of" in row else None,
+        row.get("device", ""),
+        tuple(row.get("commands", ())),
+        tuple(row.get("undo", ())),
+    )
 
 
-def _scope(row: _ScopeRow) -> Scope:
-    values = row.model_dump(exclude={"from_kernel", "below_kernel"})
-    return Scope(**values, from_kernel=_kernel(row.from_kernel), below_kernel=_kernel(row.below_kernel))
+def _scope(row: Mapping[str, Any]) -> Scope:
+    """Return the scope: kernels as numbers, lists as tuples."""
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    kernels = {name: _kernel(row[name]) for name in ("from_kernel", "below_kernel") if name in row}
+    return Scope(**found | kernels)
 
 
-def _kernel(text: str | None) -> Version | None:
-    if text is None:
-        return None
+def _kernel(text: str) -> Version:
     major, _, minor = text.partition(".")
     if not (major.isdigit() and minor.isdigit()):
         raise UsageError(f'"{text}" is not a kernel version such as 5.13')
@@ -339,5 +256,13 @@ def _function(field: str, name: str | None, theme: str, *, shipped: bool) -> obj
     return function
 
 
-def _shipped(name: str) -> dict[str, object]:
-    return tomllib.loads(resources.files("pgdyno.advisor").joinpath(name).read_text("utf-8"))
+@cache
+def _shipped() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(resources.files("pgdyno.advisor").joinpath("data/rules.json").read_text("utf-8"))
+    return found
+
+
+def _texts(folder: str) -> list[tuple[str, str]]:
+    """Return names and texts of the package's TOML files in a folder, in their order."""
+    files = resources.files("pgdyno.advisor").joinpath(folder).iterdir()
+    return sorted((file.name, file.read_text("utf-8")) for file in files if file.name.endswith(".toml"))

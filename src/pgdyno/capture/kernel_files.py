@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgdyno.capture.secrets import public_text
 from pgdyno.linux.kernel_tree import LIVE, Tree, reason_of
+from pgdyno.linux.small_files import read_small_bytes
 
 FILES = (
     "proc/cpuinfo",
@@ -115,10 +116,10 @@ def sysctls(tree: Tree = LIVE) -> Iterator[tuple[str, str]]:
         for name in sorted(files):
             if name in _TRIGGERS or name.endswith("_secret"):
                 continue
-            path = Path(folder) / name
+            path = Path(folder, name)
             try:
                 if path.stat().st_mode & 0o444:
-                    text = path.read_text(errors="replace")
+                    text = read_small_bytes(path).decode(errors="replace")
                     yield os.path.normpath(f"{place}/{name}").replace("/", "."), "\t".join(text.split("\n")).strip()
             except OSError:
                 continue  # this user may not, or this kernel has nothing behind the name

@@ -6,7 +6,7 @@ A fixed number of queries, whatever the databases hold; none takes a lock on a t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import psycopg
 from psycopg import sql
@@ -136,8 +136,9 @@ def _key(name: str) -> str:
     return f"postgres/{name}.json"
 
 
-def _text(rows: object) -> str:
-    return json.dumps(rows, indent=0, default=str) + "\n"
+def _text(rows: Sequence[object]) -> str:
+    """Return JSON with a line for each row: indented, it is written by Python at ten times the cost."""
+    return f"[{','.join(f'{chr(10)}{json.dumps(row, default=str)}' for row in rows)}\n]\n"
 
 
 def _public_row(row: dict[str, object]) -> dict[str, object]:

@@ -13,7 +13,7 @@ from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise
 from pgdyno.advisor.judgement import InOrder
 from pgdyno.advisor.rule import Rule, title_without_target, without_target
-from pgdyno.advisor.rulebook import documents, load_rules, ordered, parse_rules, shipped_rules
+from pgdyno.advisor.rulebook import documents, load_rules, ordered, parse_rules, shipped_rules, shipped_text
 from pgdyno.errors import UsageError
 from pgdyno.model.finding import Answer, RuleProof
 
@@ -54,6 +54,14 @@ def test_a_rule_file_adds_a_rule(tmp_path: Path) -> None:
     assert finding.answer is Answer.FINDING
     assert [(change.knob, change.value) for change in finding.changes] == [("statement_timeout", "1h")]
     assert finding.provenance[0].document == "postgresql-documentation"
+
+
+def test_the_rules_that_are_read_are_those_of_the_rule_files() -> None:
+    advisor = PROJECT / "src" / "pgdyno" / "advisor"
+    assert (advisor / "data" / "rules.json").read_text("utf-8") == shipped_text()
+    file = advisor / "rules" / "wal.toml"
+    of_the_file = parse_rules(file.read_text("utf-8"), file.name, shipped=True)
+    assert [repr(rule) for rule in shipped_rules() if rule.file == file.name] == [repr(rule) for rule in of_the_file]
 
 
 @pytest.mark.requirement("R-ADV-16")

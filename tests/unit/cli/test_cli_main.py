@@ -67,6 +67,7 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
         ("pgdyno.studies.session.study_session", ("scipy", "jinja2")),
         ("pgdyno.studies.bench.run", ("scipy", "jinja2", "rich")),
         ("pgdyno.studies.staircase.run", ("scipy", "jinja2", "rich")),
+        ("pgdyno.studies.advice.advise", ("numpy", "scipy", "sqlalchemy", "pydantic", "pgdyno.studies.staircase")),
     ],
 )
 def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):

@@ -160,6 +160,7 @@ def reason(snapshot: Snapshot, view: str) -> str:
     return failures.get(view, f"the server's version has no such view ({view})")
 
 
+_NUMBERS = (int, float)
 _GAUGES = frozenset({"reset_at", "bytes", "index_bytes", "live", "dead", "tables"})
 
 
@@ -174,11 +175,8 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any], seconds: fl
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in row.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    # By the type itself, which leaves out bool: of ten thousand tables each is asked for four times.
+    return {name: float(value) for name, value in row.items() if type(value) in _NUMBERS}
 
 
 def _server(snapshot: Snapshot, name: str) -> float:

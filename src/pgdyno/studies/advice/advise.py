@@ -21,7 +21,6 @@ from pgdyno.model.finding import Answer, Depth, RuleProof
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import evidence_of_capture, gather
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
-from pgdyno.studies.advice.steps import plan_text
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
@@ -175,4 +174,6 @@ def _matrix(store: Store | None, inventory: Inventory) -> Sequence[tuple[int, fl
 
 def plan_of(advice: Advice) -> str:
     """Return an experiment plan in TOML: one factor a step, in the order of their dependencies."""
+    from pgdyno.studies.advice.steps import plan_text  # brings the plans of staircases
+
     return plan_text(advice.answered(Answer.FINDING), advice.inventory)
