@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pgdyno.cli.main import command as pgdyno_command
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.fragment import parse_conf
 from pgdyno.model.change import ChangeAction
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -89,8 +89,10 @@ def test_the_winner_comes_into_force_on_its_own_server_and_rolls_back(home, caps
     assert shown(home, "w1") == {"work_mem": "9216", "shared_buffers": str(96 * 128)}
     with Store.open(home / "data" / "pgdyno.db") as store:
         assert {(one.knob, one.rule, one.study) for one in store.changes()} == {(n, "", "tune-w1") for n in SETTINGS}
-    with pytest.raises(UsageError):  # it is in force already
-        run("apply", "--study", "last")
+    assert run("apply", "--study", "last") == 0  # a second time
+    again = capsys.readouterr()
+    assert again.out == "all of it is in force already, and nothing was changed\n"
+    assert "there    work_mem = 9MB is in force already" in again.err
     assert run("rollback", done["session"]) == 0
     assert files_of(home, "w1") == before
     assert shown(home, "w1") == found

@@ -177,6 +177,12 @@ def _apply(flags: Flags, target: Target, store: Store, findings: Sequence[Findin
 
     acceptance = prepare(target, findings, force=flags.on("force"))
     _print_plan(target, acceptance, store)
+    if not acceptance.configuration:
+        if flags.on("as_json"):
+            click.echo(json.dumps(_json(acceptance, None)))
+        else:
+            click.echo("all of it is in force already, and nothing was changed")
+        return ExitCode.OK
     if flags.on("dry_run"):
         click.echo("nothing was changed; leave out --dry-run to apply it", err=True)
         if flags.on("as_json"):
@@ -206,14 +212,18 @@ def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
         how = " (restart)" if name in acceptance.restart else ""
         why = f"winner of {finding.rule}" if finding.origin == ORIGIN else f"rule {finding.rule} ({finding.state})"
         _say(f"set      {name}: {acceptance.before[name]} -> {value}{how}, {why}")
-    for finding in acceptance.findings:
+    for name, value in acceptance.there.items():
+        _say(f"there    {name} = {value} is in force already")
+    for finding in acceptance.findings if acceptance.configuration else ():
         if finding.risk:
             _say(f"risk     {finding.rule}: {finding.risk}")
+    for line in acceptance.parts.commands:
+        _say(f"by hand  {line}")
+    if not acceptance.configuration:
+        return
     words = f"one restart, for {', '.join(acceptance.restart)}" if acceptance.restart else "none: a reload"
     _say(f"outage   {outage_text(words, expected_outage(target, store) if acceptance.restart else None)}")
     _say("undo     pgdyno rollback SESSION: the bundle is on disk before the first change")
-    for line in acceptance.parts.commands:
-        _say(f"by hand  {line}")
 
 
 def _ask(target: Target, *, ask: bool) -> None:
@@ -259,6 +269,7 @@ def _json(acceptance: Acceptance, done: InForce | None) -> dict[str, object]:
         "session": None if done is None else done.session,
         "restarted": None if done is None else done.applied.restarted,
         "changes": changes,
+        "in_force_already": dict(acceptance.there),
         "by_hand": list(acceptance.parts.commands),
         "undo_by_hand": list(acceptance.parts.undo),
     }

@@ -79,11 +79,16 @@ def test_values_are_checked_before_anything_is_changed(facts):
         prepare(_Target(), [finding("a", pg("work_mem", "1kB"))])
     with pytest.raises(EnvironmentUnsuitable, match="not be safe here"):
         prepare(_Target(), [finding("a", pg("shared_buffers", "23GB"))])
-    with pytest.raises(UsageError, match="work_mem = 4MB is in force already"):
-        prepare(_Target(), [finding("a", pg("work_mem", "4MB"))])
     with pytest.raises(UsageError, match="nothing of this can be set by pgdyno") as refused:
         prepare(_Target(), [replace(finding("fsync"), proposed="fsync = on, set by hand")])
     assert refused.value.detail == "fsync is for you to do: fsync = on, set by hand"
+
+
+def test_what_is_in_force_already_is_told_and_not_set_again(facts):
+    part = prepare(_Target(), [finding("a", pg("work_mem", "4MB"), pg("shared_buffers", "256MB"))])
+    assert (dict(part.there), dict(part.configuration)) == ({"work_mem": "4MB"}, {"shared_buffers": "256MB"})
+    whole = prepare(_Target(), [finding("a", pg("work_mem", "4MB"))])
+    assert (dict(whole.there), dict(whole.configuration), whole.restart) == ({"work_mem": "4MB"}, {}, ())
 
 
 def test_the_plan_says_what_needs_a_restart(facts):

@@ -32,10 +32,14 @@ STUDY = "apply"
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What will be put in force. `before` holds the values as found, `restart` the knobs that need one."""
+    """What will be put in force; nothing where all of it is already, which is `there`.
+
+    `before` holds the values as found, `restart` the knobs that need one.
+    """
 
     findings: tuple[Finding, ...]
     configuration: Configuration
+    there: Configuration
     before: Mapping[str, str]
     restart: tuple[str, ...]
     parts: SettableParts
@@ -74,7 +78,11 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
     facts = read_facts(target)
     if facts.server.in_recovery:
         raise EnvironmentUnsuitable(f"{target.name} is a standby", hint="Apply on the primary.")
-    configuration = _changed(check_settings(parts.settings, facts), facts, findings)
+    wanted = check_settings(parts.settings, facts)
+    if not wanted:
+        raise _for_hands(findings)
+    there = Configuration.of({name: value for name, value in wanted.items() if _text(name, facts) == value})
+    configuration = Configuration.of({name: value for name, value in wanted.items() if name not in there})
     connections = int(facts.settings["max_connections"].setting) if "max_connections" in facts.settings else 100
     refusal = check(configuration, facts, connections=connections)
     if refusal is not None and not force:
@@ -85,6 +93,7 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
     return Acceptance(
         findings=tuple(findings),
         configuration=configuration,
+        there=there,
         before={name: _text(name, facts) for name in configuration},
         restart=tuple(name for name in configuration if needs_restart(name, facts)),
         parts=parts,
@@ -148,22 +157,12 @@ def _refuse_refuted(finding: Finding, *, force: bool) -> None:
     )
 
 
-def _changed(configuration: Configuration, facts: Facts, findings: Sequence[Finding]) -> Configuration:
-    """Return what differs from what is in force. Raises UsageError when nothing does, with what there is to do."""
-    changed = {name: value for name, value in configuration.items() if _text(name, facts) != value}
-    if changed:
-        return Configuration.of(changed)
-    if configuration:
-        there = ", ".join(f"{name} = {value}" for name, value in configuration.items())
-        raise UsageError(
-            f"there is nothing to set: {there} is in force already",
-            hint="pgdyno rollback --list shows what pgdyno put in force; pgdyno advise --all looks again.",
-        )
-    rule = findings[0].rule
-    raise UsageError(
+def _for_hands(findings: Sequence[Finding]) -> UsageError:
+    """Return the error for findings that hold nothing to set, with what there is to do."""
+    return UsageError(
         f"{' and '.join(found.rule for found in findings)}: nothing of this can be set by pgdyno",
         detail="; ".join(_for_people(found) for found in findings),
-        hint=f"pgdyno advise --explain {rule} says how it is done and undone.",
+        hint=f"pgdyno advise --explain {findings[0].rule} says how it is done and undone.",
     )
 
 
