@@ -28,7 +28,7 @@ def opened(browser: Browser, path: Path, *, width: int = 1200, dark: bool = Fals
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 600])
+@pytest.mark.parametrize("width", [1200, 600, 360])
 def test_advice_is_drawn_and_breaks_no_rule(browser: Browser, advice_page: Path, dark: bool, width: int) -> None:
     page = opened(browser, advice_page, width=width, dark=dark)
     assert page.problems == []

@@ -68,7 +68,7 @@ def opened(browser: Browser, path: Path, *, width: int = 1200, dark: bool = Fals
 
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 600])
+@pytest.mark.parametrize("width", [1200, 600, 360])
 def test_the_page_draws_everything_and_breaks_no_rule(
     browser: Browser, pages: dict[str, Path], name: str, dark: bool, width: int
 ) -> None:
