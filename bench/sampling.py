@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from pgdyno.linux import processes
 from pgdyno.model.verdict import Interval
 from pgdyno.probes.host.process import DriverCpu
 from pgdyno.probes.host.reading import PROC, TICKS_PER_S
@@ -168,6 +169,32 @@ def tick_cost(target: Target, dbname: str, rounds: int = 60, ticks: int = 10) ->
     return {name: (1e3 * a / rounds / ticks, 1e3 * b / rounds / ticks) for name, (a, b) in spent.items()}
 
 
+def accounting_cost(pid: int, others: int, rounds: int = 40) -> dict[str, float]:
+    """Return the CPU milliseconds of one look at the server's CPU where no cgroup counts it, beside so many processes.
+
+    By the kernel's lists of children, and by every process of the machine, as where a kernel has no such lists.
+    """
+
+    def walked(postmaster: int) -> list[processes.ProcessStat]:
+        stats = (processes.read_stat(other) for other in processes.all_pids())
+        return [stat for stat in stats if stat is not None and postmaster in (stat.pid, stat.parent)]
+
+    ways = {"children": lambda: processes.tree_cpu_s(pid), "all": lambda: processes.tree_cpu_s(pid, stats=walked)}
+    spent = dict.fromkeys(ways, 0.0)
+    sleepers = [subprocess.Popen(["sleep", "600"]) for _ in range(others)]
+    try:
+        for _ in range(rounds):
+            for name in random.sample(list(ways), len(ways)):
+                began = time.thread_time()
+                ways[name]()
+                spent[name] += time.thread_time() - began
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+    return {name: 1e3 * cpu_s / rounds for name, cpu_s in spent.items()}
+
+
 def session_cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process, by the nanosecond and not by the clock's tick."""
     return int((PROC / str(pid) / "schedstat").read_text().split()[0]) / 1e9
@@ -221,7 +248,8 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=1, metavar="SECONDS", help="length of a block; short is best")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workload", choices=WORKLOADS, action="append", help="only this one; may be repeated")
-    parser.add_argument("--cpu", action="store_true", help="only the CPU of a tick's views, one by one and together")
+    parser.add_argument("--cpu", action="store_true", help="only a tick's CPU: views, and processes")
+    parser.add_argument("--processes", type=int, default=250, help="how many sleep beside them, for --cpu")
     options = parser.parse_args()
     sandbox = Sandbox.open_or_create("bench-sampling")
     try:
@@ -230,6 +258,13 @@ def main() -> None:
         if options.cpu:
             for name, (here, there) in tick_cost(target, "postgres").items():
                 print(f"{name:12s} {here:.3f} ms of CPU here, {there:.3f} ms in the server's session, for each tick")
+            pid = target.cpu.postmaster()
+            if pid is not None:
+                cost = accounting_cost(pid, options.processes)
+                print(
+                    f"server's CPU without a cgroup, beside {options.processes} processes: "
+                    f"{cost['children']:.3f} ms by the lists of children, {cost['all']:.3f} ms by every process"
+                )
             return
         for name in options.workload or WORKLOADS:
             workload = make_workload(name, {"scale": 10})

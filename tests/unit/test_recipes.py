@@ -53,6 +53,13 @@ verify = "Throw them."
 revert = "Nothing to do."
 source = [{ document = "postgresql-documentation", section = "19.1" }]
 """
+READ_ANEW = """
+from pathlib import Path
+from pgdyno.advisor import rulebook
+
+(Path(rulebook.__file__).parent / "data/rules.json").write_text(rulebook.shipped_text(), "utf-8")
+"""
+"""What `make docs` does for a rule, beside its pages."""
 JUDGE = """
 from pgdyno.advisor.judgement import Fires
 
@@ -176,6 +183,7 @@ def test_an_export(copy: Copy, conf: tuple[str, ...]) -> None:
 def test_a_rule(copy: Copy, conf: tuple[str, ...]) -> None:
     copy.add("advisor/rules/dice.toml", RULE)
     copy.add("advisor/rules/dice.py", JUDGE)
+    copy.run("-c", READ_ANEW)
     assert "The dice are loaded" in copy.run(*conf, "--all")
     assert len(copy.touched) <= 3
 

@@ -12,20 +12,20 @@ import importlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
 from pgdyno.advisor.expression import parse_formula
 from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope, Settle
 from pgdyno.errors import UsageError, hinted
+from pgdyno.frozen import dataclass
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, RuleGroup, Severity, StatedEffect
 from pgdyno.outside.files import read_text
 
 Version = tuple[int, int]
 
+_HERE = Path(__file__).parent
 _HOW = "docs/howto/write-a-rule.md has an example and every key."
 
 
@@ -95,7 +95,7 @@ def shipped_text() -> str:
     """Return what `data/rules.json` must be: made of the rule files and the documents."""
     from pgdyno.advisor.rule_files import checked_rows
 
-    known = tomllib.loads(resources.files("pgdyno.advisor").joinpath("data/documents.toml").read_text("utf-8"))
+    known = tomllib.loads((_HERE / "data/documents.toml").read_text("utf-8"))
     rules = {name: checked_rows(text, name) for name, text in _texts("rules")}
     return json.dumps({"documents": known, "rules": rules}, indent=1, ensure_ascii=False) + "\n"
 
@@ -258,11 +258,10 @@ def _function(field: str, name: str | None, theme: str, *, shipped: bool) -> obj
 
 @cache
 def _shipped() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(resources.files("pgdyno.advisor").joinpath("data/rules.json").read_text("utf-8"))
+    found: dict[str, Any] = json.loads((_HERE / "data/rules.json").read_text("utf-8"))
     return found
 
 
 def _texts(folder: str) -> list[tuple[str, str]]:
     """Return names and texts of the package's TOML files in a folder, in their order."""
-    files = resources.files("pgdyno.advisor").joinpath(folder).iterdir()
-    return sorted((file.name, file.read_text("utf-8")) for file in files if file.name.endswith(".toml"))
+    return sorted((file.name, file.read_text("utf-8")) for file in (_HERE / folder).glob("*.toml"))

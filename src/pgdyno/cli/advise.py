@@ -194,7 +194,6 @@ def _chosen(advice: Advice, flags: Flags) -> Advice:
 
     from pgdyno.advisor.selection import as_bad_as, at_depth, in_group
     from pgdyno.model.finding import RuleGroup, Severity
-    from pgdyno.studies.advice.steps import from_document
 
     group, severity = flags.text("group"), flags.text("severity")
     findings = at_depth(advice.findings, advice.depth)
@@ -202,6 +201,8 @@ def _chosen(advice: Advice, flags: Flags) -> Advice:
     findings = as_bad_as(findings, None if severity is None else Severity(severity))
     document = flags.text("document")
     if document is not None:
+        from pgdyno.studies.advice.steps import from_document  # brings the plans of staircases
+
         findings = from_document(findings, document)
     return replace(advice, findings=findings)
 

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control.pg_ctl import PgCtl, options_of
@@ -16,6 +15,7 @@ from pgdyno.control.pg_ctlcluster import PgCtlCluster
 from pgdyno.control.protocol import Control
 from pgdyno.control.systemd import SystemdControl
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.runner import Runner

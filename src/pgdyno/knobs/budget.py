@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgdyno.frozen import dataclass
 from pgdyno.knobs.catalogue import Needs
 from pgdyno.knobs.values import number_of
 from pgdyno.model.facts import Facts, Unknown

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.finding import Answer, Depth, Finding, RuleProof
 from pgdyno.model.inventory import Inventory

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TypeVar
 
+from pgdyno.frozen import dataclass
 from pgdyno.model.linux import SWAP_AREA
 
 T = TypeVar("T")

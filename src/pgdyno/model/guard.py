@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from pgdyno.frozen import dataclass
 from pgdyno.model.shapes import plain, shaped
 
 TRIPS = 3

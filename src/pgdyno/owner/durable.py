@@ -14,9 +14,11 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
+
+from pgdyno.frozen import dataclass
 
 _THE_KERNELS = ("security.ima", "security.evm")
 """Extended attributes that the kernel computes from a file's bytes: they are never copied."""

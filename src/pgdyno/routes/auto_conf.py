@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from pgdyno.frozen import dataclass
 
 QUOTED_LISTS = frozenset({
     "local_preload_libraries", "search_path", "session_preload_libraries", "shared_preload_libraries",

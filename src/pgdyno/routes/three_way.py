@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from pgdyno.frozen import dataclass
 
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _SPACE = b" \t\r\n"

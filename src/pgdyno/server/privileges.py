@@ -7,12 +7,13 @@ changes the server through its files looks into them and reloads it by two funct
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import LiteralString
 
 from psycopg import sql
 
 from pgdyno.errors import UsageError
+from pgdyno.frozen import dataclass
 from pgdyno.server.postgres import Postgres
 
 VERBS = (

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, Table, Text, insert, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.frozen import dataclass
 from pgdyno.model.study import StudyState
 from pgdyno.outside.documents import load_json
 from pgdyno.store import codec

@@ -12,8 +12,10 @@ instruction, and which clock it waits by, is not known here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
+
+from pgdyno.frozen import dataclass
 
 PERIODS = 2
 """In a pair: one of each arm, in an order by coin."""

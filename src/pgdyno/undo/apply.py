@@ -18,7 +18,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -32,6 +31,7 @@ from pgdyno.errors import (
     RollbackError,
     telling_files,
 )
+from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.owner.pins import before_any_change

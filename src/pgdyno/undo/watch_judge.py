@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgdyno.frozen import dataclass
 from pgdyno.server.health import Health
 from pgdyno.undo.heartbeat import Beat
 from pgdyno.undo.watch_record import Deadlines

@@ -15,12 +15,13 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
 from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity
 
 LOG = "watchdog.log"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
+from pgdyno.frozen import dataclass
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary

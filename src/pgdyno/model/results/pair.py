@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgdyno.frozen import dataclass
 from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.verdict import Verdict

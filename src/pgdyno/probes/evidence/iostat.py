@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 

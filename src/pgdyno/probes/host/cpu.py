@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgdyno.frozen import dataclass
 from pgdyno.model.samples import SampleValue
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from pgdyno.frozen import dataclass
 from pgdyno.linux.small_files import read_small_bytes
 
 

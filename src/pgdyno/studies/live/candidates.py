@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pgdyno.frozen import dataclass
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.live import LiveCandidate
