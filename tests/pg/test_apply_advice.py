@@ -215,7 +215,7 @@ def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, 
         sandbox.target().postgres.fetch("SELECT pg_reload_conf()")
         log = next(path for path in sandbox.data_directory.parent.rglob("server.log"))
         pgbench(sandbox, "-i", "-q", "-s", "5")
-        pgbench(sandbox, "-c", "2", "-T", "4", "-N")
+        pgbench(sandbox, "-c", "2", "-T", "8", "-N")
     before, hints = files_of(pgdyno_home, "a5"), log.read_text().count(HINT)
     assert hints > 0
     assert run("apply", "max-wal-size", "--sandbox", "a5", "--log", str(log), "--json") == 0

@@ -64,14 +64,14 @@ def test_a_plan_that_flips_and_a_setting_are_named_and_nothing_else(owner: Postg
     thread = threading.Thread(target=load, args=(owner, stop))
     thread.start()
     process = subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", "watch", "--every", "1s", "--for", "50s", "--json", "--target", target],
+        [sys.executable, "-m", "pgdyno", "watch", "--every", "1s", "--for", "70s", "--json", "--target", target],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PGDYNO_HOME": str(pgdyno_home)},
     )
     try:
-        time.sleep(24)  # readings that are learnt from
+        time.sleep(32)  # readings that are learnt from, on a busy machine, too
         owner.execute("ALTER SYSTEM SET random_page_cost = 2.5", None, "postgres")
         owner.execute("SELECT pg_reload_conf()", None, "postgres")
         owner.execute(f"DROP INDEX public.{TABLE}_k", None, "postgres")
