@@ -14,6 +14,7 @@ from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.probes.statements import StatementKey
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
+from pgdyno.report.sections import Charts
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.sequential import Design
 from pgdyno.store.codec import result_from_json
@@ -98,6 +99,9 @@ def test_the_page_shows_the_offer_the_finalists_the_candidates_and_what_was_left
     titles = [one.title for one in page.sections]
     assert titles[:2] == ["What is compared", "Pairs"]
     assert {"What each setting does", "Finalists", "Candidates", "Knobs"} <= {*titles}
+    (drawn,) = (chart for section in page.sections if section.id == "candidates" for block in section.blocks
+                if isinstance(block, Charts) for chart in block.figures)  # fmt: skip
+    assert drawn.series[0].x == (0.0,), "rows are counted from 0, or a label is missing"
     assert render(page) is not None
     html = render_html(page)
     for words in (

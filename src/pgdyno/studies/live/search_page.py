@@ -77,7 +77,7 @@ def _figure(measured: list[LiveCandidate]) -> Figure:
     )
     series = Series(
         "candidate",
-        tuple(float(one.number) for one in measured),
+        tuple(float(place) for place in range(len(measured))),
         tuple(one.ratio for one in ranges),
         tuple(max(one.lo, axis.lo or 0.0) for one in ranges),
         tuple(min(one.hi, axis.hi or math.inf) for one in ranges),
