@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pgdyno.advisor.judgement import CannotTell
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.expressions import Quantity
 from pgdyno.knobs.values import number_of
 from pgdyno.model.evidence import Evidence

@@ -7,9 +7,9 @@ striped volume, a storage server's LUN or NVMe, stands at 100 % long before it i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
 from pgdyno.advisor.storage_server import Attachment, StorageVolume, Topology
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 _KINDS = ("server", "adapter pair", "rank", "extent pool", "path")
 _REST = ("rank", "extent pool", "path", "adapter pair", "server")

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from pgdyno.advisor import vocabulary
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 _COMPARE: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,

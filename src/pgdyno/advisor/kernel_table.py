@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-
-from pgdyno.frozen import dataclass
 
 Version = tuple[int, int]
 DEBUGFS_SINCE: Version = (5, 13)

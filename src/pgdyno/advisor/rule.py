@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.expression import Formula
 from pgdyno.advisor.judgement import Judgement
-from pgdyno.frozen import dataclass
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, Resolution, RuleGroup, Severity, StatedEffect
 
 Judge = Callable[[Case], Judgement]

@@ -12,6 +12,7 @@ import importlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,6 @@ from typing import Any, cast
 from pgdyno.advisor.expression import parse_formula
 from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope, Settle
 from pgdyno.errors import UsageError, hinted
-from pgdyno.frozen import dataclass
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, RuleGroup, Severity, StatedEffect
 from pgdyno.outside.files import read_text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import Durability, class_x_set_in, ruling_of
 from pgdyno.model.finding import Change, ChangeKind, Finding
 from pgdyno.model.linux import is_linux_knob

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.effective import effective_bytes
 from pgdyno.knobs.linux_constraints import POOL_RESERVE
 from pgdyno.knobs.memory import shared_bytes

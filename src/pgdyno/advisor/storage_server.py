@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.outside.documents import load_json, load_toml
 
 SITES_PER_PAIR = 4

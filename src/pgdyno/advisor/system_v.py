@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
-
-from pgdyno.frozen import dataclass
 
 GIB, MIB = 1 << 30, 1 << 20
 TABLE_PAGE = 4096

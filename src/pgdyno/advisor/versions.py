@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib import resources
-
-from pgdyno.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.planned import counted, planned, shown
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import CHECKPOINT_SETTINGS, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose

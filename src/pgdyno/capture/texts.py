@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from pgdyno.capture.keys import check_texts, why_unreadable
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.words import printable

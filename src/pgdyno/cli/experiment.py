@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from pgdyno.cli.arguments.safety import safety_options
 from pgdyno.cli.requests.experiment_request import Experiment, budget_of, conduct, design_of, drawn_seed
 from pgdyno.cli.requests.study_request import CONFIDENCE, METRICS, PAIRS, resumable, study_options
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control.protocol import TIMEOUT_S, check_mode
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.owner.inherited import ProgramKind
 from pgdyno.owner.runner import Runner
 from pgdyno.server.postgres import Postgres

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control.pg_ctl import PgCtl, options_of
@@ -15,7 +16,6 @@ from pgdyno.control.pg_ctlcluster import PgCtlCluster
 from pgdyno.control.protocol import Control
 from pgdyno.control.systemd import SystemdControl
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.runner import Runner

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pgdyno.control.protocol import TIMEOUT_S, check_mode
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
-from pgdyno.frozen import dataclass
 from pgdyno.server.patroni_api import Member, PatroniApi
 from pgdyno.server.postgres import Postgres
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail
 from pgdyno.errors import EnvironmentUnsuitable, RestartError, telling_files
-from pgdyno.frozen import dataclass
 from pgdyno.owner import launch
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.process_image import ProcessImage

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pwd
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control.pg_ctl import PgCtl, options_of
 from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail
 from pgdyno.errors import RestartError
-from pgdyno.frozen import dataclass
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.process_image import ProcessImage
 from pgdyno.owner.runner import Completed, Runner

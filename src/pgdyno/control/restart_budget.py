@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, time
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 _FORM = re.compile(r"(?:(?P<limit>[0-9]{1,9}|none)(?:@|$))?(?:(?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d))?")
 _HINT = "Write none, a number, HH:MM-HH:MM, or both as 3@22:00-05:00."

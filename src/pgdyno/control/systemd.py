@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.control.protocol import TIMEOUT_S, Control, check_mode
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
-from pgdyno.frozen import dataclass
 from pgdyno.owner.runner import Completed, Runner
 from pgdyno.server import postmaster_lock
 from pgdyno.server.postgres import Postgres

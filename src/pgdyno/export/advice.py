@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from pgdyno.advisor.selection import is_waiting
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import Durability, class_x_set_in, ruling_of
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.facts import SettingFact, Unknown

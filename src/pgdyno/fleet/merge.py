@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load

@@ -10,11 +10,10 @@ import binascii
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.matrix import Cell
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import LoadPlan

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from pgdyno.capture.texts import Capture, whole_number
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import BlockDevice
 

@@ -7,10 +7,9 @@ asks, and its reset_val is theirs too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.capture.server_queries import is_of_session
-from pgdyno.frozen import dataclass
 from pgdyno.inventory.settings_file import base_value
 from pgdyno.model.facts import SettingFact, Unknown
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.frozen import dataclass
+from dataclasses import dataclass
+
 from pgdyno.knobs.catalogue import Needs
 from pgdyno.knobs.values import number_of
 from pgdyno.model.facts import Facts, Unknown

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.effective import effective_number
 from pgdyno.knobs.memory import demand, reserve_bytes, shared_bytes
 from pgdyno.model import linux

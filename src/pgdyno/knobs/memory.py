@@ -18,8 +18,8 @@ at one time and 8 MB for a process of its own are assumptions, stated here becau
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.effective import effective_bytes, effective_number
 from pgdyno.model.facts import Facts
 from pgdyno.units import bytes_text

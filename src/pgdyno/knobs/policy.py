@@ -10,13 +10,12 @@ import difflib
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, SettingFact

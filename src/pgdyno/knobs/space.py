@@ -8,9 +8,9 @@ dimensions are made from catalogue knobs only, and the catalogue refuses to load
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from pgdyno.errors import PolicyError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.budget import TrialBudget, unmet_need
 from pgdyno.knobs.catalogue import Catalogue, Knob, TakesEffect
 from pgdyno.knobs.constraints import check

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.mountinfo import mount_lines
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.linux.cgroups import CgroupTree, cgroup_trees
 from pgdyno.linux.small_files import read_small

@@ -7,9 +7,9 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.cgroups import memory_limits
 from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.linux.mountinfo import filesystem_of

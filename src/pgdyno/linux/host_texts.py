@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.small_files import read_small
 
 FILES = (

@@ -11,8 +11,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 
 

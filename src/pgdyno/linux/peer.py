@@ -8,10 +8,10 @@ import socket
 import stat
 import struct
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 
 _TABLES = {socket.AF_INET: "tcp", socket.AF_INET6: "tcp6"}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.finding import Answer, Depth, Finding, RuleProof
 from pgdyno.model.inventory import Inventory

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.shapes import Named
 
 

@@ -6,10 +6,9 @@ Rates are per second of the window, shares are 0 to 1, sizes bytes, times millis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.classes import Utilization
 from pgdyno.model.facts import Unknown
 

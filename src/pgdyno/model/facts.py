@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.linux import SWAP_AREA
 
 T = TypeVar("T")

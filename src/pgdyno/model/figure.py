@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
-
-from pgdyno.frozen import dataclass
 
 
 class FigureKind(StrEnum):

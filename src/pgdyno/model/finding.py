@@ -5,9 +5,8 @@ Every rule answers on every target: with a finding, "in order", "unknown" (and w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from pgdyno.frozen import dataclass
 
 
 class Severity(StrEnum):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.shapes import plain, shaped
 
 TRIPS = 3

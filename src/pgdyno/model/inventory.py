@@ -8,10 +8,9 @@ default. An empty tuple or mapping means "there is none"; "it could not be liste
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.classes import Criticality, SizeClass, Utilization
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.topology import CpuRow

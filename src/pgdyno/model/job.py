@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from pgdyno.frozen import dataclass
 
 JOB = "PGDYNO_JOB"
 """The environment variable that tells a run which job of the queue it is; its studies keep it as option `job`."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import pkgutil
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from pgdyno.frozen import dataclass
 
 DIRTY_BYTES, DIRTY_RATIO = "vm.dirty_bytes", "vm.dirty_ratio"
 BACKGROUND_BYTES, BACKGROUND_RATIO = "vm.dirty_background_bytes", "vm.dirty_background_ratio"

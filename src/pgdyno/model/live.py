@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import Metric
 
 SILENT_S = 15.0

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
-
-from pgdyno.frozen import dataclass
 
 BASELINE_NAME = "default"
 """The configuration that changes nothing: the server as it was found."""

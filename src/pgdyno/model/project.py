@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-
-from pgdyno.frozen import dataclass
 
 PHASES = ("scope workshop", "design workshop", "proof of concept")
 """What comes before the measuring, unless the project names other phases."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
-
-from pgdyno.frozen import dataclass
 
 MIX, P90 = "mix_", "p90_"
 """Begin the names of figures of a transaction type: `mix_payment_pct`, its share, and `p90_payment_ms`."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.bottleneck import BottleneckVerdict
 from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
 from pgdyno.model.shapes import Named

@@ -7,9 +7,8 @@ a machine or a version does not have holds NULL, never 0.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from pgdyno.frozen import dataclass
 
 SampleValue = float | int | str | None
 Kind = Literal["float", "int", "text"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.shapes import FLAT
 from pgdyno.units import digits_text
 

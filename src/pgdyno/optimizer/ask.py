@@ -7,11 +7,11 @@ goes on where it stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer import initial as design
 from pgdyno.optimizer.acquisition import log_expected_improvement

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.dimension import SPECIAL_SHARE, Dimension, Value
 
 Matrix = NDArray[np.float64]

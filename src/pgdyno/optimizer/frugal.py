@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Encoding, Point, Rows
 from pgdyno.optimizer.model import Vector, fit_sceptical

@@ -8,12 +8,12 @@ standardised before they come here (`targets.py`). Equations: Rasmussen and Will
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from pgdyno.frozen import dataclass
 from pgdyno.optimizer.kernel import (
     Distances,
     Groups,

@@ -12,11 +12,10 @@ say anything about twenty knobs. A knob that does nothing gets a weight near 0 i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pgdyno.frozen import dataclass
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.optimizer.gp import NO_SCATTER, PRIOR, Posterior, Prior, Scatter, fit
 from pgdyno.optimizer.observation import Data
 from pgdyno.optimizer.targets import Scaled, scale

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Encoding, Rows
 

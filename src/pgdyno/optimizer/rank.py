@@ -6,10 +6,10 @@ The best single measurement is the luckiest one as often as the best one; the po
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Point
 from pgdyno.optimizer.model import fit_model, fit_sceptical

@@ -7,9 +7,9 @@ import ctypes
 import errno
 import os
 import pwd
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner.programs import ways
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38

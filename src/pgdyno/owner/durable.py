@@ -14,11 +14,9 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
-
-from pgdyno.frozen import dataclass
 
 _THE_KERNELS = ("security.ima", "security.evm")
 """Extended attributes that the kernel computes from a file's bytes: they are never copied."""

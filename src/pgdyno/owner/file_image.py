@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner import durable
 from pgdyno.owner.durable import Attributes
 

@@ -19,13 +19,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.owner import worker
 from pgdyno.owner.account import Account, owner_of_server
 from pgdyno.owner.durable import Attributes

@@ -6,10 +6,10 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError
-from pgdyno.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

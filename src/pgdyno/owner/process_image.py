@@ -14,11 +14,10 @@ import platform
 import resource
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.cgroups import cgroup_trees
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.linux.processes import PROC

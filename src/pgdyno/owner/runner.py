@@ -9,11 +9,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.owner import enter_cgroup, launch
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.process_image import ProcessImage

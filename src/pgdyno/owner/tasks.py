@@ -10,10 +10,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner import durable, file_image
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage

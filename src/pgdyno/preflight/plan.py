@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import Configuration
 from pgdyno.routes.file_check import FileReading
 from pgdyno.server.effectiveness import same_value

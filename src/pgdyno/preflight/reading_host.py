@@ -6,9 +6,9 @@ import os
 import re
 import resource
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux import host
 from pgdyno.linux.cgroups import group_limits, memory_limits
 from pgdyno.linux.meminfo import parse_meminfo

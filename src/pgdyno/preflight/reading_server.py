@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.role_settings import Override, read_overrides

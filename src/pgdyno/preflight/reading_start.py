@@ -12,12 +12,12 @@ settings: the program reads the files only, and the combinations that stop a sta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control import PgCtl
 from pgdyno.control.detect import options_at_start
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.stand_in import stand_in

@@ -6,12 +6,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 from pgdyno.errors import PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.samples import Event, SampleRow
 from pgdyno.probes import happenings

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 import psycopg
 from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError
-from pgdyno.frozen import dataclass
 from pgdyno.probes.observer import FALLBACK_DATABASE, quieten
 from pgdyno.server.postgres import Postgres
 

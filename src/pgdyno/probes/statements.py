@@ -8,6 +8,7 @@ core). Nothing is ever reset. PostgreSQL 13 to 18.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from psycopg import sql
 from psycopg.rows import DictRow, tuple_row
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.probes.observer import FALLBACK_DATABASE, OBSERVER_DATABASE, quieten
 from pgdyno.probes.views import load_views, queries_for
 from pgdyno.server.extensions import schema_of

@@ -8,10 +8,10 @@ fills; one that a version lacks is absent, and its column holds NULL.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import cast
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 

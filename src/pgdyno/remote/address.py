@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 _HINT = "Write it as --host ssh://user@db1, --host ssh://db1:2222 or --host ssh://ALIAS of your ~/.ssh/config."
 

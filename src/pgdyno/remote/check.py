@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pgdyno.errors import PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import RemoteHost, opened_host

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.shapes import shaped
 from pgdyno.remote import wire
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.shapes import shaped
 from pgdyno.outside.documents import load_json
 from pgdyno.remote import bootstrap, wire

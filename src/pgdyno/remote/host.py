@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.capture.texts import Capture, from_json
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.linux.cpu import ServerCpu
 from pgdyno.linux.host_texts import DistantReading
 from pgdyno.model.configuration import Configuration

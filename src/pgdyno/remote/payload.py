@@ -11,17 +11,16 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackagePath, distribution
 from pathlib import Path
 
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 
 OWN = (
     "__init__.py",
     "errors.py",
-    "frozen.py",
     "outputs.py",
     "units.py",
     "outside",

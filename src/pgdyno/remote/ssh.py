@@ -16,10 +16,10 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.remote.address import HostAddress
 from pgdyno.server.temporary import TemporaryFolder

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pgdyno import __version__
-from pgdyno.frozen import dataclass
 from pgdyno.linux.block_devices import SWAP_FOLDER
 from pgdyno.remote.deploy import INSTALLED
 

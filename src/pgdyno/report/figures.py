@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.results.tune import Effect
 from pgdyno.model.trial import Role, TrialState

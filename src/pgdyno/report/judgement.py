@@ -5,8 +5,9 @@ A figure is in a headline only where it rests on a run that was used; what was m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pgdyno.errors import ExitCode
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.ab import AbResult
 from pgdyno.model.results.parts import RunsBesideOthers
 from pgdyno.model.results.tune import TuneResult

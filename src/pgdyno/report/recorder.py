@@ -8,10 +8,9 @@ same axes, so that they can be compared by eye.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean, median_low
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
 from pgdyno.report.scales import log_bounds, zero_based
 from pgdyno.report.traces import Grid, RunTrace, Values, pivot, read, window_values, with_gaps

@@ -7,11 +7,10 @@ drawn in `text.py`, `markdown.py` and `html.py`, and mypy says so (`assert_never
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.figure import Figure, Table
 
 

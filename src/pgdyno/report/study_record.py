@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.bottleneck import BottleneckVerdict
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.record import Record

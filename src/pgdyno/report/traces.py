@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean, median
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.samples import Event, SampleValue
 
 MAX_POINTS = 3600

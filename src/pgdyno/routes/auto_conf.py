@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-
-from pgdyno.frozen import dataclass
+from dataclasses import dataclass
 
 QUOTED_LISTS = frozenset({
     "local_preload_libraries", "search_path", "session_preload_libraries", "shared_preload_libraries",

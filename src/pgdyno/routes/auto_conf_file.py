@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.routes.auto_conf import Line
 
 _LINE = re.compile(rb"([A-Za-z_][A-Za-z0-9_$.]*) = '((?:[^'\\]|''|\\\\)*)'\n")

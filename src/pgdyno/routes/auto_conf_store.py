@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, RollbackError
-from pgdyno.frozen import dataclass
 from pgdyno.owner import durable
 from pgdyno.owner.file_image import digest, found_sum
 from pgdyno.owner.hands import hands_of

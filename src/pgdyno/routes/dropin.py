@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import errno
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.file_image import found_sum
 from pgdyno.owner.hands import OURS, Hands

@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner.file_image import FileImage, found_sum
 from pgdyno.owner.hands import OURS, Hands
 from pgdyno.routes.dropin import INCLUDE_LINES, DropIn, block_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.owner.runner import Runner
 from pgdyno.routes.route_names import may_hold_secret
 from pgdyno.server import snapshot

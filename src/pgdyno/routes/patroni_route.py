@@ -11,11 +11,10 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RollbackError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import load_policy
 from pgdyno.model.configuration import Configuration
 from pgdyno.routes import patroni_member

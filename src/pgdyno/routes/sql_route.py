@@ -9,14 +9,13 @@ goes by what it finds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RollbackError
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.routes.auto_conf import Line, first_wrong, list_words, plan
 from pgdyno.routes.file_check import read_files

@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-
-from pgdyno.frozen import dataclass
+from dataclasses import dataclass
 
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _SPACE = b" \t\r\n"

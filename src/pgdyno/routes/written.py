@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import Configuration
 from pgdyno.undo.journal import JournalRecord
 

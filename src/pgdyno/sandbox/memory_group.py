@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.linux.cgroups import group_folders
 from pgdyno.linux.cpu import PREFIX, CpuGroup
 from pgdyno.linux.mountinfo import filesystem_of

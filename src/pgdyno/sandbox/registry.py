@@ -7,11 +7,10 @@ import fcntl
 import json
 import os
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.server import places
 
 RECORD = "sandbox.json"

@@ -12,10 +12,10 @@ import logging
 import os
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.owner.programs import doubt_about
 from pgdyno.owner.runner import Runner
 from pgdyno.server import places

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.linux import NR_HUGEPAGES, SEEN_AT_START
 from pgdyno.server.snapshot import SettingDifference, SettingState
@@ -47,7 +47,7 @@ def shortfalls(
     configuration: Configuration,
     settings: Mapping[str, SettingState],
     dropin: Path | None,
-    observed: Observed = Observed(),  # noqa: B008 - frozen
+    observed: Observed = Observed(),
 ) -> list[str]:
     """Return a sentence for each knob that is not in force as asked, empty when all are.
 

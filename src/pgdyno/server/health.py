@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import socket
 import struct
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-
-from pgdyno.frozen import dataclass
 
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 _ALIVE = (b"S", b"N")

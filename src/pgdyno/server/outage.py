@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import LiteralString
 
 import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.server.extensions import schema_of
 from pgdyno.server.postgres import Postgres, query_error

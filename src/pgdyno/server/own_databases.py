@@ -8,6 +8,7 @@ superuser's rights pgdyno looks into databases that anybody may have made.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import psycopg
@@ -15,7 +16,6 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.server.databases import database_exists, drop_database, is_invalid
 from pgdyno.server.postgres import Postgres, query_error
 

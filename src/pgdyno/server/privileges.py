@@ -7,13 +7,12 @@ changes the server through its files looks into them and reloads it by two funct
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import LiteralString
 
 from psycopg import sql
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.server.postgres import Postgres
 
 VERBS = (

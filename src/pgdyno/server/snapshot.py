@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import psycopg
 from psycopg.rows import DictRow
 
-from pgdyno.frozen import dataclass
 from pgdyno.server.postgres import Postgres, query_error
 
 _QUERY = """

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.statement_deltas import StatementDeltas
 

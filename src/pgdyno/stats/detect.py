@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.stats.distributions import chdtri, stdtrit
 from pgdyno.stats.noise import MOST_EFFECT, last_critical, noise_floor
 from pgdyno.stats.sequential import Design

@@ -10,11 +10,10 @@ compared with it, and one that moves is followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pgdyno.frozen import dataclass
 
 Floats = NDArray[np.float64]
 

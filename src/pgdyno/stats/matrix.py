@@ -7,10 +7,9 @@ repetitions, by the rule of `sequential`; the intervals of one matrix hold toget
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge

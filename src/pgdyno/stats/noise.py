@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.stats.boundary import critical_values
 from pgdyno.stats.distributions import stdtr, stdtrit
 from pgdyno.stats.paired import log_ratios

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, is_final, judge, standard_error
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.live import LiveEffect
 from pgdyno.stats.body_index import (
     LEAST_COVERED,

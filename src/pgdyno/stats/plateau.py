@@ -13,9 +13,9 @@ the levels that they name were chosen. The number of blocks must have been fixed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.paired import log_ratios, t_interval
 

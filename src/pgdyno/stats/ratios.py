@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 _PLUS, _MINUS = "+", "\N{MINUS SIGN}"
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.stats.body_index import capped
 from pgdyno.stats.statement_deltas import StatementDeltas
 

@@ -8,9 +8,8 @@ rule; what was read, written and spilled is told, and makes no claim.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementBody, offered_work
 from pgdyno.stats.sequential import Design, judge

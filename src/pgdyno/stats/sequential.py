@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Interval, Metric, Verdict, Word
 from pgdyno.stats.boundary import critical_values
 from pgdyno.stats.distributions import ndtr

@@ -6,12 +6,11 @@ a count that did not fall is no proof that it never began anew (zubkov-andrei/pg
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pgdyno.frozen import dataclass
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

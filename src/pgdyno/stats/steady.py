@@ -14,12 +14,12 @@ third; their latencies show it. Both are the same question asked of a closed loo
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.units import percent_text
 
 Floats = NDArray[np.float64]

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.stats.body_index import PeriodCounts, StatementBody, StatementReference
 
 Floats = NDArray[np.float64]

@@ -17,12 +17,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import open_file
 

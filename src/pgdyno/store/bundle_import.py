@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, Table, Text, insert, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.study import StudyState
 from pgdyno.outside.documents import load_json
 from pgdyno.store import codec

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -14,7 +15,6 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.control import CommandControl, Control
 from pgdyno.control.detect import Undetected, find_control, owner_of, read_signs
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.linux.cpu import CpuGroup, ServerCpu
 from pgdyno.linux.peer import Peer, account_name, peer_of, required_peer

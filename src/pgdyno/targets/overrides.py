@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.current import OVERRIDING_SOURCES
 from pgdyno.model.facts import Obstacle, SettingFact
 from pgdyno.owner.hands import hands_of

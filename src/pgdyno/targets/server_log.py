@@ -10,10 +10,10 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.owner.account import Account
 from pgdyno.owner.hands import OURS, Hands, hands_for

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.samples import Event, SampleRow
 from pgdyno.model.trial import BESIDE_OTHERS, LEAST_WARMUP_S, LEAST_WINDOW_S, LoadPlan, Outcome, TrialState
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own

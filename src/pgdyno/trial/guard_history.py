@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.model.guard_table import WINDOW_S
 from pgdyno.probes.guards.memory import NO_GROUP, MemoryReading, OwnKills

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.guard import (
     Absent,
     Breach,

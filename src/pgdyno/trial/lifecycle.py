@@ -11,9 +11,9 @@ the first change does it once, at the end of the study or on any error.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.trial import TrialState
 
 

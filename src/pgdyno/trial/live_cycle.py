@@ -12,10 +12,8 @@ instruction, and which clock it waits by, is not known here.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-
-from pgdyno.frozen import dataclass
 
 PERIODS = 2
 """In a pair: one of each arm, in an order by coin."""

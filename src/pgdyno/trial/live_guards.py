@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.guard import Absent, Breach, GuardPlan, GuardReading, Indicator
 from pgdyno.model.guard_table import LIVE_GUARDS
 from pgdyno.stats.body_index import PeriodCounts, StatementBody

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.frozen import dataclass
+from dataclasses import dataclass
+
 from pgdyno.model.trial import Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 

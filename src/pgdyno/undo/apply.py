@@ -18,6 +18,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -31,7 +32,6 @@ from pgdyno.errors import (
     RollbackError,
     telling_files,
 )
-from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.owner.pins import before_any_change

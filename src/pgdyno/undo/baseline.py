@@ -7,6 +7,7 @@ not read, when a setting waits for a restart, when another session is open, when
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -14,7 +15,6 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import DictRow
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.owner.hands import hands_of
 from pgdyno.routes.dropin import DropIn, session_named_in

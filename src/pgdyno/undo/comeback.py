@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control import Control, sighup
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError
-from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity, wait_until
 from pgdyno.routes.file_check import read_files
 from pgdyno.routes.file_route import FileRoute

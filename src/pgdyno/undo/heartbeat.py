@@ -16,10 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-
-from pgdyno.frozen import dataclass
 
 NAME = "heartbeat"
 PERIOD_S = 1.0

@@ -13,10 +13,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import RollbackError, SessionTakenOver
-from pgdyno.frozen import dataclass
 from pgdyno.owner import durable
 
 _SEED = "pgdyno journal 1"

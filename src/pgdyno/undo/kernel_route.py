@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.kernel import kernel
 from pgdyno.kernel.kernel import KernelImage
 from pgdyno.linux import processes

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 
-from pgdyno.frozen import dataclass
 from pgdyno.kernel.kernel import KernelImage
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.owner.file_image import FileImage

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.control import control_record
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
-from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.owner.hands import OURS, Hands
 from pgdyno.owner.pins import Pin, before_any_change

@@ -11,11 +11,11 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control import Control, for_restore
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, RollbackError, telling_files
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.linux.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.owner.orphans import end_orphans

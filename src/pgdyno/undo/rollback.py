@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from pgdyno.control import Control, control_record
 from pgdyno.errors import RollbackError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.owner.runner import LocalRunner, Runner
 from pgdyno.routes import route_record

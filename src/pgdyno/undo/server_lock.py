@@ -21,10 +21,10 @@ import pwd
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.owner import durable

@@ -6,13 +6,12 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.control import Control, PgCtl, PgCtlCluster
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError
-from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.owner import launch
 from pgdyno.owner.process_image import ProcessImage, capture, differences

@@ -15,11 +15,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control import sighup
 from pgdyno.errors import EnvironmentUnsuitable, RestartError
-from pgdyno.frozen import dataclass
 from pgdyno.linux import processes
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.linux.processes import ProcessStat

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.frozen import dataclass
+from dataclasses import dataclass
+
 from pgdyno.server.health import Health
 from pgdyno.undo.heartbeat import Beat
 from pgdyno.undo.watch_record import Deadlines

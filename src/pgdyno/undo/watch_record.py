@@ -15,13 +15,12 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
 from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.linux.identity import ProcessIdentity
 
 LOG = "watchdog.log"

@@ -11,7 +11,7 @@ import secrets
 import stat
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,7 +20,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.web.pages import token_page
 
 COOKIE = "pgdyno"

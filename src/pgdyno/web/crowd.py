@@ -7,9 +7,8 @@ One that a request is under way on is *busy*. Nobody who is both is ever turned 
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 from typing import Protocol
-
-from pgdyno.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.guard import Colour
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Facts
 from pgdyno.server.own_databases import DatabaseState, look_into
 from pgdyno.server.postgres import query_error

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, ScriptError, UsageError, WorkloadError
-from pgdyno.frozen import dataclass
 from pgdyno.outside.files import read_text
 from pgdyno.owner.inherited import ProgramKind
 from pgdyno.targets.accounts import load_account

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import psycopg
 
 from pgdyno.errors import WorkloadError
-from pgdyno.frozen import dataclass
 from pgdyno.model.loading import LoadedShare
 from pgdyno.server.postgres import Postgres, query_error
 from pgdyno.server.temporary import temporary

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import psycopg
 from psycopg import sql
 
-from pgdyno.frozen import dataclass
 from pgdyno.server.postgres import Postgres, query_error
 
 _EXECUTIONS_TO_SETTLE = 6

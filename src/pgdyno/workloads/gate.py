@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner.account import Account
 from pgdyno.workloads import held_start
 

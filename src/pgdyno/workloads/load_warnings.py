@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.pgbench.folded_log import FoldedLog
 from pgdyno.workloads.pgbench.transaction_log import Tally

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.trial import LoadPlan
 from pgdyno.owner.account import Account
 from pgdyno.workloads.pgbench.command import LOG_NAME, check_plan

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import psycopg
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.loading import LoadedShare
 from pgdyno.server.postgres import query_error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 Value = str | int | float | bool
 _TRUE, _FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")

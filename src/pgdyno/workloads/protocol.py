@@ -7,10 +7,10 @@ for each trial: reset(target) -> begin(...) -> poll()/live() ... -> finish() -> 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.targets.target import Target

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner.durable import open_fresh
 
 BUILTIN_STATEMENTS = {

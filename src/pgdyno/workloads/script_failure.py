@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import pq
 from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError, ScriptError
-from pgdyno.frozen import dataclass
 from pgdyno.server.postgres import Postgres
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import commands_of, numbered, with_values

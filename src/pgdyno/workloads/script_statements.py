@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.workloads.script import Script
 
 BUILTIN_SQL = {

@@ -15,14 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from io import TextIOWrapper
 from os import getpid
 from pathlib import Path
 
 import psycopg
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner.account import Account, become
 from pgdyno.owner.durable import open_fresh, read_regular
 from pgdyno.owner.parent import end_with

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from pgdyno.frozen import dataclass
 from pgdyno.server.postgres import Postgres
 
 ROLE = "pgdyno_shop"

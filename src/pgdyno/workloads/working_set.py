@@ -7,9 +7,9 @@ fits once, and what fits nowhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.units import bytes_text, parse_quantity
 from pgdyno.workloads.disk_room import require_disk

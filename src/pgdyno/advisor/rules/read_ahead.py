@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdyno.advisor.block_stack import (
@@ -18,7 +19,6 @@ from pgdyno.advisor.block_stack import (
 )
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution

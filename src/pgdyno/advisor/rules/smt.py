@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import DoesNotApply, Fires, Judgement
-from pgdyno.frozen import dataclass
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Severity

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
-from pgdyno.frozen import dataclass
 from pgdyno.model import linux
 from pgdyno.model.evidence import HostActivity
 from pgdyno.model.facts import Unknown

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,6 @@ import click
 from pgdyno.cli.arguments.flags import F, Flags
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.options import guard_options
-from pgdyno.frozen import dataclass
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan

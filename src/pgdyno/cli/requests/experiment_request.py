@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.requests.study_request import Check, Course, carry_out, new_request, resumed_request
-from pgdyno.frozen import dataclass
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress

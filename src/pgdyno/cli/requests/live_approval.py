@@ -9,13 +9,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.programs import check_program
 from pgdyno.units import seconds_text

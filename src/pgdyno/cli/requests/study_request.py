@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 
@@ -14,7 +14,6 @@ from pgdyno.cli.arguments.flags import F, Flags
 from pgdyno.cli.arguments.options import load_plan, store_option, target_request, workload_parameters
 from pgdyno.cli.arguments.safety import safety
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.shapes import shaped
 
 T = TypeVar("T")

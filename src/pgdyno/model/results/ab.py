@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.parts import EXIT_CODES, Compared, RunsBesideOthers
 from pgdyno.model.shapes import OMITTED
 

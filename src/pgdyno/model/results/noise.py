@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import FLAT

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.frozen import dataclass
+from dataclasses import dataclass
+
 from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.verdict import Verdict

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.frozen import dataclass
 from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.shapes import FLAT, OMITTED, Named
 from pgdyno.model.trial import LatencySummary, TrialState

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.parts import Pair, StudyResult
 from pgdyno.model.shapes import OMITTED
 from pgdyno.model.verdict import Verdict, Word

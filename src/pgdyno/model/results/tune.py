@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.parts import Compared, RunsBesideOthers
 from pgdyno.model.shapes import FLAT, OMITTED, Named
 from pgdyno.model.verdict import Interval, Verdict, Word

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pgdyno.errors import ExitCode
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.parts import StudyResult
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import SAMPLED, SINCE_RESET, Window
 from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.probes.evidence.snapshot import Snapshot

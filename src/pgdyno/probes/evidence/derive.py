@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
     Bottleneck,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 

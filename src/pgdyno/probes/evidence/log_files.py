@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, BinaryIO
 from psycopg import sql
 
 from pgdyno.errors import PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.outside.files import open_file

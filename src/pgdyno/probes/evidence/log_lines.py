@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.outside.documents import load_json
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import SAMPLED, LogEvidence, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory

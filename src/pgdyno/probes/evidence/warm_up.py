@@ -8,8 +8,8 @@ and answers take longer, then shared_buffers hold everything (001, the runs with
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.units import percent_text
 

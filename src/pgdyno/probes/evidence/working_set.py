@@ -7,9 +7,9 @@ one class and nothing decides, the class is unknown.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.evidence import WorkingSet, WorkingSetClass
 from pgdyno.model.facts import Unknown
 

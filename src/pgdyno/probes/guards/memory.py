@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.cgroups import cgroup_trees
 from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.linux.small_files import read_small

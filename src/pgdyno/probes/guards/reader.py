@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pgdyno.errors import PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.probes.guards.distant import memory_from_json, volumes_from_json
 from pgdyno.probes.guards.memory import MemoryReader, MemoryReading

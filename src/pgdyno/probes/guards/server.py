@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.samples import SampleValue
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.samples import SampleValue
 
 _SECTOR_KB = 0.5  # /proc/diskstats counts sectors of 512 bytes, whatever the device's own size is

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.processes import PROC, TICKS_PER_S, ProcessStat, all_pids, read_stat
 
 NAMED_FROM_PCT = 5.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.samples import SampleValue
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.small_files import read_small_bytes
 
 

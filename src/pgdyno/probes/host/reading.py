@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from pgdyno.frozen import dataclass
 from pgdyno.linux.host_texts import FILES, SPEEDS, HostTexts, read_texts
 from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.samples import SampleRow

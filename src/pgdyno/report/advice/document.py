@@ -7,12 +7,11 @@ none away; `format` counts what a reader must know anew.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import pgdyno
 from pgdyno.advisor.rulebook import contradictions
 from pgdyno.advisor.selection import best_candidates, is_about_statements
-from pgdyno.frozen import dataclass
 from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer, Finding, Severity
 from pgdyno.report.advice import words

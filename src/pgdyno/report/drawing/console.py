@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from pgdyno.frozen import dataclass
 from pgdyno.outside.words import printable, styled
 from pgdyno.report.drawing.line_breaks import HELD, held, let_go
 

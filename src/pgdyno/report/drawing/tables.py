@@ -10,12 +10,11 @@ import csv
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.figure import Figure, Table
 from pgdyno.outputs import new_folder, write_output
 from pgdyno.report.drawing.frames import FRAMED, drawn_table

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.advisor.settable import SettableParts, parts_of
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import check_settings
 from pgdyno.knobs.values import canonical_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise, facts_used
 from pgdyno.advisor.rulebook import load_rules
 from pgdyno.advisor.selection import depth_for
-from pgdyno.frozen import dataclass
 from pgdyno.inventory.inspection import inspect, inspect_capture
 from pgdyno.model.advice import Advice
 from pgdyno.model.classes import Criticality

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.advisor.rulebook import load_rules, require_rule
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.finding import Answer, Finding, ProofState
 from pgdyno.model.inventory import Inventory
 from pgdyno.store.catalogue import Store

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pgdyno.advisor.settable import parts_of
 from pgdyno.errors import PolicyError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice import advised
 from pgdyno.studies.advice.proofs import rule_option

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pgdyno.advisor.rulebook import documents
 from pgdyno.advisor.settable import SettableParts, parts_of
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, ChangeKind, Finding, ProofState, StatedEffect

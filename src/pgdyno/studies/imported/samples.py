@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.sample_tables import TABLES

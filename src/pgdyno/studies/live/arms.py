@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.constraints import require
 from pgdyno.knobs.policy import Durability, check_settings, worst_class
 from pgdyno.knobs.values import canonical_text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.frozen import dataclass
+from dataclasses import dataclass
+
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.live import LiveCandidate

@@ -6,9 +6,9 @@ Nothing is installed or set by us: pg_stat_statements needs a restart, and stati
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Colour, Indicator
 from pgdyno.server.role_settings import Override, subject

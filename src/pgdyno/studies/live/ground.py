@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardLimit, GuardPlan

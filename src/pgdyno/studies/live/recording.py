@@ -9,13 +9,13 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.outputs import write_output
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference

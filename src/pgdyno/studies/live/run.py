@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.results.live import LiveResult, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.report.wording import plural

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, starting_points
 from pgdyno.knobs.values import canonical_text

@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Breach
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts

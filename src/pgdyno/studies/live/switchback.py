@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pgdyno.errors import ApplyError, PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.guard import Breach, GuardKind
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.body_index import (

@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError, WorkloadError
 from pgdyno.fleet.merge import Part, merge
 from pgdyno.fleet.pod_log import PodLog, PodRunLog
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import worst_class
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.matrix import Cell

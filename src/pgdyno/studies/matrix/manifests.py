@@ -12,14 +12,13 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.errors import UsageError
 from pgdyno.fleet.pod_log import PODS
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import Durability, class_of, refuse
 from pgdyno.model.matrix import BUILTIN, Cell
 from pgdyno.outputs import ensure_folder, write_output

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import Curve, threads_differ

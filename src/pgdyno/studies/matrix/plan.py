@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 
 from pgdyno.errors import UsageError, hinted
-from pgdyno.frozen import dataclass
 from pgdyno.model.cpus import parse_cpus
 from pgdyno.model.matrix import BASELINE_NAME, MODES, OWN_SIZE, Cell
 from pgdyno.model.trial import LoadPlan, check_length

@@ -11,12 +11,11 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import cast
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.matrix import BASELINE_NAME, Cell, MatrixRow
 from pgdyno.model.results.matrix import MatrixResult

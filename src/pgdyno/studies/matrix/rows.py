@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.samples import SampleValue

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import check_settings, worst_class
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgdyno.errors import ExitCode, PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.study import Study, StudyState
 from pgdyno.store.queue import Queue

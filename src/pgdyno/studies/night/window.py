@@ -9,12 +9,12 @@ shorter. One that the clocks skip altogether does not happen on that date.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from pgdyno.control.restart_budget import DayWindow, RestartBudget
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 _DAY = timedelta(days=1)
 _AHEAD = 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.results.noise import (
     MEASURED,

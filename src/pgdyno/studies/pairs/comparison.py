@@ -8,10 +8,10 @@ different times, with whatever the machine did in between: their figures are sho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.study import Study

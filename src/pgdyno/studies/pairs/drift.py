@@ -8,11 +8,11 @@ A staircase re-measures its baseline between steps, and says when it has moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.distributions import stdtrit
 from pgdyno.stats.level import find_level

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.platform import Denominator, Platform, PlatformComparison, PlatformRow

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
 from pgdyno.model.results.parts import Compared
 from pgdyno.model.samples import SampleValue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgdyno import __version__
-from pgdyno.frozen import dataclass
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.project import (
     GOALS,

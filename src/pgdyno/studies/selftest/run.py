@@ -7,10 +7,9 @@ tested is the method here: target, load, clocks, noise and rule. Everything is u
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts

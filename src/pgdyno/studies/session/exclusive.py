@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from pgdyno.errors import PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.linux.block_devices import find_places
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.host.cpu import CpuShares

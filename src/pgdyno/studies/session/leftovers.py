@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.frozen import dataclass
 from pgdyno.owner.hands import hands_of
 from pgdyno.routes.dropin import END_MARK, INCLUDE_LINES, KEPT_MARK, LONGEST, SESSION_MARK, DropIn
 from pgdyno.sandbox import registry

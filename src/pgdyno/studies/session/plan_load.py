@@ -7,11 +7,10 @@ under it, `tune --plan` searches under it. Flags of the command line win.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.errors import UsageError, hinted
-from pgdyno.frozen import dataclass
 from pgdyno.outside.documents import load_toml
 
 TABLES = ("workload", "load", "sandbox")

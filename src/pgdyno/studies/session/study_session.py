@@ -10,13 +10,12 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
 
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB

@@ -8,8 +8,8 @@ the next one goes on from where it began. The last bars are the end as it was me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.verdict import Interval
 from pgdyno.report.scales import edge

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.staircase.plan import Plan, Step

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import ruling_of
 from pgdyno.model.facts import Facts
 from pgdyno.model.results.parts import Start, SweepFigures, SweepLevel

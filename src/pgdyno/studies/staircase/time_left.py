@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.frozen import dataclass
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.staircase.plan import Step
 from pgdyno.units import seconds_text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts

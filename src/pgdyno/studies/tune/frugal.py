@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.dimension import Value
 from pgdyno.knobs.memory import AMOUNTS
 from pgdyno.knobs.space import configuration_to_point, point_to_configuration

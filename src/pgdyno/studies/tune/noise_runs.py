@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.frozen import dataclass
 from pgdyno.model.alike import told_once
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Metric

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from pgdyno.frozen import dataclass
 from pgdyno.knobs.memory import demand
 from pgdyno.knobs.space import point_to_configuration
 from pgdyno.model.configuration import BASELINE, Configuration

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
-
-from pgdyno.frozen import dataclass
 
 _MOMENTS = (
     (re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})\b"), "%Y-%m-%d %H:%M:%S"),

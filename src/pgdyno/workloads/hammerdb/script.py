@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 MARGIN_S = 300

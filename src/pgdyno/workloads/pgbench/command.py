@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.trial import LoadPlan
 from pgdyno.owner.account import Account
 from pgdyno.server import places

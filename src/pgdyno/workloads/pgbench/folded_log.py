@@ -8,11 +8,10 @@ mean and the maximum of a single client.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.trial import LatencySummary
 from pgdyno.stats.histogram import BUCKETS, highest_of, lowest_of
 from pgdyno.workloads.pgbench.spool import Spool

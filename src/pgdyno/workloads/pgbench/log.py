@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.owner.durable import read_regular
 from pgdyno.workloads.pgbench.log_words import read_columns
 from pgdyno.workloads.pgbench.transaction_log import Int64s, Status, TransactionLog

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pgdyno.frozen import dataclass
 
 Int64s = NDArray[np.int64]
 Int16s = NDArray[np.int16]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.owner.account import Account

@@ -6,11 +6,10 @@ A column is its values as bytes, one row of a matrix each, and the length of eac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pgdyno.frozen import dataclass
 
 HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 TRAILER = b"\xff\xff"

@@ -6,12 +6,11 @@ A query gives one row with one number, the violations. They read whole tables: s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow
-
-from pgdyno.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import psycopg
 from psycopg.rows import DictRow
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.record import MIX, P90, CheckRecord, Examination
 from pgdyno.model.trial import Outcome
 from pgdyno.server.postgres import Postgres, query_error

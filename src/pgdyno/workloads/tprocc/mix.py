@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.frozen import dataclass
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.script import Script, packaged_script
 from pgdyno.workloads.tprocc import statements

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from pgdyno.frozen import dataclass
 from pgdyno.workloads.tprocc.binary_copy import (
     Bytes,
     CopyColumn,

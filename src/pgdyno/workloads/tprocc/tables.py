@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -16,7 +17,6 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from pgdyno.errors import WorkloadError
-from pgdyno.frozen import dataclass
 from pgdyno.model.loading import LoadedShare
 from pgdyno.server.postgres import Postgres, Query, query_error
 from pgdyno.units import bytes_text

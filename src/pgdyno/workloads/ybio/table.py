@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,6 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
-from pgdyno.frozen import dataclass
 from pgdyno.model.loading import LoadedShare
 from pgdyno.units import bytes_text
 from pgdyno.workloads.dataset import LoadSite, load_error
