@@ -327,17 +327,17 @@ def test_a_verdict_needs_the_whole_range(middle: float, half: float, bound: floa
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('metric = "share"', 'metric = "Share!"', "is no metric"),
+        ('metric = "share"', 'metric = "Share!"', "is not a metric"),
         ("at_least = 95\n", "", "there is no bound"),
         ("planned_days = 12", "planned_day = 12", 'unknown key "planned_day"'),
-        ('"sizing"]', '"size"]', "is no goal"),
+        ('"sizing"]', '"size"]', "is not a goal"),
         ("headroom_pct = 25", "headroom_pct = 100", "not from 0 to below 100"),
         ('name = "batch"', 'name = "performance"', "two scenarios are called performance"),
         ("version = 1", "version = 2", "version 2 is not 1"),
-        ("runs = 56", 'runs = "many"', '"runs" is str'),
+        ("runs = 56", 'runs = "many"', '"runs" is text and not a whole number'),
         ("at_most = 40", "at_most = 40\nat_least = 41", "is above"),
         ("version = 1", "version =", "not TOML"),
-        ('metric = "saved"', 'metric = "throughput"', "is no metric of rows"),
+        ('metric = "saved"', 'metric = "throughput"', "is not a metric of rows"),
     ],
 )
 def test_a_slip_in_the_file_is_refused_with_its_place(old: str, new: str, message: str) -> None:

@@ -233,12 +233,12 @@ def test_settings_of_a_file_are_overlaid() -> None:
         ("version = 2", "version 2 is not 1"),
         ("version = 1\nmatrix = 3", "matrix is not a table"),
         ("version = 1\n[matrix]\npods = [3]", 'unknown key "pods"'),
-        ('version = 1\n[matrix]\nclients = ["3"]', "clients is not a list of whole numbers"),
-        ("version = 1\n[matrix]\nclients = [true]", "clients is not a list of whole numbers"),
-        ("version = 1\n[matrix]\nwarmup_s = '3'", "warmup_s is not a number"),
+        ('version = 1\n[matrix]\nclients = ["3"]', '"clients" is not a list of whole numbers'),
+        ("version = 1\n[matrix]\nclients = [true]", '"clients" is not a list of whole numbers'),
+        ("version = 1\n[matrix]\nwarmup_s = '3'", '"warmup_s" is text and not a number'),
         ("version = 1\n[network]\nother = 'x'", 'unknown key "other"'),
         ("version = 1\nconfiguration = 3", "configuration is not a list of tables"),
-        ("version = 1\n[[configuration]]\nname = 3", "name is not a text"),
+        ("version = 1\n[[configuration]]\nname = 3", '"name" is a number and not text'),
         ("version = 1\n[[configuration]]\nname = 'a'\n[[configuration]]\nname = 'a'", "is there twice"),
         ("= 1", "not TOML"),
     ],
@@ -357,7 +357,7 @@ def test_a_manifest_that_would_compare_unlike_pods_is_found() -> None:
         "a pod that ended short would be started again",
         "all Jobs would run at once",
         "PGPASSWORD has its value in the text",
-        "every transaction would connect anew (-C)",
+        "every transaction would reconnect (-C)",
     ]
 
 

@@ -11,24 +11,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.errors import UsageError, hinted
-from pgdyno.outside.documents import load_toml
+from pgdyno.model.tables import fields_of, table_of, toml_of
 
 TABLES = ("workload", "load", "sandbox")
-_NUMBER = (int, float)
-_LOAD: Mapping[str, tuple[type, ...]] = {
-    "clients": (int,),
-    "jobs": (int,),
-    "protocol": (str,),
-    "rate": _NUMBER,
-    "connect_each": (bool,),
-    "warmup": _NUMBER,
-    "measure": _NUMBER,
-    "reset": (str,),
-    "load_seed": (int,),
-    "foreign_cpu": _NUMBER,
-    "steal": _NUMBER,
-}
 _SANDBOX = {"name": "sandbox", "memory": "sandbox_memory", "bin": "sandbox_bin"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """The keys of [load]: flags of these names."""
+
+    clients: int = 0
+    jobs: int = 0
+    protocol: str = ""
+    rate: float = 0.0
+    connect_each: bool = False
+    warmup: float = 0.0
+    measure: float = 0.0
+    reset: str = ""
+    load_seed: int = 0
+    foreign_cpu: float = 0.0
+    steal: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +50,18 @@ def without_load(document: Mapping[str, Any]) -> dict[str, Any]:
 @hinted("docs/reference/plan.md has every key.")
 def planned_load(text: str, *, source: str = "plan") -> PlannedLoad:
     """Read the load of a plan; what is not in it stays as the flags have it. Raises UsageError on what is not known."""
-    try:
-        document = load_toml(text)
-    except ValueError as error:
-        raise UsageError(f"{source}: not TOML: {error}") from error
-    for name in document:
-        known = ("version", "plan", "step", *TABLES)
-        _require(name in known, f'{source}: unknown key "{name}"', f"The keys are {', '.join(known)}.")
-    workload, load, sandbox = (_table(document, name, source) for name in TABLES)
-    flags: dict[str, object] = {}
-    for name, value in load.items():
-        _require(name in _LOAD, f'{source}: [load] has no "{name}"', f"It has {', '.join(_LOAD)}.")
-        is_right = type(value) in _LOAD[name]  # not isinstance: true is no number
-        _require(is_right, f"{source}: {name} in [load] is {value!r}", "Write it as the flag of this name takes it.")
-        flags[name] = value
-    for name, value in sandbox.items():
-        _require(name in _SANDBOX, f'{source}: [sandbox] has no "{name}"', f"It has {', '.join(_SANDBOX)}.")
-        flags[_SANDBOX[name]] = str(value)
-    parameters: dict[str, str | int | float | bool] = {}
-    for name, value in workload.items():
-        _require(name in ("name", "parameters"), f'{source}: [workload] has no "{name}"', "It has name and parameters.")
-        if name == "name":
-            flags["workload"] = str(value)
-            continue
-        _require(isinstance(value, dict), f"{source}: parameters in [workload] is no table", "Write { scale = 10 }.")
-        assert isinstance(value, dict), "it was required"
-        for parameter, given in value.items():
-            _require(
-                isinstance(given, str | int | float | bool),
-                f"{source}: parameter {parameter} is {given!r}",
-                "Write text.",
-            )
-            parameters[str(parameter)] = given
+    document = table_of(toml_of(text, source), source, ("version", "plan", "step", *TABLES))
+    flags = fields_of(_Load, document.get("load", {}), f"{source}: [load]")
+    sandbox = table_of(document.get("sandbox", {}), f"{source}: [sandbox]", _SANDBOX)
+    flags |= {_SANDBOX[name]: str(value) for name, value in sandbox.items()}
+    place = f"{source}: [workload]"
+    workload = table_of(document.get("workload", {}), place, ("name", "parameters"))
+    if "name" in workload:
+        flags["workload"] = str(workload["name"])
+    parameters = workload.get("parameters", {})
+    if not isinstance(parameters, dict):
+        raise UsageError(f"{place}: parameters is not a table", hint="Write { scale = 10 }.")
+    for name, given in parameters.items():
+        if not isinstance(given, str | int | float):
+            raise UsageError(f"{place}: parameter {name} is {given!r}", hint="Write text.")
     return PlannedLoad(flags, parameters)
-
-
-def _table(document: Mapping[str, object], name: str, source: str) -> Mapping[str, object]:
-    table = document.get(name, {})
-    _require(isinstance(table, dict), f'{source}: "{name}" is not a table', f"Write [{name}].")
-    assert isinstance(table, dict), "it was required"
-    return table
-
-
-def _require(holds: bool, message: str, hint: str) -> None:
-    if not holds:
-        raise UsageError(message, hint=hint)
