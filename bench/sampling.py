@@ -149,7 +149,7 @@ def measure(target: Target, workload: Workload, builtin: str, options: argparse.
 def tick_cost(target: Target, dbname: str, rounds: int = 60, ticks: int = 10) -> dict[str, tuple[float, float]]:
     """Return the CPU milliseconds of a tick's views, (here, in the server's session), one by one and in one trip.
 
-    The two take turns in an order drawn by lot, on one session, so that the machine is the same for both.
+    The two take turns in random order, on one session, so that the machine is the same for both.
     """
     chance, observer = random.Random(1), Observer(target.postgres, dbname)
     observer.read(0.0)

@@ -86,7 +86,7 @@ class Parts:
 
     def stop(self):
         self._happens("stop sampling")
-        return SimpleNamespace(rows=[], events=[], road={}, neighbours=())
+        return SimpleNamespace(rows=[], events=[], path={}, neighbours=())
 
     def outlook(self, outlook):
         pass

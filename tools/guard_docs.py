@@ -36,7 +36,7 @@ between them. The trial ends *failed* with the guard, the reading and the limit 
 share as its default takes a percentage too. `--guard NAME=off` switches off those that can be, which every study then
 says at its beginning. `pgdyno guards` shows every guard as it stands now.
 
-A lamp is amber from 80 % of a ceiling, or below 1.5 times a floor, and green again below 70 % or above 1.75 times.
+An indicator is amber from 80 % of a ceiling or below 1.5 times a floor, green again below 70 % or above 1.75 times.
 
 | guard | breached when | default | a breach ends the | can be off |
 |---|---|---|---|---|

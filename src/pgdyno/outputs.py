@@ -124,7 +124,7 @@ def _asked() -> int | None:
         return None
     if not re.fullmatch("0?[0-7]{3}", text) or (mode := int(text, 8)) & ~0o666 or mode & PRIVATE != PRIVATE:
         raise UsageError(
-            f'{VARIABLE} "{text}" is no mode of a file that its owner reads and writes',
+            f'{VARIABLE} "{text}" is not a mode that lets the owner read and write',
             hint="Write it as chmod does, such as 0640 or 0644.",
         )
     return mode

@@ -44,7 +44,7 @@ def test_a_host_key_that_has_changed(sshd: Sshd) -> None:
 
 def test_a_key_that_is_not_let_in(sshd: Sshd) -> None:
     (sshd.folder / "authorized_keys").write_text("")
-    with pytest.raises(ConnectError, match="lets us not in") as caught:
+    with pytest.raises(ConnectError, match="does not let us in") as caught:
         open_and_close(sshd.url)
     assert "ssh-add" in (caught.value.hint or "")
 

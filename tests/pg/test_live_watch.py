@@ -174,7 +174,7 @@ def test_watching_tells_what_could_be_told_and_changes_nothing(
     assert told["body"][0]["role"] == APP
     assert told["periods"][0]["covered"] > 0.9
     assert any("too short" in note for note in told["notes"])
-    assert "What could be told" in (pgdyno_home / "page.html").read_text()
+    assert "What could be shown" in (pgdyno_home / "page.html").read_text()
 
 
 def test_a_signal_ends_it_and_the_study_says_so(owner: Postgres, pgdyno_home: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_pooler_that_takes_no_options_gets_no_session_that_the_owner_misleads(
     if is_safe:
         assert trapped.fetch("SELECT 1 AS one") == [{"one": 1}]
         return
-    with pytest.raises(ConnectError, match="the objects of others"):
+    with pytest.raises(ConnectError, match="other users' objects"):
         trapped.connect()
 
 

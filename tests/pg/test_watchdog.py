@@ -70,7 +70,7 @@ def scene(victim: Sandbox, tmp_path: Path) -> Scene:
 
 def test_no_room_for_the_servers_reserve_ends_the_session_before_it_began(scene: Scene) -> None:
     target = scene.sandbox.target()
-    with pytest.raises(EnvironmentUnsuitable, match="no room for the way back"):
+    with pytest.raises(EnvironmentUnsuitable, match="no room for the undo"):
         Session.begin(target, study="x", undo_root=scene.undo_root, watch=QUICK, data_reserve_bytes=1 << 60)
     scene.assert_restored("session")
 
@@ -157,7 +157,7 @@ def test_a_tuner_that_hangs_is_ended_first(scene: Scene) -> None:
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
         await_line(tuner, "applied")
         tuner.send_signal(signal.SIGSTOP)
-        scene.assert_restored("no sign of life")
+        scene.assert_restored("no heartbeat")
         assert tuner.wait(10) == -signal.SIGKILL
 
 

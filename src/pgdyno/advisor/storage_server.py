@@ -213,7 +213,7 @@ class _Reader:
         for number, row in enumerate(rows, 1):
             where = f"volumes, row {number}"
             if not isinstance(row, dict):
-                raise self.wrong(f"{where}: it is no table")
+                raise self.wrong(f"{where}: it is not a table")
             rank = None
             if "rank" in row:
                 rank = ranks.get(self.text(row, "rank", where))
@@ -240,7 +240,7 @@ class _Reader:
         seen = set()
         for number, row in enumerate(rows, 1):
             if not isinstance(row, dict):
-                raise self.wrong(f"{table}, row {number}: it is no table")
+                raise self.wrong(f"{table}, row {number}: it is not a table")
             name = self.text(row, "name", f"{table}, row {number}")
             if name in seen:
                 raise self.wrong(f"{table}: {name} is there twice")
@@ -256,7 +256,7 @@ class _Reader:
     def words(self, row: Mapping[str, object], key: str, where: str) -> tuple[str, ...]:
         value = row.get(key)
         if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
-            raise self.wrong(f"{where}: {key} is no list of names")
+            raise self.wrong(f"{where}: {key} is not a list of names")
         if len(set(value)) != len(value):
             raise self.wrong(f"{where}: {key} names one twice")
         return tuple(value)

@@ -38,7 +38,7 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--pg-conf", type=_FILE, metavar="FILE", help="A postgresql.conf; needs --pg-version.")
 @click.option("--pg-version", metavar="N", help="The version that --pg-conf or --pg-settings is of, such as 16 or 9.5.")
 @click.option("--window", type=Time("s", 1),
-              help="Watch for so long.  [default: what the statistics hold since they were reset]")  # fmt: skip
+              help="How long to watch.  [default: what the statistics hold since they were reset]")  # fmt: skip
 @click.option("--log", "logs", type=_FILE, multiple=True, metavar="FILE", help="A server log; may be given again.")
 @click.option("--iostat", type=_FILE, metavar="FILE", help="Output of iostat -x of that machine.")
 @click.option("--sadf", type=_FILE, metavar="FILE", help="Output of sadf -j of that machine.")

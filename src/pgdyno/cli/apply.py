@@ -37,7 +37,7 @@ def source_options(function: F) -> F:
                      type=click.Path(path_type=Path, file_okay=False),
                      help="A folder of rule files; may be given again."),
         click.option("--window", type=Time("s", 1),
-                     help="Watch for so long.  [default: what the statistics hold since they were reset]"),
+                     help="How long to watch.  [default: what the statistics hold since they were reset]"),
         click.option("--log", "logs", multiple=True, metavar="FILE",
                      type=click.Path(path_type=Path, exists=True, dir_okay=False),
                      help="A server log; may be given again."),

@@ -31,7 +31,7 @@ def command() -> None:
 def export(**values: object) -> None:
     """Write studies with all that was measured in them: runs, settings, histograms, samples, events, plans.
 
-    A STUDY is an id, a beginning of one, or `last`. Passwords, and how the server is reached, stay here. The same
+    A STUDY is an id, a prefix of one, or `last`. Passwords, and how the server is reached, stay here. The same
     studies give the same bytes.
     """
     from pgdyno.studies.bundles import export_studies

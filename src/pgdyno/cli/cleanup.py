@@ -80,7 +80,7 @@ def _ask(going: Sequence[Leftover], *, ask: bool) -> None:
 
 def _print(found: Sequence[Leftover]) -> None:
     if not found:
-        click.echo("nothing of pgdyno is left", err=True)
+        click.echo("nothing that pgdyno left was found", err=True)
         return
     rows = [
         [one.kind.value, one.name, one.about, f"stays: {one.refused}" if one.refused else "can go"] for one in found

@@ -155,7 +155,7 @@ def _candidates(store: Store, name: str, options: StaircaseOptions) -> tuple[tup
     result = study.told(StaircaseResult)
     if result is None or result.stage != "sandbox" or result.unfinished:
         raise UsageError(
-            f"study {study.id} is no finished sandbox stage", hint="pgdyno experiment --plan FILE --stage sandbox"
+            f"study {study.id} is not a finished sandbox stage", hint="pgdyno experiment --plan FILE --stage sandbox"
         )
     if options.read_plan().stage != "large":
         raise UsageError("--candidates is for the stage large", hint="Add --stage large.")
@@ -169,5 +169,5 @@ def _words(plan: Plan, options: StaircaseOptions) -> str:
     waits = [step for step in by_hand if options.waits_for(step)]
     people = f", {len(waits)} of them for you" if waits else ""
     left = len(by_hand) - len(waits)
-    passed = f", {left} passed over because only people can do {'it' if left == 1 else 'them'}" if left else ""
+    passed = f", {left} skipped because only people can do {'it' if left == 1 else 'them'}" if left else ""
     return f"{len(steps)} step{'' if len(steps) == 1 else 's'}{people}{passed}, each in up to {options.max_pairs} pairs"

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     help="What the figures of --generation and --step are of.",
 )
 @click.option("--format", "wanted", type=click.Choice(WORDS),
-              help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
+              help="Format of the output.  [default: by the ending of --output, else text]")  # fmt: skip
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option

@@ -64,7 +64,7 @@ def priced(platform: Platform, price: Mapping[str, float]) -> Platform:
         if not isinstance(platform.cores, int):
             raise UsageError(
                 f"the price of each core of {platform.name} needs the number of its cores",
-                hint=f"Tell it with --count {platform.name}.cores=8, or give the price of the whole.",
+                hint=f"Give it with --count {platform.name}.cores=8, or give the price of the whole.",
             )
         return replace(platform, price=price["core"] * platform.cores)
     return replace(platform, price=price.get(""))

@@ -60,7 +60,7 @@ class Question:
 @click.option("--sweep", metavar="KNOB=V1,V2,...", help="Measure a series of values and find where a plateau begins.")
 @click.option("--factorial", nargs=2, metavar="A=X B=Y",
               help="Measure two factors with and without each other, and how they interact.")  # fmt: skip
-@click.option("--resume", metavar="STUDY", help="Go on with an interrupted plan or sweep; its own options hold.")
+@click.option("--resume", metavar="STUDY", help="Continue an interrupted plan or sweep with its own options.")
 @click.option("--step", metavar="NAME", help="Run this step of the plan alone.")
 @click.option("--mode", type=click.Choice(["accumulate", "isolate"]),
               help="Each step against what was kept before, or the baseline.  [default: the plan's]")  # fmt: skip
@@ -70,7 +70,7 @@ class Question:
 @click.option("--confirm", multiple=True, metavar="STEP",
               help="This step for people is done (STEP=undone: taken back); may be given again.")  # fmt: skip
 @click.option("--manual", is_flag=True, help="Wait for people at steps that are only commands, too.")
-@click.option("--skip-manual", is_flag=True, help="Pass over every step that needs a person.")
+@click.option("--skip-manual", is_flag=True, help="Skip every step that needs a person.")
 @click.option("--stop-after", type=click.IntRange(1), metavar="N",
               help="End the plan after N steps in a row without a gain.  [default: run all]")  # fmt: skip
 @click.option("--noise-runs", type=click.IntRange(2), default=4, show_default=True,
@@ -87,7 +87,12 @@ class Question:
 @click.option("--confidence", type=CONFIDENCE, default=STRICT_CONFIDENCE, show_default=True,
               help="Confidence of the intervals.")  # fmt: skip
 @click.option(
-    "--pairs", nargs=2, type=PAIRS, default=(STRICT_MIN_PAIRS, 48), show_default=True, help="Fewest and most pairs."
+    "--pairs",
+    nargs=2,
+    type=PAIRS,
+    default=(STRICT_MIN_PAIRS, 48),
+    show_default=True,
+    help="Minimum and maximum number of pairs.",
 )
 @click.option("--restarts", metavar="BUDGET",
               help="Most restarts, and when: none, 20, 22:00-05:00 or 20@22:00-05:00; only where a knob needs one.  "
@@ -127,7 +132,7 @@ def _check_companions(flags: Flags, asked: str) -> None:
                 hint="Leave it out, or add --plan FILE.",
             )
     if flags.words("confirm") and asked not in ("plan", "from_advice", "resume"):
-        raise UsageError("--confirm is for --plan and --resume", hint="Go on with pgdyno experiment --resume STUDY.")
+        raise UsageError("--confirm is for --plan and --resume", hint="Continue with pgdyno experiment --resume STUDY.")
     if flags.text("document") is not None and asked != "from_advice":
         raise UsageError("--source is for --from-advice", hint="Leave it out, or add --from-advice.")
     if (document := flags.text("document")) is not None:

@@ -1,4 +1,4 @@
-"""`pgdyno guards`: what is watched during a trial, where it trips, and how it stands now."""
+"""`pgdyno guards`: what is watched during a trial, where it trips, and its reading now."""
 
 from __future__ import annotations
 

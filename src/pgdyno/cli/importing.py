@@ -87,7 +87,7 @@ def rows(**values: object) -> None:
 def pods(**values: object) -> int:
     """Import what the pods of matrix --manifests printed, one file a pod, as one matrix.
 
-    run.sh beside the manifests fetches it into logs/. Exit code 0 when every row came out whole, 3 when some did not.
+    run.sh beside the manifests fetches it into logs/. Exit code 0 when every row is complete, 3 when some are not.
     """
     from pgdyno.cli.requests.study import print_result
     from pgdyno.fleet.pod_log import read_pod

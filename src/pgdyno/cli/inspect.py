@@ -33,7 +33,7 @@ _CRITICALITY = ("business-critical", "production", "development", "test")
     help="Write what is read into this folder, with statistics and log lines for advise --root.",
 )
 @click.option("--window", type=Time("s", 1),
-              help="With --capture: watch for so long.  [default: the statistics since their reset]")  # fmt: skip
+              help="With --capture: how long to watch.  [default: the statistics since their reset]")  # fmt: skip
 @click.option(
     "--pg-settings",
     metavar="FILE",

@@ -74,7 +74,7 @@ def show_knob(name: str, as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def host_knobs(data_directory: Path | None, as_json: bool) -> None:
-    """Show the Linux knobs of this machine, and why one cannot be changed or has nothing to decide. Changes nothing."""
+    """Show the Linux knobs of this machine, and why one cannot be changed or has no effect. Changes nothing."""
     from pgdyno.kernel.kernel_facts import read_kernel
     from pgdyno.knobs.linux import idle_on_host
     from pgdyno.linux.block_devices import find_places

@@ -43,7 +43,8 @@ USUAL_PAIR_MIN = 1.0
 @click.command("live", cls=GroupedCommand)
 @target_options
 @click.option("--watch-only", is_flag=True,
-              help="Change nothing: say what could be told of this server in 10, 30 and 60 minutes.")  # fmt: skip
+              help="Change nothing: say how small an effect this server could show in 10, 30 and 60 "
+                   "minutes.")  # fmt: skip
 @click.option("--b", "b_words", multiple=True, metavar="KNOB=VALUE,...",
               help="Compare these settings with those of --a; only what a reload brings into force.")  # fmt: skip
 @click.option("--a", "a_words", multiple=True, metavar="KNOB=VALUE,...",
@@ -67,13 +68,13 @@ USUAL_PAIR_MIN = 1.0
 @click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
               help="Ask before the server is changed; class-A: only for what touches more than speed.")  # fmt: skip
 @click.option("--approve-timeout", type=Time("min", 0.01), default=ANSWER_S / 60, show_default=True,
-              help="How long an answer is waited for; none is a rejection.")  # fmt: skip
+              help="How long to wait for an answer; none is a rejection.")  # fmt: skip
 @click.option("--reference", type=Time("min", 1), default=30.0, show_default=True,
               help="How long the server is watched as it is; less than 10 minutes says little.")  # fmt: skip
 @click.option("--budget", type=Time("min", 1), default=120.0, show_default=True,
-              help="How long all of it may take at most, the reference included.")  # fmt: skip
+              help="How long the study may take, the reference included.")  # fmt: skip
 @click.option("--max-pairs", type=click.IntRange(LEAST_PAIRS), default=48, show_default=True,
-              help="How many pairs are compared at most.")  # fmt: skip
+              help="Maximum number of pairs.")  # fmt: skip
 @click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
               help="Smallest effect of interest; within it A and B are equivalent.")  # fmt: skip
 @click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE",
@@ -91,7 +92,7 @@ def command(**values: object) -> int:
 
     --watch-only reads the counters for a while and prints the smallest change of the statements' time that a study
     could show here. --b compares settings with those in force: after the reference, and after you have approved the
-    plan, both come into force in turns, in an order by lot, until the verdict is final; then the server is as it was.
+    plan, both take turns in random order until the verdict is final; then the server is as it was.
     --search does the same with one candidate after another, two to four pairs each, asks before each of them, and
     confirms the best by fresh pairs.
 
@@ -262,7 +263,7 @@ def _options(flags: Flags) -> LiveOptions:
     if reference < LEAST_REFERENCE_MIN:
         raise UsageError(
             f"--reference {reference:g} min is too short for the length of a period to be chosen",
-            hint=f"Give --reference {LEAST_REFERENCE_MIN:g}min or more; 10 are little, 30 are better.",
+            hint=f"Give --reference {LEAST_REFERENCE_MIN:g}min or more; 10 is little, 30 is better.",
         )
     least = reference + LEAST_PAIRS * USUAL_PAIR_MIN
     if budget < least:

@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 @click.option("--openshift", is_flag=True, help="Jobs of --manifests for OpenShift: the namespace chooses their user.")
 @click.option("--image", metavar="IMAGE", help="Image of the Jobs' pods, with pgbench, psql, sh and gzip."
               "  [default: docker.io/library/postgres]")  # fmt: skip
-@study_options(resume="Go on with an interrupted matrix, or last; its own plan holds.")
+@study_options(resume="Continue an interrupted matrix, or last, with its own plan.")
 def command(**values: object) -> int:
     """Measure a matrix of loads, configurations and host states, and print it as a table.
 
     Several load generators begin together; their transactions add up. Cells run in repetitions of random order, each
     with fresh data and a checkpoint. The default configuration is always measured beside the others. Exit code 0 when
-    every row came out whole, 3 when some did not.
+    every row is complete, 3 when some are not.
     """
     from pgdyno.cli.requests.study import check_report_path
     from pgdyno.cli.terminal.progress import Progress

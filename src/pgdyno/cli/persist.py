@@ -41,7 +41,7 @@ def command(
     as_json: bool,
     store_url: str | None,
 ) -> None:
-    """Keep Linux knobs over a reboot: print the files, or write them with --apply.
+    """Make Linux knobs survive a reboot: print the files, or write them with --apply.
 
     FILE holds `name = value` lines; those of PostgreSQL belong into postgresql.conf and are left out. Files go into
     /etc/sysctl.d, /etc/tmpfiles.d, /etc/udev/rules.d or /etc/systemd/system, never into /etc/sysctl.conf. Nothing is

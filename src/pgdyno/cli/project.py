@@ -126,7 +126,7 @@ def check(**values: object) -> int:
 @command.command("report")
 @_FILE
 @click.option("--format", "wanted", type=click.Choice(["text", "md", "html", "pdf", "json", "csv"]),
-              help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
+              help="Format of the output.  [default: by the ending of --output, else text]")  # fmt: skip
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write here.")
 @store_option
 def report(**values: object) -> None:

@@ -39,7 +39,7 @@ _ZONE = click.option("--zone", metavar="NAME", help="Time zone, such as Europe/B
 
 @click.group("queue")
 def command() -> None:
-    """Keep runs for the night, and work them off in a window with host and server to themselves.
+    """Keep runs for the night, and run them in a window with host and server to themselves.
 
     A job is a pgdyno command that measures. It runs as a process of its own, is told to end before the window does,
     puts its server back, and goes on in the next window where its study can be resumed.
@@ -74,7 +74,7 @@ def add(words: tuple[str, ...], as_json: bool, store_url: str | None) -> None:
 @click.option("--all", "with_ended", is_flag=True, help="Those that are done, failed or removed, too.")
 @store_option
 def list_(as_json: bool, with_ended: bool, store_url: str | None) -> None:
-    """List the jobs of every host in their order, with how they stand and why."""
+    """List the jobs of every host in order, with their state and the reason."""
     from pgdyno.store.queue import Queue
 
     jobs = Queue(open_store(store_url)).jobs()
@@ -144,7 +144,7 @@ def run(
     as_json: bool,
     store_url: str | None,
 ) -> int:
-    """Work the queue off: in this window with --once, else night after night until ended.
+    """Work through the queue: in this window with --once, else night after night until ended.
 
     Before each job, host and server are looked at; while others use them the job waits, and gives up for this night
     when too little of it is left. A job that this account did not add on this host as it is, or that has ended before,

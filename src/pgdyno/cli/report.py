@@ -33,14 +33,14 @@ WORDS = ("text", "md", "html", "pdf", "json", "csv")
 @click.command("report")
 @click.argument("study", default="last", metavar="[STUDY|RUN]")
 @click.option("--format", "wanted", type=click.Choice(WORDS),
-              help="What to write.  [default: by the ending of --output, else text]")  # fmt: skip
+              help="Format of the output.  [default: by the ending of --output, else text]")  # fmt: skip
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path, dir_okay=False),
     help="Write here instead of to the terminal; a new folder for CSV.",
 )  # fmt: skip
 @store_option
 def command(study: str, wanted: str | None, output: Path | None, store_url: str | None) -> int:
-    """Write the report of STUDY: its id, the beginning of it, or `last`; or of one RUN, by its number.
+    """Write the report of STUDY: its id, a prefix of it, or `last`; or of one RUN, by its number.
 
     The HTML report is one file that opens without a network and can be sent by mail; PDF is that page printed by a
     Chromium or Chrome on the PATH. JSON holds every drawn number and all tables; CSV is a folder with a file for each.

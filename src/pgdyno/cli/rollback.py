@@ -49,8 +49,8 @@ def command(
     Without ID, every abandoned session is rolled back, newest first. A change of `pgdyno apply` is taken back by its
     ID alone, the newest first. Before anything is done, each line that will change is printed, and whether the server
     is reloaded or restarted. Only what pgdyno wrote goes: what somebody else changed since stays and is told, and a
-    server that somebody else has shut down is left down. Doing it again does nothing. Exit code 5 means that something
-    of ours could not be undone; the text says what. With --host, the sessions of that host are meant.
+    server that somebody else has shut down is left down. Running it again does nothing. Exit code 5 means that
+    something of ours could not be undone; the text says what. With --host, the sessions of that host are meant.
     """
     if forget and dry_run:
         raise UsageError("--forget and --dry-run cannot go together", hint="Leave one of them out.")
@@ -200,7 +200,7 @@ def _story(directory: Path, restored: Restored) -> str:
     else:
         lines.append(f"session {directory.name}: server {how}, but it is not as it was found:")
         lines += [f"  {text}" for text in _remaining(restored)]
-        lines.append(f"  mend that and roll back again, or accept it with: pgdyno rollback {directory.name} --forget")
+        lines.append(f"  fix that and roll back again, or accept it with: pgdyno rollback {directory.name} --forget")
     return "\n".join(lines)
 
 

@@ -105,7 +105,7 @@ def remove(name: str) -> None:
 @_NAME
 @_BIN
 def recreate(name: str, sandbox_bin: Path | None) -> None:
-    """Throw the data away and make the sandbox anew, with the same build or another; it is stopped afterwards."""
+    """Delete the data and recreate the sandbox, with the same build or another; it is stopped afterwards."""
     from pgdyno.sandbox import registry
     from pgdyno.sandbox.sandbox import Sandbox
 

@@ -60,7 +60,7 @@ def list_(**values: object) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def show(**values: object) -> None:
-    """Show a study, by its id, a beginning of it or `last`; or a trial, by its number."""
+    """Show a study, by its id, a prefix of it or `last`; or a trial, by its number."""
     from pgdyno.store.codec import to_json
 
     flags = Flags(values)
@@ -196,10 +196,10 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
     print_columns(("study", "began", "kind", "state", "trials", "workload", "result"), lines, RIGHT)
     silent = {row["session"] for row in rows if row.get("silent_s") is not None}
     if "open" in silent:
-        click.echo(f"{SILENT}: nothing is heard of it any more; pgdyno rollback puts its server back", err=True)
+        click.echo(f"{SILENT}: it no longer responds; pgdyno rollback puts its server back", err=True)
     elif "unknown" in silent:
         click.echo(
-            f"{SILENT}: nothing is heard of it any more; pgdyno rollback --list tells how it stands, where it ran",
+            f"{SILENT}: it no longer responds; pgdyno rollback --list shows its state on the host where it ran",
             err=True,
         )
 

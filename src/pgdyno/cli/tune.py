@@ -46,11 +46,13 @@ if TYPE_CHECKING:
 @workload_options
 @plan_option
 @safety_options
-@click.option("--trials", type=click.IntRange(1), default=40, show_default=True, help="Most search trials.")
+@click.option(
+    "--trials", type=click.IntRange(1), default=40, show_default=True, help="Maximum number of search trials."
+)
 @click.option(
     "--budget",
     type=Time("min", 0, min_open=True),
-    help="Time for all of it, in minutes: start, data load, trials, proof, the way back and the report.",
+    help="Time for everything, in minutes: start, data load, trials, proof, restore and report.",
 )
 @click.option(
     "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What is to improve."
@@ -77,8 +79,15 @@ if TYPE_CHECKING:
 )
 @click.option("--rival", "rivals", multiple=True, metavar="NAME=FILE",
               help="Measure this configuration beside the winner, such as a DBA's own.")  # fmt: skip
-@click.option("--pairs", nargs=2, type=PAIRS, default=(4, 24), show_default=True, help="Fewest and most proof pairs.")
-@study_options(resume="Go on with an interrupted tune; its own options hold.")
+@click.option(
+    "--pairs",
+    nargs=2,
+    type=PAIRS,
+    default=(4, 24),
+    show_default=True,
+    help="Minimum and maximum number of proof pairs.",
+)
+@study_options(resume="Continue an interrupted tune with its own options.")
 def command(**values: object) -> int:
     """Search for a better configuration, prove it against yours and explain it.
 
@@ -115,7 +124,7 @@ def run_tune(
 
     watch = None if options.budget_s is None else Stopwatch(options.budget_s, began=process_began())
     if watch is not None and watch.end_s <= watch.now_s():
-        raise too_short(options, "before it began: the way back alone may take that long")
+        raise too_short(options, "before it began: restoring alone may take that long")
     alarm = Alarm(watch)
 
     def body(stand: StudySession) -> StudyResult:

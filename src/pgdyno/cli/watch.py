@@ -17,17 +17,17 @@ from pgdyno.cli.arguments.options import open_store, store_option, target_option
 @click.option("--for", "minutes", type=Time("min", 0.1), metavar="TIME",
               help="How long, such as 30min or 1d.  [default: until Ctrl-C or SIGTERM]")  # fmt: skip
 @click.option("--every", type=Time("s", 1), default=60.0, show_default=True,
-              help="Between two readings. A step is told of after 5 of them, from the 20th on.")  # fmt: skip
+              help="Between two readings. A step is reported after 5 of them, from the 20th on.")  # fmt: skip
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
     """Watch the load that is really there for hours or days; reads only.
 
-    Tells at once which statements, or the server as a whole, take longer from one moment on, whether that looks like
-    another plan, and which settings somebody changed. Restarts, resets and new statements are noted, and raise no
-    alarm. Exit code 1 when something was found, 0 when not, 3 when there was too little to tell, 6 when the server
-    cannot be watched, with the commands that would change that.
+    Reports at once which statements, or the server as a whole, take longer from some moment on, whether that looks like
+    another plan, and which settings somebody changed. Restarts, resets and new statements are noted without an alarm.
+    Exit code 1 when something was found, 0 when not, 3 when there was too little to judge, 6 when the server cannot be
+    watched, with the commands that would change that.
     """
     from pgdyno.cli.requests.study import check_report_path, print_result
     from pgdyno.cli.terminal.progress import Progress

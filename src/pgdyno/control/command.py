@@ -96,7 +96,7 @@ class CommandControl:
             raise RestartError(
                 f"cannot {action} the server: {error.message}",
                 detail=error.detail,
-                hint="Run the command by hand, and mend it or --restart-command.",
+                hint="Run the command by hand, and fix it or --restart-command.",
             ) from error
 
     def _wait_ready(self) -> None:

@@ -99,7 +99,7 @@ def foreign_hands(signs: ServerSigns) -> Undetected | None:
     """Return why a server must not be restarted by any tool of this host, None when there is no such sign."""
     if signs.is_patroni:
         return Undetected(
-            "Patroni writes the server's configuration and would start it again by itself: name its API by --patroni"
+            "Patroni writes the server's configuration and would start it again by itself: name its API with --patroni"
         )
     if signs.pid_namespace != signs.own_pid_namespace:
         return Undetected("the server runs in a container, whose own tool restarts it")

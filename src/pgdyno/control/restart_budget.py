@@ -77,7 +77,7 @@ class RestartBudget:
     def ask(self, used: int, at: time) -> Permission:
         """Return whether a restart may be made at this time of day, after so many."""
         if self.limit is not None and used >= self.limit:
-            many = "no restart is allowed" if self.limit == 0 else f"the budget of {self.limit} restarts is spent"
+            many = "no restart is allowed" if self.limit == 0 else f"the budget of {self.limit} restarts is used up"
             return Permission(False, many, final=True)
         if self.window is not None and not self.window.holds(at):
             return Permission(False, f"restarts are allowed {self.window} only, and it is {at:%H:%M}")

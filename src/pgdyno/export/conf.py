@@ -25,9 +25,9 @@ def files(advice: ExportedAdvice) -> dict[str, str]:
         if found.overridden_by is not None:
             text += comment([f"{name} comes from {found.overridden_by}, which outranks this file."])
         if found.is_default:
-            undo += comment([f"{name} stood at its default: its line is taken away"])
+            undo += comment([f"{name} was at its default: its line is removed"])
         elif found.text is None:
-            undo += comment([f"{name} is not known as it was found: its line is taken away"])
+            undo += comment([f"{name} is not known as it was found: its line is removed"])
         else:
             undo += conf_line(name, found.text) + "\n"
     return {NAME: text, UNDO: undo}

@@ -31,7 +31,7 @@ def _interface(capture: Capture, name: str) -> NetworkInterface:
         else speed,
         mtu=capture.number(f"{base}/mtu"),
         physical_port=_port(capture, base),
-        physical_function=_link(capture, f"{base}/device/physfn", "it is no virtual function"),
+        physical_function=_link(capture, f"{base}/device/physfn", "it is not a virtual function"),
         up=state == "up" if state in ("up", "down", "lowerlayerdown", "dormant") else _unclear(state),
     )
 

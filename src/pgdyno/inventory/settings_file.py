@@ -185,7 +185,7 @@ def _rows(text: str) -> list[dict[str, object]]:
     try:
         rows = list(load_csv(text))
     except ValueError as error:
-        raise UsageError("the file of settings is no CSV", detail=str(error), hint=_FORMS) from error
+        raise UsageError("the file of settings is not CSV", detail=str(error), hint=_FORMS) from error
     heading = [word.strip() for word in (rows[0] if rows else [])]
     return [_row(heading, row) for row in rows[1:] if row]
 

@@ -71,7 +71,7 @@ def is_idle(name: str, facts: Facts) -> str | None:
 def idle_on_host(name: str, kernel: Mapping[str, KernelFact], swap_bytes: int | Unknown) -> str | None:
     """Return the same of what the host alone decides, whatever server runs on it."""
     if name == linux.SWAPPINESS and swap_bytes == 0:
-        return "the host has no swap, so it has nothing to decide"
+        return "the host has no swap, so it has no effect"
     if name == linux.OVERCOMMIT_RATIO and _value(linux.OVERCOMMIT_MEMORY, kernel) != "2":
         return "counts only where vm.overcommit_memory is 2"
     if name == linux.THP_DEFRAG and _value(linux.THP_ENABLED, kernel) == "never":

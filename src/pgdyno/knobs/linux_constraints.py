@@ -71,7 +71,7 @@ def _pool(configuration: Mapping[str, str], facts: Facts, connections: int) -> I
     if pages * page < shared_bytes(configuration, facts):
         yield Refusal(
             f"{linux.NR_HUGEPAGES} = {pages} of {bytes_text(page)} is too few for PostgreSQL's shared memory, which "
-            f"takes {needed}: the pool would be of use to nobody",
+            f"takes {needed}: the pool would be useless",
             (linux.NR_HUGEPAGES, "shared_buffers"),
         )
     yield from _pool_memory(configuration, facts, pages * page, connections)

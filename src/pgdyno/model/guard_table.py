@@ -40,8 +40,8 @@ _HOST = (
         "oom", _CONFIGURATION, "count", 0, can_be_off=False,
         reads="processes killed for lack of memory since the session began: oom_kill of the server's own cgroup "
         "(memory.events, memory.oom_control), which counts its processes whichever bound they were killed for; kills "
-        "elsewhere turn the lamp amber. Where the server has no group of its own, oom_kill of /proc/vmstat, and the "
-        "lamp says that it is the whole host's",
+        "elsewhere turn the indicator amber. Where the server has no group of its own, oom_kill of /proc/vmstat, and "
+        "the reading says that it is the whole host's",
         reason="one kill of a backend restarts every session of the server.",
     ),
     Guard(
@@ -127,8 +127,8 @@ _SERVER = (
         "xid-age", _ENVIRONMENT, "%", 60, can_be_off=False,
         reads="the older of age(datfrozenxid) and mxid_age(datminmxid) over all databases, of the 2^31 at which "
         "PostgreSQL stops",
-        reason="healthy servers pass autovacuum_freeze_max_age again and again, so that is no alarm (the lamp turns "
-        "amber there); 60 % is before vacuum_failsafe_age, 1.6 of 2.1 billion.",
+        reason="healthy servers pass autovacuum_freeze_max_age again and again, so that is no alarm (the indicator "
+               "turns amber there); 60 % is before vacuum_failsafe_age, 1.6 of 2.1 billion.",
     ),
 )  # fmt: skip
 

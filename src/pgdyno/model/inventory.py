@@ -350,12 +350,12 @@ class Inventory:
     server: ServerInventory | Unknown
     taken_at: str = ""
     origin: str = "live"
-    criticality: Criticality | Unknown = field(default_factory=lambda: Unknown("nobody said; --criticality sets it"))
+    criticality: Criticality | Unknown = field(default_factory=lambda: Unknown("not stated; --criticality sets it"))
     missing: Mapping[str, str] = field(default_factory=dict)
     """What could not be read, by name, with the reason."""
 
     utilization: Utilization | Unknown = field(
-        default_factory=lambda: Unknown("nobody said, and a glance does not tell; --utilization sets it")
+        default_factory=lambda: Unknown("not stated, and one look does not show it; --utilization sets it")
     )
 
     @property

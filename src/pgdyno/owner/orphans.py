@@ -37,8 +37,10 @@ def end_orphans(account: Account, *, wait_s: float = WAIT_S, sleep: Callable[[fl
     if not wait_until(ended, timeout_s=wait_s, sleep=sleep):
         raise RollbackError(
             f"process {left[0]} of a pgdyno that was killed still works on the server's files",
-            detail="It was killed too and has not ended: a disk does not answer. What it was about to write comes yet.",
-            hint="See what that disk waits for (dmesg, /proc/PID/stack); the undo bundle is kept for pgdyno rollback.",
+            detail="It was killed too and has not ended: a disk does not answer. What it was about to write may still "
+            "appear.",
+            hint="Find out what that disk waits for (dmesg, /proc/PID/stack); the undo bundle is kept for pgdyno "
+            "rollback.",
         )
 
 

@@ -45,7 +45,7 @@ def _changed(pin: Pin, how: str) -> DirectoryChanged:
     return DirectoryChanged(
         f'"{pin.path}" is not the directory that it was when the session began ({how})',
         detail="Nothing was read or written in it.",
-        hint="See who did that, and bring the directory back. The undo bundle is kept for pgdyno rollback.",
+        hint="Find out who did that, and bring the directory back. The undo bundle is kept for pgdyno rollback.",
     )
 
 
@@ -56,7 +56,7 @@ def before_any_change() -> Iterator[None]:
         yield
     except DirectoryChanged as error:
         raise EnvironmentUnsuitable(
-            error.message, detail="Nothing was changed.", hint="See who did that, and begin again when it is over."
+            error.message, detail="Nothing was changed.", hint="Find out who did that, and start again when it is over."
         ) from error
 
 

@@ -35,7 +35,7 @@ def wal_disk(plan: StartPlan, wal_bytes: int | Unknown, free_bytes: int | Unknow
         f"{words}: the WAL may grow by {figures['asked']} to {bytes_text(most)}, "
         f"and its volume has {figures['there']} free"
     )
-    hint = "Choose a smaller max_wal_size, or make room on the volume of pg_wal."
+    hint = "Choose a smaller max_wal_size, or free space on the volume of pg_wal."
     if growth > free_bytes:
         return refused(check, sentence, **figures, hint=hint)
     if growth + _MARGIN_BYTES > free_bytes:

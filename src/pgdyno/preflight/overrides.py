@@ -27,7 +27,7 @@ def overrides(plan: StartPlan, server: ServerReading, databases: Collection[str]
     own = {server.database, *databases}
     if ours := [override for override in asked if is_of(override, server.role, own)]:
         words = "; ".join(f"{plan.figure(o.name)} is overridden by {statement(o)}" for o in ours)
-        hint = f"Take it out of the way with {reset(ours[0])}, or leave this knob out."
+        hint = f"Remove it with {reset(ours[0])}, or leave this knob out."
         return refused(_CHECK, words, asked=_names(ours), there=statement(ours[0]), hint=hint)
     if found := [override for override in asked if _differs(plan, override)]:
         words = "; ".join(statement(override) for override in found)

@@ -93,7 +93,7 @@ def _blind(run: RunFigures) -> str | None:
     if run.active is None:
         return "The CPUs had room, and what the sessions waited for was not seen often enough."
     outside = _outside(run) or 0.0
-    if run.load.on_the_road is None and outside >= OUTSIDE_SHARE:
+    if run.load.on_the_network is None and outside >= OUTSIDE_SHARE:
         missing = "a round trip takes" if run.load.round_trip_ms is None else "many round trips a transaction makes"
         return (
             f"{percent_text(outside)} of the sessions' time passed outside the server, on the network or "
@@ -193,13 +193,14 @@ def _network(run: RunFigures) -> Candidate | None:
         return Candidate(Resource.NETWORK, 0.0, False, said, bound)
     used = 0.0 if busiest is None else busiest.share or 0.0
     is_full = used >= NETWORK_BUSY
-    sending, road = _sending(run), _on_the_road(run)
+    sending, network = _sending(run), _on_the_network(run)
     said = ""
     if load.round_trip_ms is not None:
         said = f"A round trip to the server took {load.round_trip_ms:.2f} ms"
         if load.round_trips is not None:
             said += (
-                f", and a transaction makes {digits_text(load.round_trips)}: {percent_text(road)} of the sessions' time"
+                f", and a transaction makes {digits_text(load.round_trips)}: {percent_text(network)} of the sessions' "
+                f"time"
             )
         said += ". "
     writes = run.waiting(*_SENDING)
@@ -210,7 +211,7 @@ def _network(run: RunFigures) -> Candidate | None:
         if busiest
         else "; no interface tells its speed."
     )
-    outside = (_outside(run) or 0.0) if is_full else road
+    outside = (_outside(run) or 0.0) if is_full else network
     share = min(1.0, max(sending + outside, used if is_full else 0.0))
     return Candidate(Resource.NETWORK, share, is_full or share >= WAITING_SHARE, said, bound)
 
@@ -221,18 +222,18 @@ def _client(run: RunFigures) -> Candidate | None:
     if outside is None and busy is None:
         return None
     writes = _part(run, sum(run.waiting(*_SENDING).values())) - _sending(run)
-    road = _on_the_road(run)
-    passed = max(0.0, (outside or 0.0) - road)
+    network = _on_the_network(run)
+    passed = max(0.0, (outside or 0.0) - network)
     machine_is_full = run.cpu is not None and run.cpu.busy >= CPU_BUSY_PCT
     # Time counts once: what waited for the CPUs that are full here is theirs, and not the client's.
     is_the_cpus = machine_is_full and load.driver_is_here and not _is_saturated(run) and not _rate_is_reached(run)
     share = writes + (min(passed, load.pausing) if is_the_cpus else passed)
-    is_its_turn = not _rate_is_reached(run) and not machine_is_full and load.on_the_road is not None
+    is_its_turn = not _rate_is_reached(run) and not machine_is_full and load.on_the_network is not None
     is_pausing = load.pausing >= OUTSIDE_SHARE and not _rate_is_reached(run)
     is_outside = outside is not None and share >= OUTSIDE_SHARE and (is_its_turn or is_pausing)
     said = []
     if outside is not None:
-        how = "passed" if not road else f"passed, without {percent_text(road)} on the network,"
+        how = "passed" if not network else f"passed, without {percent_text(network)} on the network,"
         said.append(
             f"{percent_text(passed)} of the sessions' time {how} outside the server, between an answer and the "
             f"next statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
@@ -284,9 +285,9 @@ def _sending(run: RunFigures) -> float:
     return 0.0 if is_the_clients else _part(run, sum(run.waiting(*_SENDING).values()))
 
 
-def _on_the_road(run: RunFigures) -> float:
+def _on_the_network(run: RunFigures) -> float:
     """Return the part of the time that round trips took: no more than what passed outside the server."""
-    return min(_outside(run) or 0.0, run.load.on_the_road or 0.0)
+    return min(_outside(run) or 0.0, run.load.on_the_network or 0.0)
 
 
 def _driver_busy(run: RunFigures) -> float | None:

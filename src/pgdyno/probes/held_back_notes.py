@@ -85,7 +85,7 @@ def _reads(run: RunFigures) -> str | None:
         return f"{said}."
     return (
         f"{said}, {100 * share:.1f} % of that; the other {100 * (1 - share):.1f} % came from the page cache and are "
-        "no IOPS of a disk."
+        f"not IOPS of a disk."
     )
 
 

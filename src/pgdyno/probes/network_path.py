@@ -1,7 +1,7 @@
-"""The road between the load and the server: whether a network lies on it, and how long one round trip takes.
+"""The path between the load and the server: whether a network lies on it, and how long one round trip takes.
 
-The observer's session takes the same road as the load's where both name the server alike. An empty statement asks the
-server for nothing, so that its time is the road's, and what both machines need to wake up.
+The observer's session takes the same path as the load's where both name the server alike. An empty statement asks the
+server for nothing, so that its time is the path's, and what both machines need to wake up.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def round_trip_s(connection: psycopg.Connection[DictRow]) -> float:
     return time.perf_counter() - began
 
 
-def road_counters(
+def path_counters(
     over_network: bool | None, round_trips_s: Sequence[float], speeds: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the counters of a run; what is not known is not among them.

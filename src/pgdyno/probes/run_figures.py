@@ -40,7 +40,7 @@ class LoadShape:
         return min(1.0, (self.throughput or 0.0) * self.pause_s / max(1, self.clients))
 
     @property
-    def on_the_road(self) -> float | None:
+    def on_the_network(self) -> float | None:
         """Return the part of the clients' time that round trips took; None over a network where it is unknown."""
         if not self.over_network:
             return 0.0

@@ -22,7 +22,7 @@ from pgdyno.probes.host.process import DriverCpu
 from pgdyno.probes.host.reading import PROC, SYS, TICKS_PER_S, HostCounters, parse_host, read_host, unread_host
 from pgdyno.probes.host.reading import rows as host_rows
 from pgdyno.probes.latest import latest_text
-from pgdyno.probes.network_path import road_counters
+from pgdyno.probes.network_path import path_counters
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer
 from pgdyno.probes.views import ViewsReading, server_rows, statement_rows
 from pgdyno.server.postmaster_lock import postmaster_pid
@@ -49,7 +49,7 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class SampleBatch:
-    """Everything that was sampled, in the order of time; `road` are counters of the way to the server (`road`).
+    """Everything that was sampled, in the order of time; `path` are counters of the way there (`path_counters`).
 
     `neighbours` are the processes of others that used most CPU on the server's host.
     """
@@ -57,7 +57,7 @@ class SampleBatch:
     rows: list[SampleRow]
     events: list[Event]
     overhead: Overhead
-    road: Mapping[str, float] = field(default_factory=dict)
+    path: Mapping[str, float] = field(default_factory=dict)
     neighbours: tuple[Neighbour, ...] = ()
 
 
@@ -171,8 +171,8 @@ class Sampler:
         mean = kept.wall_s / kept.ticks if kept.ticks else 0.0
         overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
         speeds = {} if kept.host is None else kept.host.speeds
-        road = road_counters(kept.over_network, kept.round_trips_s, speeds)
-        return SampleBatch(list(kept.rows), list(kept.events), overhead, road, self._neighbours())
+        path = path_counters(kept.over_network, kept.round_trips_s, speeds)
+        return SampleBatch(list(kept.rows), list(kept.events), overhead, path, self._neighbours())
 
     def _neighbours(self) -> tuple[Neighbour, ...]:
         directory = self._target.directory
@@ -278,7 +278,7 @@ class Sampler:
         host = self._read_host(t)
         host_done = time.monotonic()
         server = self._observer.read(t)
-        self._measure_road()
+        self._measure_path()
         anew = anew and (bool(server.views) or kept.server is None)  # else the last tick knows what this one does not
         if anew:
             del kept.rows[len(kept.rows) - len(kept.latest) :]
@@ -304,7 +304,7 @@ class Sampler:
         kept.longest_s = max(kept.longest_s, ended - began)
         return rows
 
-    def _measure_road(self) -> None:
+    def _measure_path(self) -> None:
         """Ask once whether a network lies between, and then how long it takes there and back; locally nothing."""
         kept = self._kept
         if kept.over_network is None:

@@ -48,7 +48,7 @@ def serve(
             line = lines.get(timeout=silence_s / 4)
         except queue.Empty:
             if time.monotonic() - heard[0] > silence_s:
-                return f"nothing was heard of the tuner for {silence_s:g} s"
+                return f"the tuner has not responded for {silence_s:g} s"
             continue
         if line == _END:
             return "the connection was closed"

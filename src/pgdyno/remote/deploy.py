@@ -158,7 +158,7 @@ def _check_version(request: HostRequest, hello: wire.Json, payload: Payload) -> 
         raise EnvironmentUnsuitable(
             f'"{INSTALLED}" on {request.address} is the agent of another pgdyno',
             detail=f"It is {hello.get('version')} of SHA-256 {hello.get('digest')}, needed is {payload.digest}.",
-            hint=f"Install it anew, as it says there: pgdyno host sudoers {request.flags}",
+            hint=f"Install it again, as it says there: pgdyno host sudoers {request.flags}",
         )
 
 

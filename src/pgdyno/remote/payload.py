@@ -100,7 +100,7 @@ def _foreign_files() -> Iterator[tuple[str, bytes]]:
         if not any(file.suffix == ".py" for file in chosen):
             raise EnvironmentUnsuitable(
                 f'package "{name}" is installed without its Python files, so that it cannot be sent to a host',
-                hint=f"Install it anew: pip install --force-reinstall {name}.",
+                hint=f"Reinstall it: pip install --force-reinstall {name}.",
             )
         yield from ((file.as_posix(), Path(str(file.locate())).read_bytes()) for file in chosen)
 

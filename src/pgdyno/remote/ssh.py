@@ -50,7 +50,7 @@ _REASONS = (
     (
         "IDENTIFICATION HAS CHANGED",
         "the host key is not the one that is known",
-        "Find out why before anything else: it may be another machine. Then mend known_hosts with ssh-keygen -R.",
+        "Find out why before anything else: it may be another machine. Then correct known_hosts with ssh-keygen -R.",
     ),
     (
         "ost key verification failed",
@@ -59,13 +59,13 @@ _REASONS = (
     ),
     (
         "Permission denied",
-        "it lets us not in",
+        "it does not let us in",
         "Passwords are not asked for: load a key (ssh-add), or install one (ssh-copy-id), until this works: {login}",
     ),
     ("Could not resolve hostname", "its name is not known", "Check the name, or add it to ~/.ssh/config."),
     ("Connection refused", "nobody listens there", "Check the port: --host ssh://{host}:PORT. Try: {login}"),
     ("timed out", "it does not answer", "Check the way there (a bastion is ProxyJump in ~/.ssh/config). Try: {login}"),
-    ("No route to host", "there is no way to it", "Check the network. Try: {login}"),
+    ("No route to host", "there is no route to it", "Check the network. Try: {login}"),
 )
 
 

@@ -23,11 +23,11 @@ from pgdyno.units import seconds_text
 MOST_EVENTS = 100
 """So many events of a run are listed; the store has them all."""
 ORDER = (
-    "Runs are interleaved in blocks, and the order inside each block is drawn by lot, so that drift of the machine "
+    "Runs are interleaved in blocks, and the order within each block is random, so that drift of the machine "
     "hits both sides alike."
 )
 BY_PEOPLE = (
-    "What people do by hand is the exception: its order cannot be drawn by lot, so that a drift of the machine between "
+    "What people do by hand is the exception: its order cannot be random, so that a drift of the machine between "
     "the runs before and those after can look like its effect."
 )
 RULE = (

@@ -76,8 +76,8 @@ def history(
             *(Mark("x", first - 0.5, name, "phase") for first, name in phases),
         ),
         table=_history_table(points),
-        caption="Every point of the search is a single run, so the best of many flatters itself: "
-        "the headline comes from fresh runs, not from this figure.",
+        caption="Every point of the search is a single run, so the best of many looks better than it is: the headline "
+        "comes from fresh runs, not from this figure.",
         n=len(points),
     )
 
@@ -233,7 +233,7 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
         bands=(_equivalence_band(first.smallest_effect),),
         marks=(Mark("y", 1.0, "no difference", "reference"),),
         table=verdict_table([row.verdict for row in rows]),
-        caption="The order of the two runs of a pair is drawn by lot.",
+        caption="The order of the two runs of a pair is random.",
         n=first.pairs,
     )
 

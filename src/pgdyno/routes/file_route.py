@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgdyno.targets.target import Target
 
 KIND = "files"
-_AWAY = "See who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
+_AWAY = "Find out who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
 
 
 class FileRoute:
@@ -185,5 +185,5 @@ def unwritable(path: Path, error: OSError) -> EnvironmentUnsuitable:
     return EnvironmentUnsuitable(
         f'"{path}" cannot be written: {(error.strerror or str(error)).lower()}',
         detail="The change was not made.",
-        hint=f'Make room on the file system of "{path.parent}", or grant the right to write there.',
+        hint=f'Free some space on the file system of "{path.parent}", or grant write permission there.',
     )

@@ -47,7 +47,7 @@ def _rejection(
         return ApplyError(
             f"the server cannot read its configuration: {line.place}",
             detail="; ".join(said) or line.error,
-            hint="Somebody changed that file since the session began; mend that line first.",
+            hint="Somebody changed that file since the session began; fix that line first.",
         )
     about = [words for words in said if f'"{line.name}"' in words]
     return ApplyError(
@@ -59,5 +59,5 @@ def _rejection(
 
 def _override_hint(winner: FileLine) -> str:
     if str(winner.sourcefile).endswith("postgresql.auto.conf"):
-        return f"Take it out of the way with ALTER SYSTEM RESET {winner.name}, or leave this knob out."
+        return f"Remove it with ALTER SYSTEM RESET {winner.name}, or leave this knob out."
     return f"Take that line out of {winner.sourcefile}, or leave this knob out."

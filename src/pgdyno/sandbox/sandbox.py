@@ -399,6 +399,6 @@ def _build_of(record: SandboxRecord, bin_dir: Path | None, folder: Path, runner:
     if build.major != record.version_num // 10_000:
         raise UsageError(
             f'sandbox "{record.name}" holds PostgreSQL {record.version}, not {build.version}',
-            hint="Use another sandbox (--sandbox NAME), or make this one anew: pgdyno sandbox recreate.",
+            hint="Use another sandbox (--sandbox NAME), or recreate this one: pgdyno sandbox recreate.",
         )
     return binaries.readable_build(runner, build, record.os_user, folder.parent.parent / "builds")

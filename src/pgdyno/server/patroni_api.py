@@ -75,7 +75,7 @@ class PatroniApi:
             if parts.username is not None or parts.password is not None:
                 raise UsageError(
                     f'the Patroni address of "{parts.hostname}" holds a user or password',
-                    hint=f"Put user:password into a file and name it by --patroni-auth, or set {AUTH_VARIABLE}.",
+                    hint=f"Put user:password into a file and name it with --patroni-auth, or set {AUTH_VARIABLE}.",
                 )
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise UsageError(f'"{endpoint}" is not the address of a Patroni API', hint="Write http://HOST:8008.")
@@ -234,7 +234,7 @@ def _answer(endpoint: str, method: str, path: str, status: int, text: str) -> ob
         raise EnvironmentUnsuitable(
             f'the Patroni API at "{endpoint}" refuses {method} {path}: {status}',
             detail=text.strip() or None,
-            hint=f"Name the file with user:password by --patroni-auth, or set {AUTH_VARIABLE}.",
+            hint=f"Name the file with user:password with --patroni-auth, or set {AUTH_VARIABLE}.",
         )
     if status >= 300:
         raise EnvironmentUnsuitable(

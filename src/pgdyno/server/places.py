@@ -125,7 +125,7 @@ def telling_full(folder: Path) -> Iterator[None]:
 
 
 def _room_hint(folder: Path) -> str:
-    return f'Make room on the disk of "{folder}", or set PGDYNO_HOME to a folder on another disk.'
+    return f'Free some space on the disk of "{folder}", or set PGDYNO_HOME to a folder on another disk.'
 
 
 def unsuitable(folder: Path, detail: str) -> EnvironmentUnsuitable:

@@ -255,7 +255,7 @@ def _require_own_names(connection: psycopg.Connection[DictRow], label: str) -> N
     path = [name.strip().strip('"') for name in str(row["search_path"] if row else "").split(",")]
     if "pg_catalog" in path[1:]:
         raise ConnectError(
-            f'"{label}" would have us take the objects of others for the system\'s',
+            f"\"{label}\" would make us use other users' objects instead of the system's",
             detail=f"Its search_path is {', '.join(path)}, and the pooler passes no options on.",
             hint="Connect to the server itself, or let the pooler pass options on.",
         )

@@ -57,7 +57,7 @@ def compound(percents: Iterable[float]) -> float:
 def per(rate: float, units: float) -> float:
     """Return a rate for each of `units`. Raises UsageError unless there is at least a part of one."""
     if not units > 0:
-        raise UsageError(f"{units} is no number to divide by", hint="Say how many there are, such as 8.")
+        raise UsageError(f"{units} is not a number to divide by", hint="Say how many there are, such as 8.")
     return rate / units
 
 

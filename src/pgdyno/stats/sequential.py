@@ -69,7 +69,7 @@ class Design:
         if pairs > self.max_pairs:
             raise UsageError(
                 f"{pairs} pairs are more than the {self.max_pairs} that the design allows",
-                hint="Begin a new comparison with a larger number of pairs; the error rate of this one is spent.",
+                hint="Begin a new comparison with a larger number of pairs; the error rate of this one is used up.",
             )
         values = critical_values(self.min_pairs, self.max_pairs, self.confidence)
         return values[pairs - self.min_pairs] if pairs >= self.min_pairs else math.inf

@@ -259,6 +259,6 @@ def _member(value: Mapping[str, object]) -> BundleMember:
     if not _STUDY.fullmatch(study) or ".." in study or not _TABLE.fullmatch(table):
         raise ValueError(f"{study!r}/{table!r} is not a name of a member")
     if not isinstance(columns, list):
-        raise ValueError(f"the columns of {table} are no list")
+        raise ValueError(f"the columns of {table} are not a list")
     rows, size = int(str(value["rows"])), int(str(value["bytes"]))
     return BundleMember(study, table, tuple(str(name) for name in columns), rows, size, str(value["sha256"]))

@@ -54,7 +54,7 @@ def import_bundle(store: Store, bundle: Bundle, *, now: float, digest_here: Call
         if entry.id in there and entry.digest not in (_came_as(known[entry.id]), digest_here(entry.id)):
             raise UsageError(
                 f'study "{entry.id}" is in the store already, with other contents',
-                detail="It has gone on since, or the bundle is of another time.",
+                detail="It continued after that, or the bundle is from another time.",
                 hint="Import into another store with --store PATH.",
             )
     with store.write() as connection:
@@ -215,7 +215,7 @@ def _cell(column: Column[object], value: object) -> object:
             return value
     elif isinstance(value, dict | list):
         return value
-    raise ValueError(f"{value!r:.60} is no value of column {column.name}")
+    raise ValueError(f"{value!r:.60} is not a value of column {column.name}")
 
 
 def _settled(state: str) -> str:

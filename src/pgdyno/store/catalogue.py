@@ -131,7 +131,7 @@ class Store:
             return codec.study_from_row(dict((exact or rows)[0]))
         if rows:
             names = ", ".join(str(row["id"]) for row in rows)
-            raise UsageError(f'"{id_or_prefix}" is the beginning of several studies', detail=names, hint=_LIST)
+            raise UsageError(f'"{id_or_prefix}" is a prefix of several studies', detail=names, hint=_LIST)
         if id_or_prefix == "last":
             raise UsageError(f'the store "{self.name}" holds no study', hint="pgdyno bench measures a first run.")
         raise UsageError(f'study "{id_or_prefix}" is not in the store "{self.name}"', hint=_LIST)

@@ -96,7 +96,7 @@ def explained(name: str) -> Iterator[None]:
     except SQLAlchemyError as error:
         raise explain(name, error) from error
     except JSONDecodeError as error:  # of a JSON column, while its row is fetched
-        raise StoreError(f'store "{name}" holds a value that is no JSON', detail=str(error), hint=_OTHER) from error
+        raise StoreError(f'store "{name}" holds a value that is not JSON', detail=str(error), hint=_OTHER) from error
 
 
 _LOCKS, _PROC = Path("/proc/locks"), Path("/proc")

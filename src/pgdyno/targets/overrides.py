@@ -89,7 +89,7 @@ def in_sessions(found: Iterable[Override], role: str, databases: Collection[str]
     """Return the knobs that sessions of this role have from elsewhere, in these databases or in those of our loads."""
     return {
         override.name: Obstacle(
-            f"is set by {statement(override)}, which outranks every file", f"Take it away with {reset(override)}."
+            f"is set by {statement(override)}, which outranks every file", f"Remove it with {reset(override)}."
         )
         for override in found
         if is_of(override, role, databases)
@@ -119,7 +119,7 @@ def _outranked(target: Target, settings: Mapping[str, Row]) -> dict[str, Obstacl
         if row.source in sources and is_ours(row.name):
             argument = argument_for(row.name, arguments) if row.source == "command line" else None
             place = f"by the argument {argument} of the server" if argument else OVERRIDING_SOURCES[row.source]
-            found[row.name] = Obstacle(f"is set {place}, which outranks every file", "Take it out of the way first.")
+            found[row.name] = Obstacle(f"is set {place}, which outranks every file", "Remove it first.")
     return found
 
 
@@ -182,7 +182,7 @@ def _later_lines(target: Target, settings: Mapping[str, Row]) -> dict[str, Obsta
     lines = lines_behind(reading, main, found)
     places = {line.name: line.place for line in lines if line.name and not line.place.endswith(AUTO_CONF)}
     return {
-        name: Obstacle(f"is set by {place}, which is read after our file", "Take that line out of the way.")
+        name: Obstacle(f"is set by {place}, which is read after our file", "Remove that line.")
         for name, place in places.items()
     }
 

@@ -79,7 +79,7 @@ def standard_error(target: Target) -> Path | Unknown:
         return Unknown(f"where the server's standard error goes cannot be seen ({error.strerror}); --log FILE names it")
     if goes_to.is_file():
         return goes_to
-    return Unknown(f'the server\'s standard error goes to "{goes_to}", which is no file; --log FILE names a copy')
+    return Unknown(f'the server\'s standard error goes to "{goes_to}", which is not a file; --log FILE names a copy')
 
 
 def log_kind(settings: Mapping[str, str]) -> str | Unknown:
@@ -156,7 +156,7 @@ def _of_server(path: Path, target: Target) -> LogFile | Unknown:
     if status is None:
         return Unknown(f'"{path}" is not there')
     if not stat.S_ISREG(status.st_mode):
-        return Unknown(f'"{path}" is no plain file')
+        return Unknown(f'"{path}" is not a regular file')
     if not _is_the_servers(status, target):
         return Unknown(f'"{path}" does not belong to the server\'s user; --log FILE names it')
     try:

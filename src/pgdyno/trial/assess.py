@@ -105,7 +105,7 @@ def assess(
     is_company = load.partial is None and by_others is None and (shared is not None or unsettled is not None)
     taken = beside_others and is_company
     state, reason = _state(load, (None if taken else shared) or by_others)
-    company = [f"{shared or unsettled}: used all the same, for others stayed on this machine"] if taken else []
+    company = [f"{shared or unsettled}: used anyway, as others stayed on this machine"] if taken else []
     return replace(
         measured,
         state=state,

@@ -42,7 +42,7 @@ def ending(breach: Breach, *, is_baseline: bool, trips: int, most: int) -> Guard
     if breach.kind is GuardKind.ENVIRONMENT:
         return tripped(breach, "No configuration is to blame, so no other would do better.")
     if is_baseline:
-        return tripped(breach, "It was the baseline's trial: the server as it is does not bear this load.")
+        return tripped(breach, "It was the baseline's trial: the server as it is cannot carry this load.")
     return tripped(breach, f"Guards have rejected {trips} configurations (--guard-trips).") if trips >= most else None
 
 

@@ -64,6 +64,6 @@ def wait_and_look(look: Look, watcher: Watcher, *, budget_s: float | None, timer
     while (seen := look()) is not None and timer() < until:
         pass
     if seen is None:
-        watcher.notice("two runs in a row were disturbed; the machine is left to this study again")
+        watcher.notice("two runs in a row were disturbed; the machine is quiet again")
     else:
         watcher.notice(f"two runs in a row were disturbed, and others stay: {seen}; runs beside them are used")

@@ -192,7 +192,7 @@ class Laboratory:
         trial = self._recorded.popleft()
         if trial.spec != spec:
             raise StoreError(
-                f"trial {trial.id} of study {self.study.id} is not the one that the plan has at this place",
+                f"trial {trial.id} of study {self.study.id} is not the one that the plan has here",
                 detail=difference(trial.spec, spec),
                 hint="Its options, its plan or pgdyno itself have changed since it was begun: begin a new one.",
             )
@@ -355,7 +355,7 @@ class Laboratory:
                 if elapsed > (longest_s if stopped_s is None else stopped_s) + OVERRUN_S:
                     raise WorkloadError(
                         f"the load still ran {OVERRUN_S:.0f} s after its time and was ended",
-                        hint="Look into the server's log for statements that wait, or give it fewer clients.",
+                        hint="Check the server's log for statements that wait, or give it fewer clients.",
                     )
                 if self._sentry is not None:
                     self._sentry.check()

@@ -58,7 +58,7 @@ class Work:
         assert self.batch is not None, "sampling has ended before"
         trips = {} if self.load.round_trips is None else {ROUND_TRIPS: self.load.round_trips}
         host = self.plan.host
-        path = {OVER_NETWORK: float(is_elsewhere(host))} if host else self.batch.road
+        path = {OVER_NETWORK: float(is_elsewhere(host))} if host else self.batch.path
         pause = {PAUSE_S: self.load.pause_s} if self.load.pause_s else {}
         return {**path, **trips, **pause}
 

@@ -53,7 +53,7 @@ from pgdyno.undo.watch import RESTART_LEASE_S, Deadlines, Watch
 log = logging.getLogger(__name__)
 
 When = Literal["always", "as-needed", "never"]
-_AWAY = "See who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
+_AWAY = "Find out who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Session:
 
     @classmethod
     @before_any_change()
-    @telling_files(EnvironmentUnsuitable, "Nothing was changed. See who put that there, and whose it is.")
+    @telling_files(EnvironmentUnsuitable, "Nothing was changed. Find out who put that there, and whose it is.")
     def begin(
         cls,
         target: Target,
@@ -315,7 +315,7 @@ class Session:
             raise EnvironmentUnsuitable(
                 f'"{self._target.postgres.label}" would have to be restarted'
                 + (f" for {', '.join(names)}" if names else ""),
-                detail="We were not told how to restart it.",
+                detail="pgdyno was not told how to restart it.",
                 hint="Give --restart-command, or leave out the knobs that need a restart.",
             )
         if (names or restart == "always") and self._lacking:

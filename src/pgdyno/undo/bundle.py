@@ -200,9 +200,9 @@ class UndoBundle:
             self.hands().reserve(path, size_bytes)
         except OSError as error:
             raise EnvironmentUnsuitable(
-                f'"{path.parent}" has no room for the way back: {(error.strerror or str(error)).lower()}',
+                f'"{path.parent}" has no room for the undo: {(error.strerror or str(error)).lower()}',
                 detail=f"{size_bytes >> 20} MB are reserved there, so that the server can start again on a full disk.",
-                hint="Make room on the file system of the data directory.",
+                hint="Free some space on the file system of the data directory.",
             ) from error
 
     def hands(self) -> Hands:
@@ -231,7 +231,7 @@ class UndoBundle:
             if not wait_until(lambda: durable.try_lock(descriptor), timeout_s=wait_s, sleep=sleep):
                 raise UsageError(
                     f"session {self.id} is being rolled back by another process",
-                    hint="Wait until it is done; pgdyno rollback --list shows how it stands.",
+                    hint="Wait until it is done; pgdyno rollback --list shows its state.",
                 )
             yield
         finally:
@@ -282,7 +282,7 @@ def _unwritable(undo_root: Path, error: OSError) -> EnvironmentUnsuitable:
     return EnvironmentUnsuitable(
         f'the undo bundle cannot be written to "{undo_root}": {(error.strerror or str(error)).lower()}',
         detail="Nothing was changed: no change is made before its undo is on disk.",
-        hint="Make room or grant the right to write there, or name another folder in PGDYNO_HOME.",
+        hint="Free some space or grant write permission there, or name another folder in PGDYNO_HOME.",
     )
 
 

@@ -182,7 +182,7 @@ class _Server:
     def start_anew(self) -> None:
         """Restart the server, or start it, and wait until it takes sessions; once more only if it is down then."""
         if self.control is None:
-            raise self._not_started("we were not told how to start it", None)
+            raise self._not_started("pgdyno was not told how to start it", None)
         before = self.postmaster()
         self._append(restart_need.RETURN, restart_need.note(before))
         for last in (False, True):
@@ -218,7 +218,7 @@ class _Server:
             waited_s += step_s
 
     def comeback(self, look: _Look, *, restarted: bool) -> Comeback:
-        """Tell what is ours to mend from what somebody else set meanwhile."""
+        """Tell what is ours to repair from what somebody else set meanwhile."""
         as_found = self.route.as_found() if isinstance(self.route, FileRoute) else frozenset()
         written = self.bundle.written()
         left = tuple(each for each in look.found if ours.is_ours(each, written, as_found, look.waiting))

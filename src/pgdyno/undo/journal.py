@@ -79,7 +79,7 @@ def decode(data: bytes) -> JournalReading:
         except (ValueError, KeyError, TypeError, RecursionError):
             expected, digest = b"", ""
         if line != expected or record.sequence != len(records):
-            damage = f"line {len(records) + 1} at byte {position} does not check"
+            damage = f"line {len(records) + 1} at byte {position} has a wrong checksum"
             return JournalReading(tuple(records), False, damage, position, chain)
         records.append(record)
         chain, position = digest, newline + 1

@@ -228,7 +228,7 @@ def _in_use(postgres: Postgres, detail: str) -> ServerInUse:
     return ServerInUse(
         f'another session on "{postgres.label}" is open',
         detail=detail[0].upper() + detail[1:] + ".",
-        hint="Wait until it ends; pgdyno rollback --list shows how it stands, for the user who began it.",
+        hint="Wait until it ends; pgdyno rollback --list shows its state, for the user who began it.",
     )
 
 

@@ -93,7 +93,7 @@ class Opening:
 
     @staticmethod
     @before_any_change()
-    @telling_files(EnvironmentUnsuitable, "Nothing was changed. See who put that there, and whose it is.")
+    @telling_files(EnvironmentUnsuitable, "Nothing was changed. Find out who put that there, and whose it is.")
     def refuse_unfit(target: Target, *, restart: bool) -> None:
         """Refuse a server on which no session could begin, or none that restarts it; errors as `Session.begin`.
 

@@ -1,4 +1,4 @@
-"""Which differences of settings are ours to mend, and which are what somebody else set meanwhile: pure judgements.
+"""Which differences of settings are ours to repair, and which are what somebody else set meanwhile: pure judgements.
 
 After our lines are gone and the server has read its files, a setting that differs is ours only if the session can
 have touched it, and a restart is for such a setting alone: nobody's server goes down for what somebody else changed.

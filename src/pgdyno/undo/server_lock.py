@@ -129,7 +129,7 @@ class ServerLock:
         except OSError as error:
             raise EnvironmentUnsuitable(
                 f'the lock "{self._directory / NAME}" cannot be written: {(error.strerror or str(error)).lower()}',
-                hint="Make room on the file system of the data directory.",
+                hint="Free some space on the file system of the data directory.",
             ) from error
 
     def release(self) -> None:

@@ -3,8 +3,8 @@
 The journal holds `stopping` before each stop of ours and `started` after the start that belongs to it. So a stop
 without its start is ours, and the server is started. Else the cluster's own control file says how the server went
 down: a clean shutdown that is not ours is a person's, and theirs to end. Everything else (a crash, SIGKILL, the OOM
-killer, and `pg_ctl stop -m immediate`, which leaves the same state as a crash) is mended by a start, as is what cannot
-be read.
+killer, and `pg_ctl stop -m immediate`, which leaves the same state as a crash) is repaired by a start, as is what
+cannot be read.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def reason_to_act(sight: WatchdogView, deadlines: Deadlines) -> str | None:
     beat = sight.beat or Beat(at=sight.awake_since)
     silent_s = sight.now - max(beat.at, sight.awake_since)
     if silent_s > deadlines.heartbeat_s:
-        return f"process {sight.owner} has given no sign of life for {silent_s:.0f} s"
+        return f"process {sight.owner} has sent no heartbeat for {silent_s:.0f} s"
     late_s = sight.now - max(beat.until, sight.awake_since)
     if late_s > deadlines.heartbeat_s:
         return f"process {sight.owner} is {late_s:.0f} s late with: {beat.doing}"

@@ -221,7 +221,7 @@ class _Watchdog:
 
 
 def _why_never(bundle: UndoBundle, tried_s: float, missing_s: float) -> str | None:
-    """Return why trying on makes no sense: the undo was deleted, or nobody has mended what is wrong for a day.
+    """Return why trying on makes no sense: the undo was deleted, or nobody has fixed what is wrong for a day.
 
     A data directory or an undo folder that is away may come back: a disk that is mounted again, a rename.
     """

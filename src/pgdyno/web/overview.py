@@ -318,7 +318,7 @@ def _silence(card: StudyCard) -> str:
         return f"study {live.study} was killed {seconds} ago, and its server is as it was found{again}."
     again = f", then pgdyno {verb} --resume {live.study} goes on" if verb else ""
     return (
-        f"nothing was heard of study {live.study} for {seconds}: process {live.pid} on {live.host} was killed, or "
+        f"study {live.study} has not responded for {seconds}: process {live.pid} on {live.host} was killed, or "
         f"hangs. pgdyno rollback --list shows whether its server was put back{again}."
     )
 

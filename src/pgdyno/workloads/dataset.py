@@ -104,7 +104,7 @@ def load_error(site: LoadSite, table: str, error: psycopg.Error) -> WorkloadErro
         f'table "{table}" could not be loaded',
         detail=str(query_error(site.target.postgres.label, error)),
         hint="Look for free space where the data directory and its WAL are, and read the end of the server's log. "
-        "The next run drops what was loaded and begins anew.",
+        "The next run drops what was loaded and starts over.",
     )
 
 

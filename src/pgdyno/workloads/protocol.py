@@ -52,7 +52,7 @@ class LoadReading:
 
 
 class RunningLoad(Protocol):
-    """A load under way. Whoever began it must end it: `finish` on the good road, `terminate` on every other."""
+    """A load under way. Whoever began it must end it: `finish` when all went well, `terminate` otherwise."""
 
     @property
     def pid(self) -> int:

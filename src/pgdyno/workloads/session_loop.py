@@ -101,7 +101,7 @@ class LoopSession(threading.Thread):
         self._lost: tuple[float, str] | None = None
 
     def run(self) -> None:
-        """Loop until the time is over. An error that connecting anew does not mend ends the session."""
+        """Loop until the time is over. An error that a new connection does not cure ends the session."""
         began = time.monotonic()
         while time.monotonic() < self._deadline.at and self.failure is None:
             try:

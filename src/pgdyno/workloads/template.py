@@ -47,7 +47,7 @@ def make_template(
         progress(f"{workload}: data are there ({_size(postgres, name)})")
         return
     if state is DatabaseState.UNFINISHED:
-        progress(f"{workload}: an interrupted load is dropped and done anew")
+        progress(f"{workload}: an interrupted load is dropped and done again")
         drop_database(postgres, name)
     _create(postgres, name)
     postgres.execute(MARK, dbname=name)

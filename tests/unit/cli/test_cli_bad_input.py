@@ -107,7 +107,7 @@ AB = ("experiment", "--ab", "ok.conf", "empty")
     ("words", "hint"),
     [
         ((*AB, "--step", "one"), "hint: Leave it out, or add --plan FILE."),
-        ((*AB, "--confirm", "one"), "hint: Go on with pgdyno experiment --resume STUDY."),
+        ((*AB, "--confirm", "one"), "hint: Continue with pgdyno experiment --resume STUDY."),
         ((*AB, "--source", "x"), "hint: Leave it out, or add --from-advice."),
         (("experiment", "--sweep", "work_mem=4MB"), "pgdyno knobs show work_mem has its range."),
         (("experiment", "--sweep", "work_mem=4MB,4MB"), "--sweep work_mem=VALUE1,VALUE2"),

@@ -46,7 +46,7 @@ def test_a_balanced_list_ends_with_0():
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"\xff\xfe", "cannot be read"), (b"name = 3", "servers is no list"), (b"", "servers is no list")],
+    [(b"\xff\xfe", "cannot be read"), (b"name = 3", "servers is not a list"), (b"", "servers is not a list")],
 )
 def test_a_file_that_is_wrong_is_a_usage_error(tmp_path, content, words):
     path = tmp_path / "box.toml"

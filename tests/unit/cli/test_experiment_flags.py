@@ -72,7 +72,7 @@ def test_a_step_that_a_session_sets_is_not_confirmed(plan, store):
 @pytest.mark.requirement("R-EXP-05")
 def test_candidates_come_from_a_finished_sandbox_stage_into_a_large_one(plan, store):
     words = ["--plan", plan, "--store", store, "--candidates"]
-    assert "is no finished sandbox stage" in refused(*words, "b-large", "--stage", "large").message
+    assert "is not a finished sandbox stage" in refused(*words, "b-large", "--stage", "large").message
     assert refused(*words, "a-sandbox").message == "--candidates is for the stage large"
 
 

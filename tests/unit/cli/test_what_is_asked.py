@@ -27,7 +27,7 @@ def test_every_setting_is_named_with_the_outage_and_the_undo(capsys: pytest.Capt
     text = " ".join(" ".join(lines).split())
     assert f"plan up to 4 pairs of trials; sets {', '.join(sorted(knobs))} load" in text
     assert "budget 3, about 3.0 s each (median of 2 restarts" in text
-    assert "undo by itself at the end" in text
+    assert "undo automatic at the end" in text
     assert max(map(len, lines)) <= 120
 
 

@@ -196,7 +196,7 @@ def test_a_knob_that_this_machine_lacks_is_not_the_users_fault() -> None:
         ({linux.BACKGROUND_BYTES: "1000000"}, None),
         ({linux.DIRTY_BYTES: "1000000", linux.BACKGROUND_RATIO: "30"}, None),
         ({linux.DIRTY_BYTES: "1000000", linux.DIRTY_RATIO: "30"}, "both set"),
-        ({linux.NR_HUGEPAGES: "17"}, "of use to nobody"),
+        ({linux.NR_HUGEPAGES: "17"}, "the pool would be useless"),
         ({linux.NR_HUGEPAGES: "0"}, None),
         ({linux.NR_HUGEPAGES: "200"}, None),
         ({linux.NR_HUGEPAGES: "200", "shared_buffers": "1GB"}, "too few"),

@@ -168,13 +168,13 @@ def reading(*lines: tuple[str, int, str, str]) -> FileReading:
 
 def test_what_would_override_a_line_of_ours() -> None:
     before = reading(("/pg/postgresql.conf", 3, "max_connections", "50"))
-    late = {"max_connections": Obstacle("is set by /pg/late.conf line 3", "Take that line out of the way.")}
+    late = {"max_connections": Obstacle("is set by /pg/late.conf line 3", "Remove that line.")}
     assert would_be_overridden(["max_connections"], before, {}).state is State.OK
     assert would_be_overridden(["io_method"], before, late).state is State.OK
     refusal = would_be_overridden(["io_method", "max_connections"], before, late)
     assert (refusal.state, refusal.asked) == (State.REFUSED, "2 knobs")
     assert "max_connections is set by /pg/late.conf line 3" in refusal.sentence
-    assert "Take that line out" in (refusal.hint or "")
+    assert "Remove that line" in (refusal.hint or "")
     moved = would_be_overridden(["work_mem"], before, late, frozenset({"work_mem"}))
     assert (moved.state, "ALTER SYSTEM sets work_mem" in moved.sentence) == (State.OK, True)
     broken = FileReading((FileLine("/pg/postgresql.conf", 9, None, None, False, "syntax error"),), {})

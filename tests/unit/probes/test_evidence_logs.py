@@ -125,7 +125,7 @@ def test_cut_log_never_invents_an_event(name, data):
 def test_a_file_of_something_else_is_unknown_and_not_a_quiet_log(text):
     found = read(text * 3)
     assert isinstance(found, Unknown)
-    assert found.reason == "a.log is no log of a server (none of its 3 lines is a message of PostgreSQL)"
+    assert found.reason == "a.log is not a server log (none of its 3 lines is a message of PostgreSQL)"
 
 
 def test_a_window_without_a_line_is_a_quiet_log():

@@ -88,7 +88,7 @@ def test_no_ssh_and_no_room_for_a_socket(tmp_path: Path, monkeypatch: pytest.Mon
     ("text", "reason", "hint"),
     [
         ("No ED25519 host key is known.\nHost key verification failed.", "host key is not known", "ssh -p 7 db1"),
-        ("dba@db1: Permission denied (publickey).", "lets us not in", "ssh-add"),
+        ("dba@db1: Permission denied (publickey).", "does not let us in", "ssh-add"),
         ("ssh: connect to host db1 port 7: Connection refused", "nobody listens", "port"),
         ("ssh: Could not resolve hostname db1: Name or service not known", "name is not known", "~/.ssh/config"),
         ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "not the one", "-R"),

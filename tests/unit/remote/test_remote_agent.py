@@ -127,7 +127,7 @@ def test_an_agent_ends_when_the_line_is_closed() -> None:
 
 def test_an_agent_ends_when_nothing_is_heard() -> None:
     read, write = pipe()
-    assert "nothing was heard" in agent.serve(Dispatcher(), read, lambda _: None, silence_s=0.2)
+    assert "has not responded" in agent.serve(Dispatcher(), read, lambda _: None, silence_s=0.2)
     os.close(write)
     os.close(read)
 

@@ -26,7 +26,7 @@ def test_the_fragment_has_what_changes_and_its_undo_what_was_found():
                  "postgresql.conf")  # fmt: skip
     assert parse_conf(files["pgdyno-advice.conf"]) == {"effective_cache_size": "8GB", "work_mem": "16MB"}
     assert parse_conf(files["pgdyno-advice.undo.conf"]) == {"work_mem": "8MB"}
-    assert "effective_cache_size stood at its default" in files["pgdyno-advice.undo.conf"]
+    assert "effective_cache_size was at its default" in files["pgdyno-advice.undo.conf"]
     head = files["pgdyno-advice.conf"]
     assert "2026-01-31T10:00:00Z" in head
     assert "PostgreSQL 18.0" in head

@@ -230,7 +230,7 @@ def test_rows_that_are_not_whole_say_so_and_skipped_cells_have_their_reason() ->
     assert "default (partial)" in said
     assert "1 of 2 load generators ended early: killed" in said
     assert "SMT is not switchable here: one thread a core" in said
-    assert "1 of 2 rows did not come out whole" in said
+    assert "1 of 2 rows did not complete" in said
     out = StringIO()
     print_report(report, out)
     terminal = " ".join(out.getvalue().split())

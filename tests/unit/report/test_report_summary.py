@@ -266,7 +266,7 @@ def test_settings_dropped_for_one_reason_share_a_row(tmp_path: Path) -> None:
         ({"cv": 0.022, "pairs": 6, "detectable": None, "runs": [1, 2, 3]}, "2.2 %", "unknown: 3 runs are too few"),
         (
             {"cv": 0.02, "pairs": 6, "detectable": 0.03, "runs": [2, 3, 4, 5], "odd": {"run": 1, "ratio": 0.065}},
-            "one more (trial 1) stood at 0.065 times the others and is left out",
+            "one more (trial 1) was 0.065 times the others and is left out",
             "3 % with 6 pairs",
         ),
         ({"cv": 0.61, "pairs": 6, "detectable": None, "runs": [1, 2, 3, 4]}, "61 %", "unknown: 4 runs differ too much"),

@@ -235,7 +235,7 @@ def test_a_comparison_of_two_runs_is_a_page_too(tmp_path):
     for words_ in ("The first, trial 1: the load generator held it back", "The second, trial 2", "## Flight recorder",
                    "not interleaved pairs of one study", "| runs | 1-2 |"):  # fmt: skip
         assert words_ in text, words_
-    assert "drawn by lot" not in text, "nobody drew the order of these two"
+    assert "each block is random" not in text, "nobody drew the order of these two"
     assert CliRunner().invoke(compare_command, [*words, "--format", "md"]).stdout == text
     assert CliRunner().invoke(compare_command, words).stdout.startswith("metric")
 
@@ -253,5 +253,5 @@ def test_two_arms_of_one_study_have_the_verdict_of_all_its_pairs(tmp_path):
     words = ["1", "2", "--store", str(tmp_path / "s.db"), "--format", "md"]
     text = CliRunner().invoke(compare_command, words).stdout
     assert text.startswith("# Run 2 is better: throughput 1.4")
-    assert "drawn by lot" in text
+    assert "each block is random" in text
     assert "| jit | on | off |" in text

@@ -214,7 +214,7 @@ def test_the_page_lists_the_plans_that_steps_changed_from_the_records_of_their_r
 @pytest.mark.requirement("R-EXP-18")
 def test_what_people_do_is_said_not_to_be_drawn_by_lot():
     runs = [Trial(n, "s", TrialSpec(BASELINE, Role.ARM, "before", n, 0), TrialState.FAILED) for n in (1, 2)]
-    said = "its order cannot be drawn by lot"
+    said = "its order cannot be random"
     alone = record()
     assert said not in render(compose(replace(alone, trials=tuple(runs))))
     runs[1] = replace(runs[1], spec=replace(runs[1].spec, factors={BY_HAND: "smt"}))
@@ -227,7 +227,7 @@ def test_no_page_claims_an_order_or_a_verdict_that_its_runs_had_not(kind):
     text = render(compose(StudyRecord(replace(simulated_study(), kind=kind), runs)))
     unmeasured = kind in (StudyKind.IMPORTED, StudyKind.LIVE, StudyKind.WATCH)
     single = unmeasured or kind in (StudyKind.BENCH, StudyKind.NOISE)
-    assert ("drawn by lot" in text, "The verdict is a rule" in text) == (not single, not single)
+    assert ("each block is random" in text, "The verdict is a rule" in text) == (not single, not single)
     assert ("became steady" in text) == (not unmeasured)
 
 

@@ -64,7 +64,7 @@ def test_a_ledger_counts_and_looks_at_the_clock() -> None:
     assert ledger.permission().reason == "2 of 2 left, 22:00-05:00"
     ledger.spend()
     ledger.spend()
-    assert ledger.permission().reason == "the budget of 2 restarts is spent"
+    assert ledger.permission().reason == "the budget of 2 restarts is used up"
     assert ledger.permission().final
     resumed = RestartLedger(RestartBudget(2), used=2, now=lambda: at[0])
     assert not resumed.permission().allowed

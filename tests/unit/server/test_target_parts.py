@@ -183,7 +183,7 @@ def test_a_full_disk_is_named(
     with pytest.raises(EnvironmentUnsuitable, match=f'folder "{tmp_path}.*" has no room left') as caught:
         act(tmp_path)
     assert caught.value.hint is not None
-    assert caught.value.hint.startswith(f'Make room on the disk of "{tmp_path}')
+    assert caught.value.hint.startswith(f'Free some space on the disk of "{tmp_path}')
     assert "PGDYNO_HOME" in caught.value.hint
 
 
@@ -195,7 +195,7 @@ def test_an_error_beside_a_full_disk_says_to_make_room(
     with pytest.raises(RestartError) as caught, places.telling_full(tmp_path):
         raise RestartError("the server did not start", hint="Read its log.")
     assert caught.value.hint is not None
-    assert caught.value.hint.startswith(f'Make room on the disk of "{tmp_path}"') == (blocks_left == 100)
+    assert caught.value.hint.startswith(f'Free some space on the disk of "{tmp_path}"') == (blocks_left == 100)
 
 
 def test_ensure_names_the_folder_that_cannot_be(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_what_has_no_ratio_is_refused(before: float, after: float) -> None:
 
 def test_nothing_is_divided_by_nothing() -> None:
     assert per(10, 4) == 2.5
-    with pytest.raises(UsageError, match="no number to divide by"):
+    with pytest.raises(UsageError, match="not a number to divide by"):
         per(10, 0)
 
 

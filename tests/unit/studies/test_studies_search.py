@@ -104,7 +104,7 @@ def test_a_flat_space_ends_the_search_in_the_first_quarter_of_its_trials():
 def test_a_gain_that_shows_keeps_the_search_going():
     for seed in range(4):
         search = searched(SimulatedLaboratory(shared_buffers_cliff, seed=seed), replace(OPTIONS, seed=seed))
-        assert search.stopped == "the 16 search trials are spent"
+        assert search.stopped == "the 16 search trials are used up"
 
 
 def test_a_space_of_which_every_point_was_tried_ends_the_search():

@@ -82,7 +82,7 @@ def test_the_wait_ends_when_they_have_left():
     said = Said()
     wait_and_look(lambda: looks.pop(0), said, budget_s=None, timer=lambda: 0.0)
     assert looks == []
-    assert "left to this study again" in said.notices[0]
+    assert "the machine is quiet again" in said.notices[0]
 
 
 def run_beside(monkeypatch, tmp_path, look):

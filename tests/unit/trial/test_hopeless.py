@@ -109,7 +109,7 @@ def test_sessions_that_a_load_leaves_when_we_end_it_are_no_failure_of_the_server
     fatal = Event(at, "session_fatal", "a session in the load's database ended by a fatal error")
     monkeypatch.setattr(InLaboratory, "hear", hear)
     monkeypatch.setattr(Parts, "poll", lambda self: self.said.count("reading") >= 2)
-    batch = SimpleNamespace(rows=[], events=[fatal], road={}, neighbours=())
+    batch = SimpleNamespace(rows=[], events=[fatal], path={}, neighbours=())
     monkeypatch.setattr(Parts, "stop", lambda self: batch)
     with made(monkeypatch, tmp_path, Parts()) as laboratory:
         trial = laboratory.run(spec(Role.SEARCH, {"work_mem": "8MB"}), floor_tps=100.0)

@@ -1,4 +1,4 @@
-"""The order of a live study: every road ends with the server as it was found, whatever happens on it."""
+"""The order of a live study: every path ends with the server as it was found, whatever happens on it."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_only_what_needs_a_restart_counts():
     for configuration, used in [(LIGHT, 0), (BIG, 1), (BIG, 1), (BIGGER, 2), (LIGHT, 3), (BASELINE, 3)]:
         budget.allow(configuration, never)
         assert budget.used == used
-    with pytest.raises(EnvironmentUnsuitable, match="budget of 3 restarts is spent"):
+    with pytest.raises(EnvironmentUnsuitable, match="budget of 3 restarts is used up"):
         budget.allow(BIG, never)
     budget.allow(LIGHT, never)
 
@@ -54,7 +54,7 @@ def test_a_pool_of_huge_pages_counts_because_postgresql_sees_it_only_when_it_sta
     budget.allow(pool, never)
     budget.allow(pool.with_settings({"vm.swappiness": "2"}), never)
     assert budget.used == 1
-    with pytest.raises(EnvironmentUnsuitable, match="budget of 1 restarts is spent"):
+    with pytest.raises(EnvironmentUnsuitable, match="budget of 1 restarts is used up"):
         budget.allow(LIGHT, never)
 
 

@@ -55,7 +55,7 @@ def test_a_dead_tuner_is_enough() -> None:
 def test_an_old_beat(age_s: float, acts: bool) -> None:
     found = reason_to_act(replace(WELL, beat=Beat(WELL.now - age_s)), LIMITS)
     assert (found is not None) is acts
-    assert found is None or "no sign of life for 11 s" in found
+    assert found is None or "no heartbeat for 11 s" in found
 
 
 def test_a_missing_beat_counts_from_the_watchdogs_own_start() -> None:

@@ -25,7 +25,7 @@ def huge_page_use(case: Case) -> Judgement:
     if mode == "on" and total < needed:
         if total or facts.huge_pages_supported is True:
             rule = "huge-page-pool" if total else "huge-pages"
-            return DoesNotApply(f"{pool}: the rule {rule} says what that means with huge_pages = on, and mends it")
+            return DoesNotApply(f"{pool}: the rule {rule} says what that means with huge_pages = on, and how to fix it")
         return Fires(
             current="huge_pages = on",
             proposed="huge_pages = try: this machine shows no huge pages",

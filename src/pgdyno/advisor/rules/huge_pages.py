@@ -91,7 +91,7 @@ def _too_small(case: Case, total: int, page: int, need: Need, wish: str) -> Fire
         "on": "with huge_pages = on the server does not start",
         "later": "the server would no longer fit into it with the proposed settings",
         "later, on": "with huge_pages = on the server would no longer start with the proposed settings",
-    }.get(wish, "the server starts without huge pages, and the pool is of use to nobody")
+    }.get(wish, "the server starts without huge pages, and the pool is wasted")
     severity = {"on": Severity.CRITICAL, "later, on": Severity.CRITICAL, "later": Severity.ADVICE}.get(
         wish, Severity.WARNING
     )

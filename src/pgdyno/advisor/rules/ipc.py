@@ -35,8 +35,8 @@ def shared_memory(case: Case) -> Judgement:
     if user is None:
         above = "" if low else f" They are already above the table for {binary_text(ram)}: nothing to do."
         return DoesNotApply(
-            "PostgreSQL's main memory is no System V memory (shared_memory_type = mmap, and always from 9.3 to 11), so "
-            f"that these limits do not bind it; {_USERS}.{above}",
+            "PostgreSQL's main memory is not System V memory (shared_memory_type = mmap, and always from 9.3 to 11), "
+            f"so that these limits do not bind it; {_USERS}.{above}",
             resolutions,
         )
     if not low:

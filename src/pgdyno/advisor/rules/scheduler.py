@@ -53,7 +53,7 @@ def _interface(case: Case, version: tuple[int, int]) -> str | DoesNotApply | Can
         if version >= DEBUGFS_SINCE and not interface.startswith("/sys/kernel/debug/"):
             return DoesNotApply(f"from 5.13 on it is in debugfs, and only {interface} was seen here")
         return interface
-    place = f"{linux.MIGRATION_COST} is no sysctl from 5.13 on; {DEBUGFS_FILE}"
+    place = f"{linux.MIGRATION_COST} is not a sysctl from 5.13 on; {DEBUGFS_FILE}"
     if version < DEBUGFS_SINCE:
         place = f"the sysctl {linux.MIGRATION_COST}"
     reason = interface.reason
@@ -168,7 +168,7 @@ def migration_sides(case: Case) -> Iterator[Resolution]:
     if not isinstance(processor.architecture, Unknown):
         yield Resolution(
             "CON-13",
-            f"The direction is down, after a test: this is {processor.architecture}; raising it is no candidate.",
+            f"The direction is down, after a test: this is {processor.architecture}; raising it is not a candidate.",
         )
     cpus = known(processor.cpus, "the number of CPUs")
     if known(processor.scattered, "where the CPUs lie") or cpus > LARGE_CPUS:

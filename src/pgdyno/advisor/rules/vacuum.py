@@ -57,7 +57,9 @@ def autovacuum(case: Case) -> Judgement:
             severity=Severity.WARNING,
             alternatives=(*SCHEDULE, COST_LIMITS),
             resolutions=(
-                Resolution("CON-23", f"Off is bearable only with a scheduled VACUUM, and watched: {_read_only(case)}"),
+                Resolution(
+                    "CON-23", f"Off is acceptable only with a scheduled VACUUM, and watched: {_read_only(case)}"
+                ),
             ),
         )
     evidence.append(f"{why_not[0].upper()}{why_not[1:]}.")

@@ -36,7 +36,7 @@ def wal_direct_io(case: Case) -> Judgement:
     facts = f"version {major}, wal_sync_method = {method}, {setting}"
     decided = (Resolution("CON-10", f"The log is {'' if direct else 'not '}opened with O_DIRECT: {facts}."),)
     if case.has("fsync") and case.text("fsync") == "off":
-        return DoesNotApply("fsync is off: nothing of the log is flushed, which is the thing to mend first", decided)
+        return DoesNotApply("fsync is off: nothing of the log is flushed, which is the first thing to fix", decided)
     offer = fsync_test(case)
     if method not in _OPENING or direct:
         how = "around the page cache (O_DIRECT)" if direct else "through the page cache"
@@ -81,7 +81,7 @@ def direct_io_alignment(case: Case) -> Judgement:
     if largest <= 512:
         return InOrder(f"{said}: direct I/O is aligned with any block size.")
     fits = block % largest == 0
-    end = "a multiple, so direct I/O is aligned." if fits else "no multiple: direct I/O would fail with EINVAL."
+    end = "a multiple, so direct I/O is aligned." if fits else "not a multiple: direct I/O would fail with EINVAL."
     return Fires(
         current=", ".join(f"{name}: {size}" for name, size in sectors.items()),
         evidence=(f"{said}: {end}",),

@@ -66,7 +66,7 @@ class Flags:
         least, most = (int(word) for word in self.words(name))
         if least > most:
             raise UsageError(
-                f"--{name} {least} {most}: the fewest are more than the most",
+                f"--{name} {least} {most}: the minimum is above the maximum",
                 hint=f"Write the smaller number first: --{name} {most} {least}.",
             )
         return least, most

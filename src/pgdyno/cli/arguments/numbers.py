@@ -74,7 +74,9 @@ class Time(Finite):
             try:
                 value = parse_quantity(text, self.unit)
             except UsageError:
-                self.fail(f"{value!r} is no time: write 90s, 5min or 1.5h; a bare number is in {self.unit}", param, ctx)
+                self.fail(
+                    f"{value!r} is not a time: write 90s, 5min or 1.5h; a bare number is in {self.unit}", param, ctx
+                )
         return super().convert(value, param, ctx)
 
 

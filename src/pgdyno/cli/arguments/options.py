@@ -308,7 +308,9 @@ def _memory(text: str | None) -> int | None:
         return None
     size = parse_quantity(text, "B")
     if size <= 0:
-        raise UsageError(f'--sandbox-memory "{text}" is no memory', hint="Write it as --sandbox-memory 1GB.")
+        raise UsageError(
+            f'--sandbox-memory "{text}" is not an amount of memory', hint="Write it as --sandbox-memory 1GB."
+        )
     return int(size)
 
 

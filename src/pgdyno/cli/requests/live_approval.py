@@ -119,7 +119,7 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     for name, found in plan.arms.before.items():
         a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
         say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; by reload")
-    periods = f"periods of {plan.period_s:g} s, A and B in turns by lot, at most {plan.max_pairs} pairs"
+    periods = f"periods of {plan.period_s:g} s, A and B in turns, in random order, at most {plan.max_pairs} pairs"
     say_wrapped("plan", f"{periods}, at most {seconds_text(plan.left_s)}")
     say_wrapped("shows", plan.effect)
     _say_undo(plan)
@@ -181,7 +181,7 @@ def _say_undo(plan: SwitchPlan | SearchPlan) -> None:
 
     say_wrapped("outage", "none: reloads only")
     say_wrapped(
-        "undo", "by itself: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
+        "undo", "automatic: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
     )
     for label, command in (("", plan.rollback), ("stop", f"touch {shlex.quote(plan.stop_file)}")):
         click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied

@@ -80,7 +80,7 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.echo("         (pgdyno_*_template and pgdyno_*_load: dropped at the end, kept with --keep-data)", err=True)
     say_wrapped("outage", outage)
     last = "--last" if target.remote is None else f"--last {target.remote.request.flags}"
-    click.echo(f"undo     by itself at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)
+    click.echo(f"undo     automatic at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)
     if not ask:
         return
     if not sys.stdin.isatty():

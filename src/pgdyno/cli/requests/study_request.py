@@ -167,7 +167,7 @@ def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
     if study.kind not in kinds:
         raise UsageError(
             f"study {study.id} is of kind {study.kind.value} and not {words}",
-            hint="Resume it with the verb that began it; bench, noise and A/B are begun anew.",
+            hint="Resume it with the verb that began it; bench, noise and A/B are started again.",
         )
     check_resumable(study)
     if not _was_run_here(study):

@@ -21,7 +21,7 @@ def foreseen(error: Exception) -> PgdynoError:
         place = f'"{error.filename}": ' if error.filename else ""
         return EnvironmentUnsuitable(
             f"{place}{error.strerror.lower()}",
-            hint="Make room or give the right, then retry; pgdyno rollback --list shows what is left open.",
+            hint="Free some space or grant the permission, then retry; pgdyno rollback --list shows what is left open.",
         )
     lost = _session_lost(error)
     if lost is not None:

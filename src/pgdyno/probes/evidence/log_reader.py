@@ -85,7 +85,7 @@ class LogReader:
             return Unknown("the log has messages in another language than English, which are not understood")
         if self.counts.lines and not self.is_log:
             told = "its one line is not" if self.counts.lines == 1 else f"none of its {self.counts.lines} lines is"
-            return Unknown(f"{', '.join(files) or 'the file'} is no log of a server ({told} a message of PostgreSQL)")
+            return Unknown(f"{', '.join(files) or 'the file'} is not a server log ({told} a message of PostgreSQL)")
         return self.counts.evidence(files, self.began, self.ended)
 
     def _stderr(self, block: bytes, *, ends_whole: bool) -> None:

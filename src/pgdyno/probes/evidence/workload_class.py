@@ -59,7 +59,7 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS and (read + written) * seconds < FEWEST_ROWS:
         return NoLoad(
             f"fewer than {FEWEST_TRANSACTIONS:,} transactions and {FEWEST_ROWS // 1_000_000} million rows were counted "
-            "since the reset, which are no load"
+            "since the reset, which is not a load"
         )
     reads_each, writes_each = read / ended, written / ended
     words = (

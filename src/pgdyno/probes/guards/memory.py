@@ -16,7 +16,7 @@ from pgdyno.probes.host.reading import PAGE_SIZE, PROC
 
 @dataclass(frozen=True, slots=True)
 class OwnKills:
-    """Processes killed for want of memory in one cgroup since it was made."""
+    """Processes killed for lack of memory in one cgroup since it was made."""
 
     group: str
     count: int
@@ -142,7 +142,7 @@ class GuardedMemory:
         return max(0, min(limit, limit - int(read(self.path / used)) + cache)), limit
 
     def kills(self, read: Read) -> int | None:
-        """Return how many processes of the group the kernel killed for want of memory, None where it does not count.
+        """Return how many processes of the group the kernel killed for lack of memory, None where it does not count.
 
         It counts a victim in the group that it was in, whichever bound it was killed for: the group's own, an outer
         one's, or the host's (memcg_memory_event_mm). Version 1 counts from Linux 4.13, without the groups inside.

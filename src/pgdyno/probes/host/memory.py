@@ -1,4 +1,4 @@
-"""/proc/meminfo and /proc/vmstat: memory, swap, major faults, processes killed for want of memory (proc(5))."""
+"""/proc/meminfo and /proc/vmstat: memory, swap, major faults, processes killed for lack of memory (proc(5))."""
 
 from __future__ import annotations
 

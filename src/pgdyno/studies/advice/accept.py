@@ -120,7 +120,7 @@ def put_in_force(
     with signals_interrupt():
         put_back_abandoned(target, undo_root, announce, may_change=True)
         with begin_session(target, STUDY, undo_root, kernel, watch or Deadlines()) as session:
-            announce(f"session {session.id}: the undo bundle is on disk, the watchdog stands")
+            announce(f"session {session.id}: the undo bundle is on disk, the watchdog is ready")
             applied = session.apply(configuration, restart="as-needed")
             records = _records(target, acceptance, session.id, clock())
             store.add_changes(records)

@@ -224,7 +224,7 @@ class WatchedServer:
             begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
         )
         self.session = session.id
-        ground.announce(f"session {session.id}: the undo bundle is on disk, the watchdog stands")
+        ground.announce(f"session {session.id}: the undo bundle is on disk, the watchdog is ready")
         ground.store.hurry()  # an arm is in force: nobody waits for a store that is locked
         return ServerWorld(
             session=session,
@@ -303,7 +303,7 @@ def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announ
     try:
         return watch_baseline(reader, reference_s, announce=announce, sleep=sleep)
     except LiveStopped as asked:
-        raise OutOfTime(f"{asked.message}, before anything was changed", hint="Remove it to begin anew.") from asked
+        raise OutOfTime(f"{asked.message}, before anything was changed", hint="Remove it to start over.") from asked
 
 
 def _require_calm(others: OthersSettings) -> None:
@@ -314,7 +314,7 @@ def _require_calm(others: OthersSettings) -> None:
         raise EnvironmentUnsuitable(
             f"{change.message}, while it was watched",
             detail=change.detail,
-            hint="Nothing was changed by pgdyno: begin anew when they have finished.",
+            hint="Nothing was changed by pgdyno: start again when they have finished.",
         ) from change
 
 

@@ -74,7 +74,7 @@ def _sections(result: LiveResult) -> tuple[Section, ...]:
     found = [
         Section(
             "resolution",
-            "What could be told",
+            "What could be shown",
             "Which change of the statements' time would a study show, and in which time?",
             (
                 *((Notice(result.notes),) if result.notes else ()),

@@ -136,7 +136,7 @@ def _statements(switch: LiveSwitch) -> Section:
     )
     caption = (
         "Mean time under B over that under A. The intervals are of single statements, by the scatter of their calls: "
-        "they make no claim; the lamp is what the veto says."
+        "they make no claim; the indicator is what the veto says."
     )
     drawn = [one for one in switch.statements if one.ratio is not None][:MOST_DRAWN]
     blocks: list[Block] = [Prose((watched,))]

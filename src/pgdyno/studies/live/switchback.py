@@ -310,8 +310,8 @@ class Switchback:
         return LiveEvent.COUNTED
 
     def _judge(self) -> LiveEvent:
-        assert self._body is not None, "it was made at the begin"
-        assert self._veto is not None, "it was made at the begin"
+        assert self._body is not None, "it was made at the start"
+        assert self._veto is not None, "it was made at the start"
         a, b = self._counted[A], self._counted[B]
         pair = pair_index(self._body, a, b)
         if pair is None or not pair.is_matched:
@@ -355,7 +355,7 @@ class Switchback:
 
     def _fades_in(self) -> bool:
         """Tell whether the halves of the counted time differ; pairs whose halves hold too little are left out."""
-        assert self._body is not None, "it was made at the begin"
+        assert self._body is not None, "it was made at the start"
         found: list[tuple[float, float]] = []
         for a, b in self._kept:
             if a.halves is not None and b.halves is not None:
@@ -370,8 +370,8 @@ class Switchback:
 
     def outcome(self, ending: LiveEnding) -> LiveOutcome:
         """Return what there is by now, with this ending."""
-        assert self._body is not None, "it was made at the begin"
-        assert self._veto is not None, "it was made at the begin"
+        assert self._body is not None, "it was made at the start"
+        assert self._veto is not None, "it was made at the start"
         arms = [list(arm) for arm in zip(*self._kept, strict=True)] or [[], []]
         return LiveOutcome(
             ending=ending,

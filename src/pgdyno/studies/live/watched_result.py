@@ -212,7 +212,7 @@ def _notes(
 ) -> list[str]:
     found = []
     if len(seen.steps) * STEP_S < ENOUGH_S:
-        found.append("The reference is too short for a real server: watch it for 10 minutes at least, 30 are better.")
+        found.append("The reference is too short for a real server: watch it for at least 10 minutes, better 30.")
     if seen.void:
         lost = "; ".join(f"{count} times {cause}" for cause, count in seen.void.items())
         found.append(f"Readings that do not count: {lost}.")

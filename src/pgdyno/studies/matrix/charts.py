@@ -72,7 +72,7 @@ def _lines(
         y=Axis(quantity, unit, lo=0.0, hi=nice_bounds((0.0, most or 1.0))[1]),
         series=series,
         table=_numbers(series),
-        caption="One point a cell; whole rows only.",
+        caption="One point per cell; complete rows only.",
         n=sum(len(curve) for _, curve in found),
     )
 

@@ -51,7 +51,7 @@ def jobs_of(pods: Iterable[PodLog]) -> list[PodJob]:
     for number, each in found.items():
         if len({pod.run.told for pod in each}) > 1:
             raise UsageError(
-                f"the pods of run {number} ran unlike things: {', '.join(pod.name for pod in each)}",
+                f"the pods of run {number} did not all run the same load: {', '.join(pod.name for pod in each)}",
                 hint="Import the output of one set of manifests at a time.",
             )
         twice = next((pod for place, pod in enumerate(each) if pod.index in [one.index for one in each[:place]]), None)

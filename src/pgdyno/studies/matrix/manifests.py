@@ -262,7 +262,7 @@ def lint(manifest: dict[str, object]) -> list[str]:
             if "PASSWORD" in entry["name"] and "value" in entry
         ]
         if "-C" in container["command"]:
-            found.append("every transaction would connect anew (-C)")
+            found.append("every transaction would reconnect (-C)")
     return found + (["a password is in the text"] if "password=" in text else [])
 
 

@@ -36,7 +36,7 @@ def _lost(rows: Sequence[MatrixRow]) -> list[str]:
     names = CellNames.of_rows(rows)
     take = "takes" if len(lost) == 1 else "take"
     told = [f"{names.cell(row)}: {row.state}, {row.reason or 'no reason was kept'}{_whose(row)}." for row in lost]
-    counted = f"{len(lost)} of {plural(len(rows), 'row')} did not come out whole and {take} no part in this."
+    counted = f"{len(lost)} of {plural(len(rows), 'row')} did not complete and {take} no part in this."
     return [counted, *_first(told, "row")]
 
 

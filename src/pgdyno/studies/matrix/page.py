@@ -78,7 +78,7 @@ def _title(rows: Sequence[MatrixRow]) -> str | None:
     sentences = best_sentences(rows)
     if sentences:
         return sentences[0].rstrip(".")
-    return "No cell was measured whole" if rows else None
+    return "No cell was measured completely" if rows else None
 
 
 def _durability(rows: Sequence[MatrixRow]) -> str:
@@ -119,7 +119,7 @@ def _table_blocks(rows: Sequence[MatrixRow], result: MatrixResult) -> tuple[Bloc
 def _comparisons(rows: Sequence[MatrixRow]) -> Section:
     found = contrasts(rows)
     if not found:
-        block: Block = Prose(("No two whole rows differ in one factor alone at equal load.",))
+        block: Block = Prose(("No two complete rows differ in one factor alone at equal load.",))
     else:
         caption = (
             "Percentages are computed from the rows. A claim has the interval of interleaved repetitions, and all "

@@ -245,7 +245,7 @@ class NightRunner:
             took = f"the window closed; it ended {seconds_text(self._timer() - told_at)} after it was told to"
             if can_go_on:
                 return self._end(job, JobState.INTERRUPTED, code, f"{took}, and goes on in the next window")
-            return self._again(job, code, f"{took}, and has to begin anew: it cannot be resumed")
+            return self._again(job, code, f"{took}, and has to start over: it cannot be resumed")
         if code == INTERRUPTED_CODE or code < 0:
             signal = f"signal {-code}" if code < 0 else "a signal"
             return self._again(job, code, f"ended by {signal} that was not the runner's", can_go_on=can_go_on)

@@ -103,7 +103,7 @@ def _sentences(metric: MetricNoise, result: NoiseResult) -> tuple[str, ...]:
     if metric.aa is not None and metric.aa.interval.is_closed:
         found.append(f"The runs against themselves: {sentence(metric.aa, 'one half', 'the other')}.")
     if result.odd is not None:
-        found.append(f"Run {result.odd.run} stands apart from all the others and is left out.")
+        found.append(f"Run {result.odd.run} is an outlier and is left out.")
     return tuple(found)
 
 

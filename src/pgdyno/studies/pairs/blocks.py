@@ -21,7 +21,7 @@ REPEATS = 2
 """How often a disturbed or unsteady trial is repeated at its place before its block is given up."""
 LOST_BLOCKS = 3
 """How many blocks in a row may be given up before the machine is called unsuitable."""
-NO_TIME = "the time was over"
+NO_TIME = "time ran out"
 BASE, WINNER, FOUND = "baseline", "winner", "found"
 """What the arms of a tune's proof are called. Not in `proof`, which loads the optimizer: a bench needs none of it."""
 JUDGEABLE = 2

@@ -49,7 +49,7 @@ def platforms_page(comparison: PlatformComparison) -> Report:
         title=title(comparison),
         word="invalid" if comparison.invalid else "",
         tone=Tone.BAD if comparison.invalid else Tone.NEUTRAL,
-        lead=f"{a.name} over {b.name}: {a.same.get('workload', 'a load that was not told')}",
+        lead=f"{a.name} over {b.name}: {a.same.get('workload', 'an unknown load')}",
         stamp=" · ".join(f"{one.name}: {_size(one)}" for one in (a, b)),
         tiles=() if comparison.invalid else _tiles(comparison),
         sections=tuple(_sections(comparison)),

@@ -143,7 +143,7 @@ def _write(place: Path, record: ProjectRecord) -> None:
         raise UsageError(
             f'"{place}" cannot be written',
             detail=error.strerror,
-            hint="Make room or give the right, then retry: it lies beside the project's file.",
+            hint="Free some space or grant the permission, then retry: it lies beside the project's file.",
         ) from error
 
 

@@ -73,5 +73,5 @@ def warning(found: tuple[Neighbour, ...], bounds: Bounds) -> str | None:
         return None
     return (
         f"others use this machine: {neighbours.in_words(found)} of a core; runs are disturbed above "
-        f"{bounds.foreign_cpu_pct:g} %, and the answer is less certain beside them"
+        f"{bounds.foreign_cpu_pct:g} %, and the answer is less certain while they run"
     )

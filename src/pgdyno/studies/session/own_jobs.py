@@ -99,7 +99,7 @@ def check_begun(study: Study) -> None:
         raise UsageError(
             f"study {study.id} is not as the job of the queue began it",
             detail="Its options in the store are others than those that this account recorded.",
-            hint=f"Look at it with pgdyno report {study.id}; by hand it is gone on with by --resume.",
+            hint=f"Look at it with pgdyno report {study.id}; --resume continues it.",
         )
 
 

@@ -61,7 +61,7 @@ def check_resumable(study: Study) -> None:
         raise UsageError(
             f"study {study.id} was imported: it was measured on another machine",
             detail=f"What it would change, {study.target}, is not what it was measured on.",
-            hint=f"Read it with pgdyno report {study.id}; go on with it on the machine that began it.",
+            hint=f"Read it with pgdyno report {study.id}; continue it on the machine that began it.",
         )
     if study.state is StudyState.COMPLETE:
         raise UsageError(f"study {study.id} is complete", hint=f"Read it with pgdyno report {study.id}.")

@@ -197,7 +197,7 @@ def _caption(mode: str, end: Interval | None) -> str:
     said = [f"Each bar stands {stands}; levels multiply, and intervals compound on the scale of logarithms (MOVER)."]
     if end is not None:
         said.append(
-            "Steps were kept because they did well, so their product flatters itself: the end is measured in fresh "
+            "Steps were kept because they did well, so their product is too optimistic: the end is measured in fresh "
             "runs. The last bar is end over product; 100 means that the steps explain the end, as far as its interval "
             "goes."
         )

@@ -48,7 +48,7 @@ def why_not(
         return f"it depends on {', '.join(missing)}"
     if step.by_hand is not None and not by_hand:
         is_command = step.manual is None
-        return f"it is for people: {'see its commands' if is_command else '--skip-manual passes over it'}"
+        return f"it is for people: {'see its commands' if is_command else '--skip-manual skips it'}"
     if step.by_hand is not None and plan.stage == "sandbox":
         return "what people do is tried in the large environment only"
     return ""

@@ -45,7 +45,7 @@ def sweep_figure(sweep: SweepFigures, metric: Metric) -> Figure:
     drawn = [100 * gain.ratio for gain in gains if gain]
     top = edge(drawn, [100 * gain.hi for gain in gains if gain])
     said = (
-        f"{sweep.blocks} blocks, all levels once in each, in an order drawn by lot. The intervals of all "
+        f"{sweep.blocks} blocks, all levels once in each, in random order. The intervals of all "
         "pairs of levels hold together (Student on log ratios of the blocks, Bonferroni)."
     )
     return Figure(

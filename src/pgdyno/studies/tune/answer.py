@@ -54,7 +54,7 @@ def change(result: TuneResult, verdict: Verdict | None, data_bytes: float | None
         smallest = verdict.smallest_effect if verdict else 0.0
         blocks.append(Charts((figures.forest(effects, smallest_effect=smallest, total=verdict),)))
     blocks += snippets(result, settings)
-    blocks.append(Snippet("Put it in force, with the way back", f"pgdyno apply --study {result.study}"))
+    blocks.append(Snippet("Apply it, with an undo", f"pgdyno apply --study {result.study}"))
     undo = result.undo or "Remove these lines again, then restart or reload PostgreSQL."
     blocks.append(Snippet("Undo", undo))
     return Section("change", "What to change", question, tuple(blocks))

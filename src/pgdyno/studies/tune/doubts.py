@@ -75,7 +75,7 @@ def noise_facts(result: TuneResult) -> tuple[tuple[str, str], ...]:
     runs, odd = len(noise.runs), noise.odd
     single = f"{digits_text(noise.cv * 100, 2)} %, coefficient of variation of {plural(runs, 'equal run')}"
     if odd is not None and odd.ratio is not None:
-        single += f"; one more (trial {odd.run}) stood at {digits_text(odd.ratio, 2)} times the others and is left out"
+        single += f"; one more (trial {odd.run}) was {digits_text(odd.ratio, 2)} times the others and is left out"
     if detectable is None or detectable > MOST_EFFECT or runs < RUNS_TO_TELL:  # kept by an earlier version, perhaps
         effect = f"unknown: {why_untold(runs)}"
     else:

@@ -50,7 +50,7 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
     figures = _figures(search, options)
     has_room = watch is None or watch.has_room(1, until_s=watch.share_s(NOISE_SHARE))
     if (place := odd_run(figures)) is not None and has_room:
-        announce(f"noise floor: run {place + 1} of {len(figures)} stands apart from the others; one run more")
+        announce(f"noise floor: run {place + 1} of {len(figures)} is an outlier; one more run")
         search.measure_baseline(0, options.noise_runs)
         figures = _figures(search, options)
     if len(figures) < FEWEST:

@@ -87,7 +87,7 @@ def prove(
     model may be wrong. Where another part could still be proved, it does not take the fewest pairs to see that
     (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
     are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`), of these two `run_blocks` raises
-    ArmUnmeasured, and `compare_arms` Unjudged of their runs. Returns None where the time was over before there were
+    ArmUnmeasured, and `compare_arms` Unjudged of their runs. Returns None where time ran out before there were
     pairs to judge.
     """
     arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}

@@ -44,7 +44,7 @@ ROUNDS = 3
 MOST_IN_TIME, MOST_SETTINGS = 3, 5
 """More are not left out one by one: each takes an arm in every block, and the fewer blocks fit into a bounded time."""
 REPAIR_ARMS = 4
-"""Baseline, winner, and the winner without each of two settings: with fewer a second try mends little."""
+"""Baseline, winner, and the winner without each of two settings: with fewer a second try helps little."""
 NO_PROOF = "no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it"
 
 
@@ -86,23 +86,23 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     try:
         _search_and_prove(laboratory, tuned, options, announce)
     except BudgetSpent:
-        search.stopped = search.stopped or "the time was over"
-        tuned.notes.append("the time was over in mid-work; what was measured until then is kept: a longer --budget")
+        search.stopped = search.stopped or "time ran out"
+        tuned.notes.append("time ran out in mid-work; what was measured until then is kept: a longer --budget")
     if why:
         tuned.notes.insert(0, why)
     if tuned.drowned and tuned.proof is not None and contradicts(tuned.proof.headline):
         tuned.notes.append("throughput was worse with the winner, so that it is not offered")
     if search.left_out:
         want = "restarts" if laboratory.stopwatch is None else "time"
-        tuned.notes.append(f"left out for want of {want}: {'; '.join(search.left_out)}")
+        tuned.notes.append(f"left out for lack of {want}: {'; '.join(search.left_out)}")
     return tuned
 
 
 def too_short(options: TuneOptions, when: str) -> OutOfTime:
     """Return the error for a budget that was over before anything could be told; the server is put back by then."""
     return OutOfTime(
-        f"the budget of {seconds_text(options.budget_s or 0)} was over {when}",
-        detail="It is the time from Enter to the prompt: start, data load, trials, the way back, the report.",
+        f"the budget of {seconds_text(options.budget_s or 0)} ran out {when}",
+        detail="It is the time from Enter to the prompt: start, data load, trials, restore and report.",
         hint="Give a longer --budget, or shorter --warmup and --measure; --keep-data keeps the data for the next try.",
     )
 
@@ -264,9 +264,7 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
     ]
     told = {*proof.effects, *proof.rest, *tuned.unexplained, *(arm.removeprefix(WITHOUT) for arm in unmeasured)}
     if bound := [name for name in tuned.winner if name not in told]:
-        tuned.notes.append(
-            f"without it the rest is refused here, so that it was not measured alone: {', '.join(bound)}"
-        )
+        tuned.notes.append(f"without it the rest is refused here, so it was not measured alone: {', '.join(bound)}")
     gone = proof.rest if proof.answer == WITHOUT + REST else proof.gone
     if gone and len(tuned.winner) > 1:
         tuned.notes.append(f"the effects of single settings were measured with {', '.join(gone)}")

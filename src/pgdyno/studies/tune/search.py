@@ -158,14 +158,14 @@ class Search:
         options = self.options
         counted = [trial for trial in self.trials if trial.state is not TrialState.VOID]
         if len(counted) >= options.trials:
-            return f"the {options.trials} search trials are spent"
+            return f"the {options.trials} search trials are used up"
         latest = self.trials[-VOID_IN_A_ROW:]
         if len(latest) == VOID_IN_A_ROW and all(trial.state is TrialState.VOID for trial in latest):
             reason = latest[-1].outcome.reason if latest[-1].outcome else None
             return f"{VOID_IN_A_ROW} trials in a row were void: {reason or 'unknown why'}"
         watch = self.laboratory.stopwatch
         if watch is not None and not watch.has_room(1, until_s=watch.share_s(options.SEARCH_SHARE)):
-            return "the search's share of the time is spent"
+            return "the search's share of the time is used up"
         if watch is not None and not watch.has_room(1 + options.proof_trials):
             return "what is left of the time is needed for the proof"
         if self._is_flat():

@@ -47,7 +47,7 @@ def _sections(result: WatchResult) -> tuple[Section, ...]:
     facts = (
         ("watched", f"{seconds_text(result.seconds)} in {plural(result.readings, 'reading')}"),
         *((("readings lost", lost),) if lost else ()),
-        ("statements", f"{result.statements} could be told of, with {percent_text(result.covered)} of the time"),
+        ("statements", f"{result.statements} could be judged, with {percent_text(result.covered)} of the time"),
         (
             "smallest step",
             "not known yet"
@@ -69,9 +69,9 @@ def _about(record: StudyRecord) -> Section:
         "The counters of pg_stat_statements and the settings are read at equal intervals, without texts. No statement "
         "of the users is run or planned, no statistics are reset, nothing is installed or set.",
         "Of each statement the medians of a call's time before and after a moment are compared, over 1, 2, 5 and 10 "
-        "readings. A step is told of where it is 1.3 times or more, costs 1 % of the time or more, lasts for 5 "
+        "readings. A step is reported where it is 1.3 times or more, costs 1 % of the time or more, lasts for 5 "
         "readings, and lies 5.5 deviations beyond what this statement does by itself. What all statements share is the "
-        "server's. What comes slowly, over hours, is not told of.",
+        "server's. A slow change over hours is not reported.",
         "Another plan is inferred from the blocks that a call touches for as many rows; no plan is looked at.",
     )
     facts = provenance.environment(record.study, record.trials)

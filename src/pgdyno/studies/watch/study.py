@@ -87,7 +87,7 @@ def _begins(name: str, seconds: float | None, period_s: float) -> str:
     length = "until Ctrl-C" if seconds is None else f"for {seconds_text(seconds)}"
     return (
         f'watching "{name}" {length}, a reading every {seconds_text(period_s)}; nothing is changed; what becomes '
-        f"slower is told after the first {seconds_text(LEARN * period_s)}"
+        f"slower is reported after the first {seconds_text(LEARN * period_s)}"
     )
 
 
@@ -139,4 +139,4 @@ def _title(slower: list[WatchEvent], settings: list[WatchEvent], detectable: flo
         return f"In {passed} {' and '.join(parts)}"
     if detectable is None:
         return f"{passed} of this load say nothing yet: {LEARN} readings with enough calls are needed"
-    return f"In {passed} nothing became slower by as much as could be told"
+    return f"In {passed} nothing became slower by as much as could be seen"

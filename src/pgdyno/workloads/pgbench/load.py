@@ -281,6 +281,6 @@ def prepare_directory(directory: Path, account: Account | None = None) -> Path:
         raise WorkloadError(
             f'directory "{directory}" cannot be made',
             detail=str(error),
-            hint="Make room or give the right, or set PGDYNO_HOME to another folder.",
+            hint="Free some space or grant the permission, or set PGDYNO_HOME to another folder.",
         ) from error
     return directory.absolute()

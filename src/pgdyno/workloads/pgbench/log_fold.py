@@ -139,7 +139,7 @@ class LogFold:
             raise WorkloadError(
                 "the transactions of the load could not be kept",
                 detail=str(error),
-                hint="Make room, or set PGDYNO_HOME to another folder.",
+                hint="Free some space, or set PGDYNO_HOME to another folder.",
             ) from error
         self._kept += buckets.size
 

@@ -191,7 +191,7 @@ def history_rows(warehouses: int) -> Iterator[bytes]:
 
 
 def order_rows(warehouses: int) -> Iterator[bytes]:
-    """Yield the rows of `orders`: one of each customer, in an order drawn by lot."""
+    """Yield the rows of `orders`: one of each customer, in random order."""
     numbers, districts = _order_keys()
     delivered = numbers < FIRST_UNDELIVERED
     for warehouse in range(1, warehouses + 1):

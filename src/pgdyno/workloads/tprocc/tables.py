@@ -130,7 +130,7 @@ class _Sessions:
     def require(self) -> None:
         """Raise WorkloadError once the load has ended."""
         if self._ended:
-            raise WorkloadError("the load was ended", hint="Do it again: what was begun is made anew.")
+            raise WorkloadError("the load was ended", hint="Run it again: what was begun is done over.")
 
     def end(self) -> None:
         """Cancel what every session is doing."""

@@ -41,7 +41,7 @@ PARAMETERS = (
     Parameter("class", "", f"working set instead of tab_rows: {', '.join(working_set.CLASSES)}"),
     Parameter("memory", "", "memory that class means, such as 1GB; empty for the server's cgroup, else its host"),
     Parameter("driver", "pgbench", "loop: sessions that come again after iterations, and after the server's restart"),
-    Parameter("iterations", 100, "calls of a session before it connects anew (driver=loop); 0 for all", low=0),
+    Parameter("iterations", 100, "calls of a session before it reconnects (driver=loop); 0 for all", low=0),
     Parameter("pause_s", 0.001, "seconds between two calls of a session (driver=loop)", low=0, high=60),
 )
 SHAPES = ("script", "procedure")

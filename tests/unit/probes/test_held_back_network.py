@@ -1,4 +1,4 @@
-"""The road to the server, and runs that were not seen well enough: what is named, and what must not be."""
+"""The path to the server, and runs that were not seen well enough: what is named, and what must not be."""
 
 import socket
 from dataclasses import replace
@@ -12,7 +12,7 @@ from pgdyno.linux.host_texts import SPEEDS, read_texts
 from pgdyno.model.bottleneck import Resource
 from pgdyno.probes.held_back import held_back
 from pgdyno.probes.host import net
-from pgdyno.probes.network_path import is_elsewhere, is_network, link_speeds, road_counters
+from pgdyno.probes.network_path import is_elsewhere, is_network, link_speeds, path_counters
 from pgdyno.probes.run_figures import CpuFigures, DeviceFigures, InterfaceFigures, LoadShape, RunFigures
 from pgdyno.workloads.result import mean_round_trips
 from pgdyno.workloads.script import Script
@@ -183,10 +183,10 @@ def test_a_load_that_is_sent_to_an_address_of_ours_stays_here(host, elsewhere):
     assert is_elsewhere(host) is elsewhere
 
 
-def test_the_road_counters_hold_what_is_known():
-    assert road_counters(None, [], {}) == {}
-    assert road_counters(False, [], {"eth0": 1000.0}) == {"over_network": 0.0, "link_mbit.eth0": 1000.0}
-    far = road_counters(True, [0.010, 0.011, 0.010, 0.900], {})
+def test_the_path_counters_hold_what_is_known():
+    assert path_counters(None, [], {}) == {}
+    assert path_counters(False, [], {"eth0": 1000.0}) == {"over_network": 0.0, "link_mbit.eth0": 1000.0}
+    far = path_counters(True, [0.010, 0.011, 0.010, 0.900], {})
     assert far["round_trip_ms"] == pytest.approx(10.0)  # one that waited for a CPU does not count
     assert link_speeds({"link_mbit.eth0": 1000.0, "blks_hit": 5.0}) == {"eth0": 1000.0}
 
