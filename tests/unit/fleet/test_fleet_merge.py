@@ -1,5 +1,7 @@
 """Several load generators as one: sums, one distribution of latencies, and when each really began."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from pgdyno.fleet.merge import Part, merge
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadWarningKind
 from pgdyno.workloads.pgbench.transaction_log import TransactionLog
-from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
+from pgdyno.workloads.result import Gap, LoadResult, SecondHistograms, count_bins
 
 ORIGIN = 1_700_000_000.0
 PLAN = LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=10.0, instances=2)
@@ -59,3 +61,32 @@ def test_the_window_ends_where_the_first_generator_ended():
     whole = merge(parts, PLAN, began_at=ORIGIN, cores=2)
     assert whole.ended_at == pytest.approx(ORIGIN + 7.0, rel=0, abs=0.01)
     assert whole.window(whole.began_at, whole.ended_at).throughput == pytest.approx(200, rel=0.01)
+
+
+def test_generators_that_never_ran_together_have_no_window():
+    parts = [part(0, first_s=0.0, every_s=0.001, count=10), part(1, first_s=5.0, every_s=0.01)]
+    whole = merge(parts, PLAN, began_at=ORIGIN, cores=2)
+    assert whole.ended_at <= ORIGIN + 5.25, "the first had ended before the other began"
+    assert [(one.throughput, one.latency_ms) for one in whole.instances] == [(None, None)] * 2
+    assert [one.transactions for one in whole.instances] == [10, 1000]
+
+
+def test_a_generator_without_a_transaction_in_the_window_has_no_latency():
+    early = part(1, first_s=0.0, every_s=0.001, count=10, reason="it was killed")
+    whole = merge([part(0, first_s=1.0, every_s=0.01), early], PLAN, began_at=ORIGIN, cores=2)
+    assert whole.instances[0].latency_ms == pytest.approx(10.0, rel=0.01)
+    assert (whole.instances[1].throughput, whole.instances[1].latency_ms) == (0.0, None)
+
+
+def test_round_trips_and_pauses_are_means_by_transactions_and_gaps_are_numbered_through():
+    one, other = part(0, first_s=0.0, every_s=0.01), part(1, first_s=0.0, every_s=0.005, count=2000)
+    plan = replace(PLAN, clients=3)
+    of_one = replace(one.result, round_trips=1.0, pause_s=0.3, gaps=(Gap(2, 1.0, 2.0, "lost"),))
+    of_other = replace(other.result, round_trips=4.0, pause_s=0.0, gaps=(Gap(0, 3.0, 4.0, "lost"),))
+    whole = merge([replace(one, result=of_one), replace(other, result=of_other)], plan, began_at=ORIGIN, cores=2)
+    assert whole.round_trips == pytest.approx(3.0), "a third of the transactions made one, two thirds four"
+    assert whole.pause_s == pytest.approx(0.1)
+    assert [(gap.session, gap.from_s) for gap in whole.gaps] == [(2, 1.0), (3, 3.0)]
+    unknown = replace(of_other, round_trips=None)
+    whole = merge([replace(one, result=of_one), replace(other, result=unknown)], plan, began_at=ORIGIN, cores=2)
+    assert whole.round_trips is None, "of half of the load it is not known"
