@@ -14,6 +14,7 @@ from pgdyno.knobs.space import starting_points
 from pgdyno.model.trial import ENDED_EARLY, Role, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.pairs.blocks import REPEATS
+from pgdyno.studies.tune import search as tune_search
 from pgdyno.studies.tune.noise_runs import measure_noise
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.run import search_space
@@ -105,6 +106,19 @@ def test_a_gain_that_shows_keeps_the_search_going():
     for seed in range(4):
         search = searched(SimulatedLaboratory(shared_buffers_cliff, seed=seed), replace(OPTIONS, seed=seed))
         assert search.stopped == "the 16 search trials are used up"
+
+
+def test_a_model_that_promises_next_to_nothing_ends_the_search(monkeypatch):
+    asked_of = []
+
+    def promised(promises, noise_sd):
+        asked_of.append((len(promises), noise_sd))
+        return "nothing more is promised" if len(promises) == 6 else None
+
+    monkeypatch.setattr(tune_search, "should_stop", promised)
+    search = searched(SimulatedLaboratory(shared_buffers_cliff))
+    assert (search.stopped, len(search.trials)) == ("nothing more is promised", 6)
+    assert asked_of == [(count, search.noise_sd) for count in range(7)], "asked before each trial, by the noise"
 
 
 def test_a_space_of_which_every_point_was_tried_ends_the_search():
