@@ -180,6 +180,15 @@ def test_where_others_stay_a_run_is_used_and_says_so():
     assert taken.steady_from == pytest.approx(ORIGIN + PLAN.warmup_s, rel=0, abs=0.01), "the window that was planned"
 
 
+def test_a_run_that_is_shorter_than_any_window_is_used_beside_nobody():
+    burnt = cpu_rows(14, server_cpu_s=0.5, driver_cpu_s=0.1, self_cpu_s=0.0, usr_pct=80.0, sys_pct=0.0, irq_pct=0.0,
+                     cpus=2)  # fmt: skip
+    falling = load([400 - 25 * i for i in range(14)])
+    assert assess(falling, burnt, PLAN, Bounds(), beside_others=True).state is TrialState.COMPLETE
+    short = assess(falling, burnt, PLAN, Bounds(min_window_s=50.0), beside_others=True)
+    assert (short.state, short.throughput) == (TrialState.DISTURBED, None)
+
+
 def test_a_run_of_a_quiet_machine_is_judged_as_ever_where_others_stayed():
     quiet = cpu_rows(14, server_cpu_s=0.5, driver_cpu_s=0.1, self_cpu_s=0.0, usr_pct=30.0, sys_pct=0.0, irq_pct=0.0,
                      cpus=2)  # fmt: skip
