@@ -90,3 +90,12 @@ def test_round_trips_and_pauses_are_means_by_transactions_and_gaps_are_numbered_
     unknown = replace(of_other, round_trips=None)
     whole = merge([replace(one, result=of_one), replace(other, result=unknown)], plan, began_at=ORIGIN, cores=2)
     assert whole.round_trips is None, "of half of the load it is not known"
+
+
+def test_a_single_generator_keeps_its_own_end_and_of_several_that_ended_early_one_is_quoted():
+    alone = part(0, first_s=0.1, every_s=0.01, count=733)
+    whole = merge([alone], replace(PLAN, instances=1), began_at=ORIGIN, cores=2)
+    assert whole.ended_at == alone.result.ended_at, "only where others went on does the window end with a quarter"
+    short = [part(number, first_s=0.0, every_s=0.01, count=100, reason="killed") for number in (1, 2)]
+    whole = merge([part(0, first_s=0.0, every_s=0.01), *short], replace(PLAN, instances=3), began_at=ORIGIN, cores=2)
+    assert whole.partial == "2 of 3 load generators ended early: number 1, killed, and 1 more"

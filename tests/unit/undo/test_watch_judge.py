@@ -73,6 +73,7 @@ def test_a_restart_is_forgiven_and_not_for_ever() -> None:
     down = replace(WELL, health=Health.ABSENT, unhealthy_since=950.0)
     assert reason_to_act(down, LIMITS) == "the server has been absent for 50 s"
     assert reason_to_act(replace(down, beat=Beat(999.5, down_until=990.0)), LIMITS) is None
+    assert reason_to_act(replace(down, beat=Beat(999.5, down_until=970.0)), LIMITS) is None, "just within its time"
     assert reason_to_act(replace(down, beat=Beat(999.5, down_until=960.0)), LIMITS) is not None
 
 
@@ -127,6 +128,11 @@ def test_a_heart_beats_by_itself_and_keeps_its_promises(tmp_path: Path) -> None:
     assert inside.down_until > inside.at
     assert last.down_until == 0.0
     assert (last.until, last.doing) == (first.until, "a load")
+    assert inside.at < last.until < inside.at + 200.0
+    heart.expect("whatever comes")
+    promised = heartbeat.read(tmp_path)
+    assert promised is not None
+    assert promised.until == math.inf
 
 
 def test_a_side_task_that_fails_does_not_stop_the_heart(tmp_path: Path) -> None:
