@@ -7,7 +7,7 @@ core). Nothing is ever reset. PostgreSQL 13 to 18.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -94,7 +94,7 @@ def _table(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
 class StatementReader:
     """One session in the first database of ours that has the extension, the target's own first. Not for two threads.
 
-    Statements get a number each at their first sight, which holds as long as this object does. Those of our own role
+    Statements get a number each at their first sight, which holds until it is released. Those of our own role
     are left out of every column, and only their time is told: our readings are in the statistics, too.
     """
 
@@ -107,6 +107,7 @@ class StatementReader:
         self.sees_all = False
         self.keys: list[StatementKey] = []
         self._numbers: dict[tuple[object, ...], int] = {}
+        self._free: list[int] = []
 
     def open(self) -> str | None:
         """Open the session and return its database; None where no database that we may enter has the extension.
@@ -129,6 +130,13 @@ class StatementReader:
         """Number statements as an earlier reader did; before anything is read."""
         self.keys = list(keys)
         self._numbers = {(key.database, key.role, key.queryid, key.toplevel): i for i, key in enumerate(keys)}
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Give these numbers to others: of statements that were in no recent reading, the last one included."""
+        for number in numbers:
+            key = self.keys[number]
+            if self._numbers.pop((key.database, key.role, key.queryid, key.toplevel), None) is not None:
+                self._free.append(number)
 
     def close(self) -> None:
         """End the session."""
@@ -250,7 +258,10 @@ class StatementReader:
 
     def _number(self, key: tuple[int, int, int, bool]) -> int:
         number = self._numbers.get(key)
-        if number is None:
+        if number is None and self._free:
+            number = self._numbers[key] = self._free.pop()
+            self.keys[number] = StatementKey(*key)
+        elif number is None:
             number = self._numbers[key] = len(self.keys)
             self.keys.append(StatementKey(*key))
         return number

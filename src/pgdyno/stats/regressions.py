@@ -11,7 +11,7 @@ could be slower than. The bounds are held by simulation (`bench/watch.py`): mean
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,7 @@ from pgdyno.stats.statement_deltas import StatementDeltas
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 WIDTHS = (1, 2, 5, 10)
 """Periods on either side of a moment. Means that wander are steadier from one period to the next than over ten."""
@@ -155,6 +156,20 @@ class Regressions:
         order = np.argsort(least)
         half = np.searchsorted(np.cumsum(times[known][order]), times[known].sum() / 2)
         return math.exp(float(least[order][half]))
+
+    def idle(self, size: int, present: Ints) -> list[int]:
+        """Return which of `size` statements did nothing in any period that is kept, and are not `present`."""
+        quiet, known = np.ones(size, dtype=np.bool_), self._recent[_CALLS][:size]
+        quiet[: known.shape[0]] = ~(known > 0).any(axis=1)
+        quiet[present] = False
+        return [int(number) for number in np.flatnonzero(quiet)]
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Forget what was usual for statements that are gone: their numbers are given to others."""
+        inside = [number for number in numbers if number < self._recent.shape[1]]
+        for usual in self._usual.values():
+            usual.squares[inside] = usual.counts[inside] = 0.0
+        self._slower -= set(numbers)
 
     def _grow(self, size: int) -> None:
         more = size - self._recent.shape[1]

@@ -16,13 +16,14 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.settings_seen import SettingSeen, changed
-from pgdyno.probes.statements import StatementKey
+from pgdyno.probes.statements import StatementKey, StatementReader
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.statement_deltas import StatementSnapshot
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.reports import compose
+from pgdyno.studies.watch import run
 from pgdyno.studies.watch.proposals import proposals
 from pgdyno.studies.watch.run import watch
 from pgdyno.studies.watch.study import result_of
@@ -44,6 +45,7 @@ class Server:
         self._rng = np.random.default_rng(1)
         self._calls, self._ms, self._squares, self._blocks = (np.zeros(3) for _ in range(4))
         self.started = 1.0
+        self.keys = list(KEYS)
 
     def clock(self):
         return self.now
@@ -78,7 +80,7 @@ class Server:
 def watched(server, *, minutes=40, settings=None):
     heard, kept = [], []
     seen = watch(
-        server, settings or (dict), Told(60.0, KEYS, lambda: NAMES),
+        server, settings or (dict), Told(60.0, server.keys, lambda: NAMES),
         seconds=60.0 * minutes, period_s=60.0, announce=heard.append, keep=lambda seen: kept.append(len(heard)),
         clock=server.clock, sleep=server.sleep,
     )  # fmt: skip
@@ -212,3 +214,35 @@ def test_a_setting_that_was_accepted_long_ago_is_proposed_for_another_look():
         ([record(BEGAN - 200 * day, knob="shared_buffers")], "db1"),
     ):
         assert proposals(changes, target, facts, BEGAN) == ()
+
+
+class Churning(Server):
+    """Beside the three forty new statements come with each reading; in every thirtieth all but those are gone."""
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self._reader = StatementReader(None)
+        self.keys = self._reader.keys
+        self.release = self._reader.release
+        for key in KEYS:
+            self._reader._number((key.database, key.role, key.queryid, key.toplevel))
+
+    def statements(self):
+        one = super().statements()
+        block = range(self.reading - self.reading % 30, self.reading + 1)
+        made = [self._reader._number((5, 6, 100 * n + place, True)) for n in block for place in range(40)]
+        order = np.argsort(ids := np.array([0, 1, 2, *made]))
+        columns = ("calls", "exec_ms", "sd_ms", "plans", "plan_ms", "rows", "since", "blocks")
+        rest = {"calls": 1.0, "exec_ms": 1.0, "rows": 1.0, "since": np.nan}
+        more = {name: np.append(getattr(one, name), np.full(len(made), rest.get(name, 0.0)))[order] for name in columns}
+        return replace(one, ids=ids[order], **more)
+
+
+def test_a_load_that_makes_new_statements_all_day_does_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(run, "MOST_GONE", 100)
+    server = Churning(factors=slow(1, 2.0, since=250))
+    seen, _ = watched(server, minutes=300)
+    assert len(server.keys) < 40 * 80, "of 12,000 that there were"
+    assert len(seen.first_seen) < 40 * 80
+    (told,) = [one for one in seen.told.events if one.what is Happening.SLOWER]
+    assert told.queryid == "-22"

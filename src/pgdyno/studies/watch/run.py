@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 from pgdyno.errors import ConnectError
 from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.settings_seen import SettingsSeen, changed
+from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.regressions import LEARN, WIDTHS, Regressions
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
 from pgdyno.studies.live.checking import require_others
@@ -22,12 +23,19 @@ from pgdyno.units import percent_text
 
 MOST_NEW = 0.05
 """More of the time in statements that were not there before: a deployment."""
+MOST_GONE = 2000
+"""So many statements that are gone are kept beside twice those that are there."""
 KEEP_S = 900.0
 """So often the study is kept without an event."""
 
 
 class WatchReads(Protocol):
     """What a watch needs of `probes.statements.StatementReader`."""
+
+    keys: list[StatementKey]
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Give the numbers of statements that are gone to others."""
 
     def statements(self) -> StatementSnapshot:
         """Read the counters of all statements of others."""
@@ -88,6 +96,7 @@ def watch(
             found = deltas(before, after)
             _take(seen, VoidCause.LATE if late and isinstance(found, StatementDeltas) else found, after.at)
             before, previous, seen.at = after, now, after.at
+            _forget_gone(reader, seen, after)
             for event in told.events[count:]:
                 announce(event)
             if len(told.events) > count or now - kept >= KEEP_S:
@@ -96,6 +105,17 @@ def watch(
     except KeyboardInterrupt:
         pass  # the usual end of a watch that has none
     return seen
+
+
+def _forget_gone(reader: WatchReads, seen: WatchSeen, after: StatementSnapshot) -> None:
+    """Free what is kept of statements that are gone: a load that makes new ones all day would fill the memory."""
+    if len(reader.keys) <= MOST_GONE + 2 * after.ids.size:
+        return
+    gone = seen.regressions.idle(len(reader.keys), after.ids)
+    reader.release(gone)
+    seen.regressions.drop(gone)
+    for number in gone:
+        seen.first_seen.pop(number, None)
 
 
 def _read(
