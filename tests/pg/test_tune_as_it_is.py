@@ -73,5 +73,5 @@ def test_a_budget_is_the_time_from_enter_to_the_prompt(pgdyno_home: Path) -> Non
 def test_a_budget_that_has_room_for_nothing_begins_nothing(pgdyno_home: Path) -> None:
     done = tune(pgdyno_home, "--budget", "5s")
     assert done.returncode == 3, done.stderr
-    assert "the budget of 5.0 s was over before it began" in done.stderr
+    assert "the budget of 5.0 s ran out before it began" in done.stderr
     assert not list((pgdyno_home / "state").rglob("journal*")), "no session was begun"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, finding_of, make_case, make_host, make_server
-from facts_from_params import VERSIONS
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.evidence import WorkingSet, WorkingSetClass
 from pgdyno.model.finding import Answer, Cost, ProofState
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
-from facts_from_params import VERSIONS
 from pgdyno.advisor.rulebook import contradictions, load_rules
 from pgdyno.advisor.wal_pressure import cap_bytes, power_of_two, wanted_bytes
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.evidence import WAL_RATE_BY_LOG, LogEvidence, Settled, Statistics, Window, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity

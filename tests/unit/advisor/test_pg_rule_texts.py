@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor_case import GB, MB, advise, make_case, make_host, make_server, shipped_rules
-from facts_from_params import VERSIONS, make_facts, settings_of
+from facts_from_params import make_facts, settings_of
 from pgdyno.advisor.rulebook import contradictions
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.policy import Durability, check_settings, class_of
 from pgdyno.model.evidence import (
     Checkpoint,

@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 
 from advisor_case import advise, finding_of, make_case, make_server, shipped_rules
-from facts_from_params import VERSIONS, settings_of
+from facts_from_params import settings_of
 from pgdyno.advisor.versions import release_of, removals, versions
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.facts import SettingFact
 from pgdyno.model.finding import Answer, Severity
 

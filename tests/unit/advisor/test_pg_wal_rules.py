@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
-from facts_from_params import VERSIONS
 from pgdyno.advisor.planned import change_to
 from pgdyno.errors import UsageError
+from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.evidence import HostActivity, Statistics, Window, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity

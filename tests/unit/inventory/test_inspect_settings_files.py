@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captured import LOOSE, server_of
-from facts_from_params import VERSIONS, settings_of
+from facts_from_params import settings_of
 from pgdyno.errors import UsageError
 from pgdyno.inventory.inspection import inspect_capture
 from pgdyno.inventory.server_values import server_values
-from pgdyno.inventory.settings_file import parse_conf, parse_settings, version_number
+from pgdyno.inventory.settings_file import VERSIONS, parse_conf, parse_settings, version_number
 from pgdyno.model.facts import SettingFact, Unknown
 
 ROWS = [

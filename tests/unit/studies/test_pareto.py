@@ -101,6 +101,8 @@ def test_a_study_of_an_earlier_version_has_no_such_section():
 @pytest.mark.parametrize("word", list(Word))
 def test_nothing_is_offered_but_what_its_pairs_call_better(word):
     verdict = SimpleNamespace(word=word)
-    proof = SimpleNamespace(headline=SimpleNamespace(verdict=verdict), effects={"jit": verdict})
+    blocks = SimpleNamespace(unmeasured={})
+    headline = SimpleNamespace(verdict=verdict)
+    proof = SimpleNamespace(headline=headline, effects={"jit": verdict}, rest=(), rest_effect=None, blocks=blocks)
     winner = Configuration.of({"jit": "off"})
     assert Tuned(None, None, winner=winner, proof=proof).is_offered == (word is Word.BETTER)
