@@ -24,7 +24,7 @@ def switch_tiles(switch: LiveSwitch) -> tuple[Tile, ...]:
         Tile(
             verdict.metric.label,
             change_text(interval.ratio),
-            f"{100 * interval.confidence:g} % interval {range_text(interval)}",
+            f"{100 * interval.confidence:.3g} % interval {range_text(interval)}",
             f"{plural(verdict.pairs, 'pair')} of {switch.period_s:g} s periods; "
             f"statements that hold {100 * switch.covered:.0f} % of the time",
             verdict.word.value,
