@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
@@ -117,8 +119,7 @@ def command(**values: object) -> int:
         _check_demo(flags)
     if a and not b:
         raise UsageError("--a is what --b is compared with", hint="Add --b KNOB=VALUE.")
-    if flags.words("critical") and not b and rule is None:
-        raise UsageError("--critical is for --b and --rule", hint="A search vetoes what becomes twice as slow.")
+    _check_companions({"search": flags.on("search"), "compares": bool(b) or rule is not None, "resume": resumes})
     report = flags.path("report")
     check_report_path(report)
     if b:
@@ -147,6 +148,21 @@ def command(**values: object) -> int:
         progress.announce(f"report: {report}")
     print_result(store, result, flags.on("as_json"))
     return int(result.exit_code)
+
+
+def _check_companions(modes: Mapping[str, bool]) -> None:
+    """Refuse flags that would mean nothing in this mode, and would be taken for heard."""
+    context = click.get_current_context()
+    typed = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    for name in sorted(typed & {"candidates", "only", "include", "exclude"}):
+        if not modes["search"]:
+            raise UsageError(f"--{name} is for --search", hint="Leave it out, or search: pgdyno live --search.")
+    if "critical" in typed and not modes["compares"]:
+        raise UsageError("--critical is for --b and --rule", hint="A search vetoes what becomes twice as slow.")
+    for name in sorted(typed & {"reference", "max_pairs", "smallest_effect", "guards", "guard_trips", "seed"}):
+        if modes["resume"]:
+            flag = next(one.opts[0] for one in context.command.params if one.name == name)
+            raise UsageError(f"{flag} is what the study was begun with", hint="Leave it out, or begin a study anew.")
 
 
 def _watched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
@@ -213,7 +229,9 @@ def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.studies.live.run import asked_by, switch_study
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.winner import request_of
+    from pgdyno.undo.watch import Deadlines
 
+    watch = Deadlines(health_s=flags.real("watchdog_deadline"))
     study = resumable(store, flags.choice("resume"), StudyKind.LIVE)
     arms, request = asked_by(study), target_request(flags)
     check_answer(flags, (*arms.a, *arms.b))
@@ -222,7 +240,7 @@ def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     ask = asks(flags.choice("approve"), (*arms.a, *arms.b))
     with opened(request) as target:
         return switch_study(
-            store, target, request, options_of(study, 60 * flags.real("budget")), arms, progress,
+            store, target, request, options_of(study, 60 * flags.real("budget"), watch), arms, progress,
             approve=lambda plan: approve(plan, asker if ask else None), announce=progress.announce, resumed=study,
         )  # fmt: skip
 

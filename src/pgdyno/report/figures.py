@@ -163,8 +163,7 @@ def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict 
     settings = [(f"{effect.knob}\n{effect.before} → {effect.after}", effect.interval) for effect in effects]
     whole = [("all together", total.interval)] if total is not None else []
     rows = [*settings, *whole]
-    axis = ratio_axis("ratio with the setting against without it", _ends(interval for _, interval in rows))
-    table_rows = tuple((label.replace("\n", " "), digits_text(i.ratio), bare_range_text(i)) for label, i in rows)
+    axis = ratio_axis("ratio with the setting against without it", ends_of(interval for _, interval in rows))
     helps = "Right" if total is None or total.metric.higher_is_better else "Left"
     return Figure(
         kind=FigureKind.FOREST,
@@ -174,7 +173,7 @@ def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict 
         x=Axis("setting"),
         y=axis,
         series=tuple(
-            _interval_series(name, part, axis, group, first)
+            interval_series(name, part, axis, group, first)
             for name, part, group, first in (
                 ("one setting", settings, "effect", 0),
                 ("whole configuration", whole, "total", len(settings)),
@@ -183,7 +182,7 @@ def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict 
         ),
         bands=(_equivalence_band(smallest_effect),),
         marks=(Mark("y", 1.0, "no effect", "reference"),),
-        table=Table(("setting", "ratio", "interval"), table_rows, ("ratio", "interval")),
+        table=intervals_table("setting", rows),
         caption=f"{helps} of 1 the setting helps. Effects of single settings do not add up to the whole.",
         n=len(effects),
     )
@@ -209,7 +208,7 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
     first = rows[0].verdict
     dots = [(float(i), ratio, block) for i, row in enumerate(rows) for block, ratio in row.ratios.items()]
     intervals = [(_metric_label(row.verdict.metric), row.verdict.interval) for row in rows]
-    ends = [*_ends(interval for _, interval in intervals), *(ratio for _, ratio, _ in dots)]
+    ends = [*ends_of(interval for _, interval in intervals), *(ratio for _, ratio, _ in dots)]
     axis = ratio_axis(f"ratio of {subject} to {reference}", ends)
     pair_series = Series(
         "pair",
@@ -228,7 +227,7 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
         y=axis,
         series=(
             *((pair_series,) if dots else ()),
-            _interval_series(f"{first.interval.confidence * 100:g} % interval", intervals, axis, "interval"),
+            interval_series(f"{first.interval.confidence * 100:g} % interval", intervals, axis, "interval"),
         ),
         bands=(_equivalence_band(first.smallest_effect),),
         marks=(Mark("y", 1.0, "no difference", "reference"),),
@@ -238,7 +237,7 @@ def pairs(rows: Sequence[MetricRow], *, subject: str, reference: str) -> Figure:
     )
 
 
-def _interval_series(
+def interval_series(
     name: str, rows: Sequence[tuple[str, Interval]], axis: Axis, group: str, first_row: int = 0
 ) -> Series:
     """Return labelled intervals, one a row; an end beyond the axis, such as infinity, is drawn at its edge."""
@@ -255,7 +254,14 @@ def _interval_series(
     )
 
 
-def _ends(intervals: Iterable[Interval]) -> list[float]:
+def intervals_table(first: str, rows: Sequence[tuple[str, Interval]]) -> Table:
+    """Return labelled intervals as a table; `first` heads the labels."""
+    found = tuple((label.replace("\n", " "), digits_text(one.ratio), bare_range_text(one)) for label, one in rows)
+    return Table((first, "ratio", "interval"), found, ("ratio", "interval"))
+
+
+def ends_of(intervals: Iterable[Interval]) -> list[float]:
+    """Return every figure of these intervals, for the axis that holds them."""
     return [end for interval in intervals for end in (interval.lo, interval.ratio, interval.hi)]
 
 

@@ -93,3 +93,15 @@ def test_a_study_that_goes_on_judges_the_pairs_of_before_with_its_own(tmp_path):
     assert whole.verdict.pairs == len(whole.pairs) > 2
     assert len(recording.recorded(world.reference.calls.size)) == len(whole.pairs)
     assert again.counted == 2 * (len(whole.pairs) - 2), "nothing of before was measured again"
+
+
+def test_a_veto_that_was_recorded_before_the_kill_stands(tmp_path):
+    slow = np.ones(200)
+    slow[0] = 6.0
+    world, recording = World(slow, seed=3), Recording(tmp_path)
+    first = Switchback(world, world.reference, 30.0, Design(min_pairs=9), seed=3, recording=recording).run()
+    assert set(first.vetoed) == {0}
+    again = World(slow, seed=4)
+    recorded = recording.recorded(200)
+    told = Switchback(again, world.reference, 30.0, Design(min_pairs=9), seed=3, recorded=recorded).run()
+    assert (set(told.vetoed), again.applied) == ({0}, [])

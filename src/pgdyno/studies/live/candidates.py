@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.live import LiveCandidate
+from pgdyno.report.wording import settings_text
 from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.trial.live_cycle import LiveEnding
 from pgdyno.units import digits_text
@@ -59,7 +60,7 @@ def step_towards(dimension: Dimension, value: Value) -> Value:
 
 def told(one: LiveCandidate) -> str:
     """Return what a candidate was and came to, in one line."""
-    words = ", ".join(f"{name} = {value}" for name, value in one.settings.items())
+    words = settings_text(one.settings)
     if one.ratio is None or one.error is None:
         return f"{words}: {one.fate}{f', {one.why}' if one.why else ''}"
     figure = f"{digits_text(one.ratio)} of the time, give or take {100 * one.error:.1f} %, in {one.pairs} pairs"

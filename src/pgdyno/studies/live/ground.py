@@ -242,7 +242,7 @@ class WatchedServer:
             cpu_s=ground.cpu_s,
         )
 
-    def is_back(self) -> None:
+    def tell_back(self) -> None:
         """Say that the server is as it was found, and be patient with the store again."""
         self.ground.store.be_patient(STORE_PATIENCE_S, self.ground.announce)
         self.ground.announce("the server is as it was found")
@@ -357,8 +357,8 @@ def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Map
     )  # fmt: skip
 
 
-def options_of(study: Study, budget_s: float) -> LiveOptions:
-    """Return the options that a study was begun with, to go on with it for so long."""
+def options_of(study: Study, budget_s: float, watch: Deadlines | None = None) -> LiveOptions:
+    """Return the options that a study was begun with, to go on with it for so long; `watch` are those of today."""
     kept = study.options.get(StudyKind.LIVE.value)
     assert isinstance(kept, Mapping), "every live study keeps them"
     return LiveOptions(
@@ -367,4 +367,5 @@ def options_of(study: Study, budget_s: float) -> LiveOptions:
         seed=int(kept["seed"]),
         design=Design(**kept["design"]),
         guards=GuardPlan.from_json(kept["guards"]),
+        watch=watch or Deadlines(),
     )

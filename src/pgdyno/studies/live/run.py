@@ -118,7 +118,7 @@ def switch_study(
             recorded=recorded, recording=watched.recording,
         )  # fmt: skip
         outcome = study_of_two.run()
-        watched.is_back()
+        watched.tell_back()
         return ending.complete(told_by(outcome))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pgdyno.knobs.constraints import check
-from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.knobs.dimension import Value
 from pgdyno.knobs.memory import AMOUNTS, demand
 from pgdyno.knobs.space import SearchSpace, configuration_to_point, point_to_configuration
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -25,6 +25,7 @@ from pgdyno.optimizer.frugal import reduce
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import rank
 from pgdyno.optimizer.stopping import should_stop
+from pgdyno.report.wording import settings_text
 from pgdyno.stats.noninferiority import costs_nothing
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import (
@@ -165,7 +166,7 @@ class LiveSearcher:
             starts=[self._nearer(point) for point in self.starts],
             skipped=[self._point(Configuration.of(one.settings)) for one in self.tried if one.fate in (REJECTED, LOST)],
             seed=self.seed,
-            feasible=self.is_possible,
+            feasible=self._is_within_reach(),
             initial=INITIAL,
         )
 
@@ -175,15 +176,23 @@ class LiveSearcher:
         found += [ScoredPoint(self._point(one), -ratio) for one, ratios in self.pairs for ratio in ratios]
         return found + [ScoredPoint(self._point(one), None) for one in self._dead]
 
-    def is_possible(self, point: Point) -> bool:
-        """Tell whether a point is within reach, and memory and constraints hold for it."""
+    def _fits(self, point: Point) -> bool:
+        """Tell whether memory and constraints hold for a point."""
         settings = point_to_configuration(self.space, point)
-        fits = check(settings, self.facts, connections=self.connections) is None
-        return fits and all(self._is_near(one, point[one.name]) for one in self.space.dimensions)
+        return check(settings, self.facts, connections=self.connections) is None
 
-    def _is_near(self, dimension: Dimension, value: Value) -> bool:
-        best = self._point(self._leader())[dimension.name]
-        return any(is_near(dimension, value, around) for around in (dimension.default, best))
+    def _is_within_reach(self) -> Callable[[Point], bool]:
+        """Return what tells whether a point fits, and lies a step from the server as it is or from the best so far."""
+        dimensions, best = self.space.dimensions, self._point(self._best()[1])
+
+        def is_possible(point: Point) -> bool:
+            near = all(
+                is_near(one, point[one.name], one.default) or is_near(one, point[one.name], best[one.name])
+                for one in dimensions
+            )
+            return near and self._fits(point)
+
+        return is_possible
 
     def _nearer(self, point: Point) -> Point:
         """Return a starting point that is no further away than one step."""
@@ -192,15 +201,10 @@ class LiveSearcher:
     def _point(self, settings: Configuration) -> Point:
         return configuration_to_point(self.space, settings, self.facts)
 
-    def _leader(self) -> Configuration:
-        """Return the candidate with the best mean so far, the baseline where none is better."""
-        alive = [(sum(ratios) / len(ratios), one) for one, ratios in self.pairs if ratios]
-        mean, best = min(alive, key=lambda each: each[0], default=(0.0, BASELINE))
-        return best if mean < 0 else BASELINE
-
-    def _best(self) -> float:
-        means = (sum(ratios) / len(ratios) for one, ratios in self.pairs if ratios)
-        return max((-mean for mean in means), default=0.0)
+    def _best(self) -> tuple[float, Configuration]:
+        """Return the largest gain so far, in ln, and whose it is; 0 and the baseline where none is better."""
+        gains = [(-sum(ratios) / len(ratios), one) for one, ratios in self.pairs if ratios]
+        return max([(0.0, BASELINE), *gains], key=lambda each: each[0])
 
     def _is_enough(self, ratios: Sequence[float]) -> bool:
         """Tell whether a candidate needs no further pair: after two, unless it may be the best so far."""
@@ -208,7 +212,7 @@ class LiveSearcher:
             return len(ratios) >= MOST
         gain = -sum(map(math.log, ratios)) / len(ratios)
         reach = self.pair_sd / math.sqrt(len(ratios))
-        return gain <= 0 or gain + reach < self._best()
+        return gain <= 0 or gain + reach < self._best()[0]
 
     def _judged(self, number: int, settings: Configuration, origin: str, outcome: LiveOutcome) -> LiveCandidate:
         ratios = tuple(pair.log_ratio for pair in outcome.pairs)
@@ -255,7 +259,7 @@ class LiveSearcher:
     def _learnt(self) -> str:
         if not self.tried:
             return "nothing yet"
-        best = self._best()
+        best, _ = self._best()
         said = f"{len(self.tried)} tried"
         return f"{said}; the best took {digits_text(100 * (1 - math.exp(-best)), 2)} % less time" if best > 0 else said
 
@@ -272,7 +276,7 @@ class LiveSearcher:
             if self.is_over or settings is None:
                 break
             until_s = self.duels.now() + (self.ends_at - self.duels.now()) / (FINALISTS - place)
-            words = ", ".join(f"{name} = {value}" for name, value in settings.items())
+            words = settings_text(settings)
             if all(dict(settings) != one.settings or one.fate != MEASURED for one in self.tried):
                 reply = self.decide(
                     Proposal(place + 1, FINALISTS, settings, "fewest settings", self._learnt(), is_final=True)
@@ -314,7 +318,7 @@ class LiveSearcher:
                 continue
             lean = reduce(
                 self.space.dimensions, history, one.point,
-                noise_sd=self.pair_sd, most=MOST_SETTINGS, tolerance=None, is_possible=self.is_possible,
+                noise_sd=self.pair_sd, most=MOST_SETTINGS, tolerance=None, is_possible=self._fits,
                 amounts={name: math.inf for name in AMOUNTS if name in settings},
             )  # fmt: skip
             for found in (point_to_configuration(self.space, lean.point), settings):
@@ -349,7 +353,7 @@ class LiveSearcher:
             return False
         ratios = [math.exp(pair.log_ratio) for pair in outcome.pairs]
         found = costs_nothing(ratios, [1.0] * len(ratios), design=design, metric=outcome.verdict.metric)
-        saved = ", ".join(f"{name} = {value}" for name, value in b.items())
+        saved = settings_text(b)
         if found.proven:
             self.notes.append(
                 f"{saved} needs less memory and is no slower than by {100 * NOT_SLOWER:g} %: it is offered"
@@ -362,7 +366,7 @@ class LiveSearcher:
         """See what each setting does beside the others, while there is time."""
         for name in winner if len(winner) > 1 else ():
             without = winner.without(name)
-            if check(without, self.facts, connections=self.connections) is not None:
+            if not self._fits(self._point(without)):
                 continue
             design = Design(self.design.smallest_effect, self.design.confidence, 3, EFFECT_PAIRS)
             outcome = self._fresh(without, winner, design)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
+from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Table
 from pgdyno.model.results.live import LiveCandidate, LiveSearch
 from pgdyno.model.verdict import Interval
-from pgdyno.report.figures import ratio_axis
+from pgdyno.report.figures import ends_of, interval_series, intervals_table, ratio_axis
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Section, TableBlock
-from pgdyno.report.wording import bare_range_text, plural
+from pgdyno.report.wording import bare_range_text, capital, plural, settings_text
 from pgdyno.studies.live.switch_page import switch_sections
 from pgdyno.studies.live.switch_words import judgement
 from pgdyno.units import bytes_text, digits_text, seconds_text
@@ -44,7 +44,7 @@ def _candidates(search: LiveSearch) -> Section:
     rows = tuple(
         (
             str(one.number),
-            settings_words(one),
+            settings_text(one.settings),
             "unknown" if one.ratio is None else digits_text(one.ratio),
             "" if one.error is None else f"{100 * one.error:.1f} %",
             str(one.pairs),
@@ -59,8 +59,8 @@ def _candidates(search: LiveSearch) -> Section:
     caption = (
         "Time of the body's statements over that under the server's own settings, in neighbouring periods. So few "
         "pairs prove nothing: they say which candidates are worth more. Reads come from disk or the page cache. "
-        "Memory is what the settings allow all sessions "
-        "together at worst, not what was used; memory that is not used caches files."
+        "Memory is what the settings allow all sessions together at worst, not what was used; memory that is not "
+        "used caches files."
     )
     blocks: list[Block] = [TableBlock(Table(columns, rows, (*columns[2:8], "number")), caption)]
     measured = [one for one in search.candidates if one.ratio is not None]
@@ -71,29 +71,8 @@ def _candidates(search: LiveSearch) -> Section:
 
 
 def _figure(measured: list[LiveCandidate]) -> Figure:
-    ranges = [_range(one) for one in measured]
-    axis = ratio_axis(
-        "time under the candidate over time as it is", [end for one in ranges for end in (one.lo, one.hi)]
-    )
-    series = Series(
-        "candidate",
-        tuple(float(place) for place in range(len(measured))),
-        tuple(one.ratio for one in ranges),
-        tuple(max(one.lo, axis.lo or 0.0) for one in ranges),
-        tuple(min(one.hi, axis.hi or math.inf) for one in ranges),
-        "points",
-        tuple(f"candidate {one.number}\n{settings_words(one)}" for one in measured),
-        "effect",
-    )
-    columns = ("candidate", "ratio", "range")
-    table = Table(
-        columns,
-        tuple(
-            (str(one.number), digits_text(found.ratio), bare_range_text(found))
-            for one, found in zip(measured, ranges, strict=True)
-        ),
-        columns,
-    )
+    rows = [(f"candidate {one.number}\n{settings_text(one.settings)}", _range(one)) for one in measured]
+    axis = ratio_axis("time under the candidate over time as it is", ends_of(interval for _, interval in rows))
     return Figure(
         kind=FigureKind.FOREST,
         id="candidates",
@@ -101,9 +80,9 @@ def _figure(measured: list[LiveCandidate]) -> Figure:
         question="Which candidates looked faster than the server as it is?",
         x=Axis("candidate"),
         y=axis,
-        series=(series,),
+        series=(interval_series("candidate", rows, axis, "effect"),),
         marks=(Mark("y", 1.0, "as it is", "reference"),),
-        table=table,
+        table=intervals_table("candidate", rows),
         caption="Left of 1 the load took less time. Ranges are by the scatter of the reference, and claim nothing.",
         n=len(measured),
     )
@@ -115,17 +94,12 @@ def _range(one: LiveCandidate) -> Interval:
     return Interval(one.ratio, one.ratio / reach, one.ratio * reach, 0.95)
 
 
-def settings_words(one: LiveCandidate) -> str:
-    """Write what a candidate sets."""
-    return ", ".join(f"{name} = {value}" for name, value in one.settings.items())
-
-
 def _finals(search: LiveSearch) -> Section:
     rows = []
     for place, one in enumerate(search.finals):
         said = judgement(one)
         rows.append((
-            ", ".join(f"{name} = {value}" for name, value in one.b.items()),
+            settings_text(one.b),
             said.title,
             str(len(one.pairs)),
             "offered" if place == search.chosen else "",
@@ -134,7 +108,7 @@ def _finals(search: LiveSearch) -> Section:
     caption = "Each by fresh pairs; the confidence of 95 % is shared among the finalists."
     blocks: list[Block] = [TableBlock(Table(columns, tuple(rows), ("pairs",)), caption)]
     if search.notes:
-        blocks.insert(0, Notice(tuple(f"{one[0].upper()}{one[1:]}." for one in search.notes)))
+        blocks.insert(0, Notice(tuple(f"{capital(one)}." for one in search.notes)))
     return Section("finalists", "Finalists", "Which of them held in fresh pairs?", tuple(blocks))
 
 

@@ -23,7 +23,7 @@ from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.search import LiveSearcher
 from pgdyno.studies.live.search_words import search_judgement
 from pgdyno.studies.live.server_world import ServerWorld
-from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switch_result import switch_of
 from pgdyno.studies.live.switchback import A, B, LiveOutcome, Switchback
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
@@ -97,8 +97,8 @@ def search_study(
 ) -> LiveResult:
     """Watch the server, search settings that its own load runs faster with, and keep all of it as a study.
 
-    `show` tells the plan, and `decide` answers for each candidate. At the end the server is
-    as it was found. Raises as `switch_study`.
+    `show` tells the plan, and `decide` answers for each candidate. At the end the server is as it was found. Raises
+    as `switch_study`.
     """
     with live_ground(store, target, options, announce) as ground:
         space, left_out = _space(ground, asked)
@@ -200,7 +200,7 @@ class _Searching:
         if self._world is not None:
             self._world.keeps_session = False
             self._world.put_back()
-            self._watched.is_back()
+            self._watched.tell_back()
 
     def _answer(self, proposal: Proposal) -> Reply:
         """Ask the person, again after an edit that cannot be; the server waits in its baseline."""
@@ -232,13 +232,11 @@ class _Searching:
         watched = self._watched
         body = watched.load(self.period_s).body
         arms = Arms(BASELINE, settings, self._before(settings))
-        found = switched(
-            watched.told, arms, outcome, watched.reference, watched.keys, watched.names,
-            seed=self._options.seed, session=watched.session, elapsed_s=watched.elapsed_s,
+        return switch_of(
+            arms, outcome, watched.reference, watched.keys, watched.names,
+            seed=self._options.seed, session=watched.session,
             not_tested=untested((settings,), cached(watched.seen.whole, body)),
-        ).switch  # fmt: skip
-        assert found is not None, "two arms were compared"
-        return found
+        )  # fmt: skip
 
     def result(self) -> LiveResult:
         """Return what there is by now."""

@@ -6,7 +6,7 @@ from pgdyno.model.results.live import LiveSearch
 from pgdyno.model.verdict import Word
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.report.wording import TONES, change_text, plural, range_text, sentence
+from pgdyno.report.wording import TONES, change_text, plural, range_text, sentence, settings_text
 
 KEEP = "keep"
 FOUND, AS_IT_IS = "what was found", "the server as it is"
@@ -16,8 +16,7 @@ def search_judgement(search: LiveSearch) -> Judgement:
     """Return what came of a search: what is offered, or that the settings stay."""
     winner, code = search.winner, search.exit_code
     if winner is not None and winner.verdict is not None:
-        settings = ", ".join(f"{name} = {value}" for name, value in winner.b.items())
-        title = f"{settings}: {sentence(winner.verdict, FOUND, AS_IT_IS)}"
+        title = f"{settings_text(winner.b)}: {sentence(winner.verdict, FOUND, AS_IT_IS)}"
         said = f"{winner.verdict.metric.label} {change_text(winner.verdict.interval.ratio)}"
         said += f" {range_text(winner.verdict.interval)}"
         return Judgement(title, winner.verdict.word.value, TONES[winner.verdict.word], said, code)

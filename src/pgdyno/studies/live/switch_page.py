@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
+from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Table
 from pgdyno.model.results.live import LiveChange, LiveSwitch
-from pgdyno.report.figures import MetricRow, ratio_axis
+from pgdyno.report.figures import MetricRow, ends_of, interval_series, intervals_table, ratio_axis
 from pgdyno.report.figures import pairs as pairs_figure
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, Snippet, TableBlock, Tile, Tone
-from pgdyno.report.wording import TONES, bare_range_text, capital, change_text, number_text, plural, range_text
-from pgdyno.studies.live.switch_result import SECOND_NAMES
+from pgdyno.report.wording import (
+    TONES,
+    bare_range_text,
+    capital,
+    change_text,
+    number_text,
+    plural,
+    range_text,
+    settings_text,
+)
+from pgdyno.studies.live.switch_result import SECOND
 from pgdyno.units import digits_text, seconds_text
 
 MOST_DRAWN = 20
@@ -96,12 +105,11 @@ def _pairs(switch: LiveSwitch) -> Section:
 
 
 def _second(switch: LiveSwitch) -> TableBlock:
-    units = {"temp_bytes": "bytes", "wal_bytes": "bytes", "blocks_read": "blocks"}
     rows = tuple(
         (
-            SECOND_NAMES[one.name],
-            f"{number_text(one.a)} {units.get(one.name, 'ms')}",
-            f"{number_text(one.b)} {units.get(one.name, 'ms')}",
+            SECOND[one.name][0],
+            f"{number_text(one.a)} {SECOND[one.name][1]}",
+            f"{number_text(one.b)} {SECOND[one.name][1]}",
             "-" if one.verdict is None else f"{one.verdict.word.value} {range_text(one.verdict.interval)}",
         )
         for one in switch.second
@@ -147,28 +155,12 @@ def _statements(switch: LiveSwitch) -> Section:
 
 
 def _forest(drawn: list[LiveChange]) -> Figure:
-    intervals = [one.ratio for one in drawn if one.ratio is not None]
-    axis = ratio_axis("mean time under B over that under A", [end for one in intervals for end in (one.lo, one.hi)])
-    low, high = axis.lo or 0.0, axis.hi or float("inf")
-    series = Series(
-        "statement",
-        tuple(float(number) for number in range(len(drawn))),
-        tuple(one.ratio for one in intervals),
-        tuple(max(one.lo, low) for one in intervals),
-        tuple(min(one.hi, high) for one in intervals),
-        "points",
-        tuple(f"{one.queryid}\n{one.lamp}, {100 * one.share:.1f} % of the time" for one in drawn),
-        "effect",
-    )
-    table = Table(
-        ("statement", "lamp", "ratio", "interval"),
-        tuple(
-            (one.queryid, one.lamp, digits_text(one.ratio.ratio), bare_range_text(one.ratio))
-            for one in drawn
-            if one.ratio is not None
-        ),
-        ("ratio", "interval"),
-    )
+    rows = [
+        (f"{one.queryid}\n{one.lamp}, {100 * one.share:.1f} % of the time", one.ratio)
+        for one in drawn
+        if one.ratio is not None
+    ]
+    axis = ratio_axis("mean time under B over that under A", ends_of(interval for _, interval in rows))
     return Figure(
         kind=FigureKind.FOREST,
         id="statements-forest",
@@ -176,10 +168,10 @@ def _forest(drawn: list[LiveChange]) -> Figure:
         question="Which statements became slower or faster?",
         x=Axis("statement"),
         y=axis,
-        series=(series,),
+        series=(interval_series("statement", rows, axis, "effect"),),
         bands=(Band("y", 1 / 1.2, 1.2, "tolerated (within 1.2 times)"),),
         marks=(Mark("y", 1.0, "no difference", "reference"),),
-        table=table,
+        table=intervals_table("statement", rows),
         caption="Left of 1 the statement is faster under B.",
         n=len(drawn),
     )
@@ -196,6 +188,5 @@ def _guards(switch: LiveSwitch) -> Section:
 
 def switch_lead(switch: LiveSwitch, target: str, spent_s: float | None) -> str:
     """Return what was compared, where, in one line."""
-    sets = ", ".join(f"{name} = {value}" for name, value in switch.b.items())
     took = "" if spent_s is None else f", {seconds_text(spent_s)}"
-    return f"B sets {sets}; the load of its users, on {target}{took}"
+    return f"B sets {settings_text(switch.b)}; the load of its users, on {target}{took}"

@@ -22,13 +22,14 @@ from pgdyno.units import digits_text
 
 NORMAL_95 = 1.96
 MOST_LISTED = 50
-SECOND_NAMES = {
-    "active_ms": "database time",
-    "cpu_ms": "server CPU",
-    "temp_bytes": "temporary files",
-    "wal_bytes": "WAL",
-    "blocks_read": "blocks read",
+SECOND = {
+    "active_ms": ("database time", "ms"),
+    "cpu_ms": ("server CPU", "ms"),
+    "temp_bytes": ("temporary files", "bytes"),
+    "wal_bytes": ("WAL", "bytes"),
+    "blocks_read": ("blocks read", "blocks"),
 }
+"""Each figure of `stats.body_index.ServerUse`: what people call it, and its unit."""
 VETOED, VANISHED, SUSPECTED, WATCHED, NOT_WATCHED = "vetoed", "vanished", "suspected", "watched", "not watched"
 _RESTORED = {LiveEnding.TOO_MANY_STOPS, LiveEnding.NOT_IN_FORCE, LiveEnding.LEFT_TO_WATCHDOG}
 
@@ -46,10 +47,27 @@ def switched(
     elapsed_s: float,
     not_tested: str = "",
 ) -> LiveResult:
-    """Return the result of the reference with what came of its two arms; `not_tested` as in `LiveSwitch`."""
+    """Return the result of the reference with what came of its two arms."""
+    switch = switch_of(arms, outcome, reference, keys, names, seed=seed, session=session, not_tested=not_tested)
+    said = judgement(switch)
+    return replace(told, switch=switch, title=said.title, word=said.word, elapsed_s=elapsed_s)
+
+
+def switch_of(
+    arms: Arms,
+    outcome: LiveOutcome,
+    reference: StatementReference,
+    keys: Sequence[StatementKey],
+    names: tuple[Mapping[int, str], Mapping[int, str]],
+    *,
+    seed: int,
+    session: str,
+    not_tested: str = "",
+) -> LiveSwitch:
+    """Return what came of two arms; `not_tested` as in `LiveSwitch`."""
     changes = statement_changes(outcome, reference, keys, names)
     unwatched = [one for one in changes if one.lamp == NOT_WATCHED]
-    switch = LiveSwitch(
+    return LiveSwitch(
         a=dict(arms.a),
         b=dict(arms.b),
         before=dict(arms.before),
@@ -78,8 +96,6 @@ def switched(
         session=session,
         not_tested=not_tested,
     )
-    said = judgement(switch)
-    return replace(told, switch=switch, title=said.title, word=said.word, elapsed_s=elapsed_s)
 
 
 def statement_changes(
@@ -160,7 +176,7 @@ def _against(outcome: LiveOutcome, changes: Sequence[LiveChange]) -> tuple[str, 
     if outcome.tail is not None and outcome.tail.lo > WORST_TAIL:
         found.append(f"what is in no body took {outcome.tail} of its time under A")
     found += [
-        f"{SECOND_NAMES[one.name]} took {one.verdict.interval} of that under A: look at commits, locks and timeouts"
+        f"{SECOND[one.name][0]} took {one.verdict.interval} of that under A: look at commits, locks and timeouts"
         for one in outcome.second
         if one.is_worse and one.verdict is not None
     ]

@@ -185,7 +185,7 @@ class Switchback:
         self._begin_verdict()
         for pair in self.recorded:
             self._take(pair)
-        self._drawn = len(self.recorded)
+        self._drawn, self._dead = len(self.recorded), bool(self._vetoed)
         checking = replace(begin().cycle, most_stops=self.most_stops)
         at = step(step(checking, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)
         try:
