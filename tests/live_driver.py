@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from pgdyno.cli.arguments.options import open_store
+from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design

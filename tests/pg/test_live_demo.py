@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli.arguments.options import open_store
+from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox

@@ -30,6 +30,11 @@ def test_every_verb_has_its_file() -> None:
     assert [path for path in LISTS if not path.is_file()] == []
 
 
+def test_the_folder_of_verbs_holds_verbs_and_the_entry_point_alone() -> None:
+    folder = ROOT / "cli"
+    assert set(folder.glob("*.py")) - LISTS == {folder / "__init__.py", folder / "main.py"}
+
+
 def test_no_folder_has_more_files_than_one_can_know() -> None:
     counts = {path.relative_to(ROOT): len(_files(path) & set(path.iterdir())) for path in ROOT.rglob("*/")}
     assert {folder: count for folder, count in counts.items() if count > FOLDER} == {}

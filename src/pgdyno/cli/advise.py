@@ -11,8 +11,9 @@ import click
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
 from pgdyno.cli.arguments.stand_in import check_stand_in
+from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.target import target_options, target_request
 from pgdyno.cli.terminal.emitting import check_format, output_option
 from pgdyno.cli.terminal.emitting import emit as print_files
 from pgdyno.cli.terminal.files import write_text

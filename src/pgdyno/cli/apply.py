@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.advice_source import source, source_options
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
-from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import names_a_server, open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.target import names_a_server, target_options, target_request
 from pgdyno.cli.terminal.emitting import check_format, emit, output_option
 from pgdyno.errors import ExitCode, UsageError
 
@@ -23,35 +24,8 @@ if TYPE_CHECKING:
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.advice.accept import Acceptance, InForce
-    from pgdyno.studies.advice.advised import AdviceSource
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
-
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def source_options(function: F) -> F:
-    """Add the flags that say what advice is made from."""
-    options = [
-        click.option("--rules", "rule_files", multiple=True, metavar="DIR",
-                     type=click.Path(path_type=Path, file_okay=False),
-                     help="A folder of rule files; may be given again."),
-        click.option("--window", type=Time("s", 1),
-                     help="How long to watch.  [default: what the statistics hold since they were reset]"),
-        click.option("--log", "logs", multiple=True, metavar="FILE",
-                     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-                     help="A server log; may be given again."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def source(flags: Flags) -> AdviceSource:
-    """Return what advice is made from."""
-    from pgdyno.studies.advice.advised import AdviceSource
-
-    return AdviceSource(flags.paths("rule_files"), flags.number("window"), flags.paths("logs"))
 
 
 @click.command("apply", cls=GroupedCommand)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import load_plan, open_store, target_options, workload_options
+from pgdyno.cli.arguments.load import load_plan, workload_options
 from pgdyno.cli.arguments.planned import PlannedCommand, plan_option
 from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.arguments.target import target_options
 from pgdyno.cli.requests.study_request import carry_out, new_request, study_options
 
 if TYPE_CHECKING:

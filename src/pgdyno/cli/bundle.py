@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 
 if TYPE_CHECKING:
     from pgdyno.store.bundle_format import BundleManifest

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import open_store, store_option
-from pgdyno.cli.report import FORMATS, WORDS, emit
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.requests.study_request import METRICS
+from pgdyno.cli.terminal.reporting import emit, format_of, format_option
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE
 
@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What the figures of --generation and --step are of.",
 )
-@click.option("--format", "wanted", type=click.Choice(WORDS),
-              help="Format of the output.  [default: by the ending of --output, else text]")  # fmt: skip
+@format_option
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
@@ -77,19 +76,19 @@ def command(**values: object) -> int:
             hint="Write pgdyno compare 12 15, or pgdyno compare --platforms STUDY FILE.",
         )
     if ways == ["platforms"]:
-        from pgdyno.cli.compare_platforms import compare_command
+        from pgdyno.cli.comparing.platforms import compare_command
 
         return compare_command(flags)
     if ways == ["iostat"]:
-        from pgdyno.cli.compare_iostat import iostat_command
+        from pgdyno.cli.comparing.iostat import iostat_command
 
         return iostat_command(flags)
     if ways == ["generations"]:
-        from pgdyno.cli.compare_generations import generations_command
+        from pgdyno.cli.comparing.generations import generations_command
 
         return generations_command(flags)
     if ways == ["steps"]:
-        from pgdyno.cli.compare_steps import steps_command
+        from pgdyno.cli.comparing.steps import steps_command
 
         return steps_command(flags)
     return _compare_runs(flags)
@@ -103,7 +102,7 @@ def _compare_runs(flags: Flags) -> int:
     from pgdyno.studies.pairs.comparison import compare_runs
 
     output = flags.path("output")
-    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    chosen = format_of(flags.text("wanted"), output)
     design = Design(smallest_effect=flags.real("smallest_effect"), confidence=flags.real("confidence"))
     first, second = (int(word) for word in flags.words("runs"))
     with open_store(flags.text("store_url")) as store:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.terminal.files import write_text
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.apply import source, source_options
+from pgdyno.cli.arguments.advice_source import source, source_options
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import load_plan, open_store, target_options, target_request, workload_options
+from pgdyno.cli.arguments.load import load_plan, workload_options
 from pgdyno.cli.arguments.planned import PlannedCommand
 from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.arguments.target import target_options, target_request
 from pgdyno.cli.requests.experiment_request import Experiment, budget_of, conduct, design_of, drawn_seed
 from pgdyno.cli.requests.study_request import CONFIDENCE, METRICS, PAIRS, resumable, study_options
 from pgdyno.errors import UsageError
@@ -143,14 +145,14 @@ def _check_companions(flags: Flags, asked: str) -> None:
 
 def _other(asked: str, flags: Flags, store: Store, progress: Progress) -> int:
     """Run what is not one pair of configurations."""
-    from pgdyno.cli import climbing, sweeping
+    from pgdyno.cli.requests import staircase, sweep
     from pgdyno.model.study import StudyKind
 
     if asked in ("plan", "from_advice"):
-        return climbing.run_plan(flags, store, progress)
+        return staircase.run_plan(flags, store, progress)
     if asked != "resume":
-        return sweeping.run_sweep_study(flags, store, progress)
-    resumed = {StudyKind.STAIRCASE: climbing.resume_plan, StudyKind.SWEEP: sweeping.resume_sweep}
+        return sweep.run_sweep_study(flags, store, progress)
+    resumed = {StudyKind.STAIRCASE: staircase.resume_plan, StudyKind.SWEEP: sweep.resume_sweep}
     study = resumable(store, flags.choice("resume"), *resumed)
     return resumed[study.kind](flags, store, progress, study)
 

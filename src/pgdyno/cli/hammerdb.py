@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.outside.files import read_text
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import host_options, host_request, restart_words
+from pgdyno.cli.arguments.target import host_options, host_request, restart_words
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import open_store, store_option
-from pgdyno.cli.import_samples import COMMANDS
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.terminal.files import read_outputs, read_text
 from pgdyno.model.matrix import BASELINE_NAME, MODES
+
+if TYPE_CHECKING:
+    from pgdyno.probes.evidence.sample_files import SampleFile
+
+_FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+_LABEL = click.option("--label", help="The machine that they are of: the page shows it as the target.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group("import")
@@ -18,14 +27,37 @@ def command() -> None:
     """Read what other tools measured into the store. Nothing is measured, and no server is asked."""
 
 
-for samples in COMMANDS:
-    command.add_command(samples)
+@command.command("sadf")
+@_FILES
+@_LABEL
+@_JSON
+@store_option
+def sadf(**values: object) -> None:
+    """Import what sar recorded on another machine, as `sadf -j saDD -- -A` prints it: one run a file."""
+    from pgdyno.probes.evidence.sample_files import read_sadf
+
+    _import(Flags(values), lambda text, path: read_sadf(text, source=path))
+
+
+@command.command("iostat")
+@_FILES
+@click.option("--interval", type=Time("s", 0, min_open=True),
+              help="Time between two reports, where they carry no times.")  # fmt: skip
+@_LABEL
+@_JSON
+@store_option
+def iostat(**values: object) -> None:
+    """Import reports of `iostat -x -t` of another machine: one run a file."""
+    from pgdyno.probes.evidence.sample_files import read_iostat
+
+    flags = Flags(values)
+    _import(flags, lambda text, path: read_iostat(text, source=path, interval_s=flags.number("interval")))
 
 
 @command.command("hammerdb")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--label", help="What the runs were made on: the page shows it as the target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_JSON
 @store_option
 def hammerdb(**values: object) -> None:
     """Import logs and JSON results of HammerDB's TPROC-C as one study of kind imported.
@@ -57,7 +89,7 @@ def hammerdb(**values: object) -> None:
 @click.option("--default", "default", default=BASELINE_NAME, show_default=True, metavar="TEST",
               help="Which test is the default configuration: the others are compared with it.")  # fmt: skip
 @click.option("--label", help="What the rows were measured on: the page shows it as the target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_JSON
 @store_option
 def rows(**values: object) -> None:
     """Import the rows of a matrix that was printed elsewhere, as CSV or JSON: pgdyno computes what follows from them.
@@ -82,7 +114,7 @@ def rows(**values: object) -> None:
 @command.command("pods")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--label", help="The server that the pods loaded: the page shows it as the target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_JSON
 @store_option
 def pods(**values: object) -> int:
     """Import what the pods of matrix --manifests printed, one file a pod, as one matrix.
@@ -100,3 +132,14 @@ def pods(**values: object) -> int:
         result = import_pods(store, files, target=flags.text("label") or "")
         print_result(store, result, flags.on("as_json"))
     return int(result.exit_code)
+
+
+def _import(flags: Flags, read: Callable[[str, str], SampleFile]) -> None:
+    from pgdyno.cli.requests.study import print_result
+    from pgdyno.studies.imported.samples import import_samples, named
+
+    texts = read_outputs(flags.paths("files"), "Name a file that this user may read.")
+    files = [named(path.name, text, read(text, str(path))) for path, text in texts]
+    with open_store(flags.text("store_url")) as store:
+        result = import_samples(store, files, target=flags.text("label") or "")
+        print_result(store, result, flags.on("as_json"))

@@ -11,8 +11,8 @@ import click
 
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import target_options, target_request
 from pgdyno.cli.arguments.stand_in import check_stand_in
+from pgdyno.cli.arguments.target import target_options, target_request
 from pgdyno.cli.terminal.columns import terminal_width
 from pgdyno.errors import ExitCode, UsageError
 

@@ -13,7 +13,8 @@ from click.core import ParameterSource
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import names_a_server, open_store, store_option, target_options, target_request
+from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.target import names_a_server, target_options, target_request
 from pgdyno.cli.requests.live_approval import (
     ANSWER_S,
     AUTO,

@@ -12,8 +12,9 @@ import click
 from pgdyno.cli.arguments.bounds import bounds_options
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
-from pgdyno.cli.arguments.options import open_store, target_options, target_request
 from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.arguments.target import target_options, target_request
 from pgdyno.cli.requests.matrix_options import matrix_options, plan_of
 from pgdyno.cli.requests.study_request import (
     Check,

@@ -9,9 +9,11 @@ import click
 
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.load import workload_options
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import open_store, target_options, workload_options
 from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.arguments.target import target_options
 from pgdyno.cli.requests.study_request import carry_out, new_request, study_options
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.terminal.files import read_text, write_text
+from pgdyno.cli.terminal.reporting import emit, format_of, format_option
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
@@ -125,19 +126,17 @@ def check(**values: object) -> int:
 
 @command.command("report")
 @_FILE
-@click.option("--format", "wanted", type=click.Choice(["text", "md", "html", "pdf", "json", "csv"]),
-              help="Format of the output.  [default: by the ending of --output, else text]")  # fmt: skip
+@format_option
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write here.")
 @store_option
 def report(**values: object) -> None:
     """Write the report: planned against actual, results, conclusion, sizing, checklists and amendments."""
-    from pgdyno.cli.report import FORMATS, emit
     from pgdyno.studies.project.page import project_page
 
     flags = Flags(values)
     output = flags.path("output")
     known = _known(Path(flags.choice("path")), flags.text("store_url"))
-    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    chosen = format_of(flags.text("wanted"), output)
     emit(project_page(*known), chosen, output)
 
 

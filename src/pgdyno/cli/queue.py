@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.requests.queue_words import check_words, target_of, words_of
 from pgdyno.cli.terminal.files import make_folder, write_text
 from pgdyno.errors import ExitCode, UsageError

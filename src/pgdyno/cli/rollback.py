@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import host_options, host_request, open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.target import host_options, host_request
 from pgdyno.cli.terminal.columns import column_lines, terminal_width
 from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
 

@@ -12,8 +12,9 @@ import click
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import open_store, store_option, target_options, target_request
 from pgdyno.cli.arguments.safety import safety, safety_options
+from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.target import target_options, target_request
 from pgdyno.errors import PgdynoError
 
 if TYPE_CHECKING:

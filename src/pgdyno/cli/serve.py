@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.errors import UsageError
 
 PORT = 8432

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.load import workload_options
 from pgdyno.cli.arguments.numbers import Share, Time
-from pgdyno.cli.arguments.options import open_store, target_options, workload_options
 from pgdyno.cli.arguments.planned import PlannedCommand, plan_option
 from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.arguments.target import target_options
 from pgdyno.cli.requests.study_request import (
     CONFIDENCE,
     METRICS,

@@ -7,7 +7,7 @@ import json
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import target_options, target_request
+from pgdyno.cli.arguments.target import target_options, target_request
 from pgdyno.cli.terminal.columns import print_told
 
 

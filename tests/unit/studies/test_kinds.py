@@ -60,7 +60,7 @@ KIND = Toy()
 """
 VERB = """
 import click
-from pgdyno.cli.arguments.options import open_store, store_option
+from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.requests.study import print_result
 from pgdyno.model.results.toy import ToyResult
 from pgdyno.model.study import Study, StudyKind, StudyState

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.sweeping import _options
+from pgdyno.cli.requests.sweep import _options
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, PolicyError, UsageError
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.study import StudyKind

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import F, Flags
+from pgdyno.cli.arguments.flags import F, Flags, stack
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.options import guard_options
 
 if TYPE_CHECKING:
     from pgdyno.model.guard import GuardPlan
@@ -44,19 +43,37 @@ class Safety:
 
 def safety_options(function: F) -> F:
     """Add the flags of guards and watchdog, and the one that says what stays on the server."""
-    deadline = click.option(
-        "--watchdog-deadline",
-        type=Time("s", 1, 3600),
-        default=30.0,
-        show_default=True,
-        help="How long the server may be silent before the watchdog puts it back.",
+    return stack(
+        function,
+        [
+            click.option(
+                "--guard",
+                "guards",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Where a guard trips, such as disk=2GB or errors=20%, or NAME=off; see pgdyno guards.",
+            ),
+            click.option(
+                "--guard-trips",
+                type=click.IntRange(1),
+                default=3,
+                show_default=True,
+                help="How many configurations guards may reject before the study ends.",
+            ),
+            click.option(
+                "--watchdog-deadline",
+                type=Time("s", 1, 3600),
+                default=30.0,
+                show_default=True,
+                help="How long the server may be silent before the watchdog puts it back.",
+            ),
+            click.option(
+                "--keep-data",
+                is_flag=True,
+                help="Leave the databases of the load on the server, so that the next study does not load again.",
+            ),
+        ],
     )
-    keep_data = click.option(
-        "--keep-data",
-        is_flag=True,
-        help="Leave the databases of the load on the server, so that the next study does not load again.",
-    )
-    return guard_options(deadline(keep_data(function)))
 
 
 def safety(flags: Flags, stored: Mapping[str, object] | None = None) -> Safety:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import target_request
+from pgdyno.cli.arguments.target import target_request
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ def _configurations(
 
 def _parameters(flags: Flags, plan: MatrixPlan) -> dict[str, object]:
     """Return what -D changes of a plan; scale is a factor, as --scale has it."""
-    from pgdyno.cli.arguments.options import workload_parameters
+    from pgdyno.cli.arguments.load import workload_parameters
 
     given = workload_parameters(Flags({**flags.values, "scripts": (), "init": None, "workload": None}))
     scale = given.pop("scale", None)
@@ -144,7 +144,7 @@ def _parameters(flags: Flags, plan: MatrixPlan) -> dict[str, object]:
 
 
 def _custom(flags: Flags) -> dict[str, str | int]:
-    from pgdyno.cli.arguments.options import workload_parameters
+    from pgdyno.cli.arguments.load import workload_parameters
 
     # What scripts and init mean is told by the flags of the other verbs.
     given = workload_parameters(Flags({**flags.values, "params": (), "workload": "custom"}))

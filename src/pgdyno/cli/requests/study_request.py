@@ -11,8 +11,10 @@ import click
 
 from pgdyno.cli.arguments.bounds import bounds
 from pgdyno.cli.arguments.flags import F, Flags
-from pgdyno.cli.arguments.options import load_plan, store_option, target_request, workload_parameters
+from pgdyno.cli.arguments.load import load_plan, workload_parameters
 from pgdyno.cli.arguments.safety import safety
+from pgdyno.cli.arguments.store import store_option
+from pgdyno.cli.arguments.target import target_request
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import shaped
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.report import FORMATS, emit
+from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def steps_command(flags: Flags) -> int:
         product, total = compounded(rows)
         click.echo(json.dumps({"of": subject, "steps": steps, "product": product, "sum": total, "stated": stated}))
         return 0
-    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    chosen = format_of(flags.text("wanted"), output)
     emit(steps_page(rows, subject, stated_pct=stated), chosen, output)
     return 0
 

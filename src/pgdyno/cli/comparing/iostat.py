@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.report import FORMATS, emit
 from pgdyno.cli.terminal.files import read_text
+from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def iostat_command(flags: Flags) -> int:
         values = {"before": before, "after": after, "comparison": comparison, "sentences": said}
         click.echo(json.dumps(to_json(values)))
         return 0
-    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    chosen = format_of(flags.text("wanted"), output)
     emit(iostat_page(before, after, comparison), chosen, output)
     return 0
 

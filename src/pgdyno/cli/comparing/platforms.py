@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import open_store
-from pgdyno.cli.report import FORMATS, emit
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def compare_command(flags: Flags) -> int:
     if flags.on("as_json") and output is None:
         _print_json(comparison)
     else:
-        chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+        chosen = format_of(flags.text("wanted"), output)
         emit(platforms_page(comparison), chosen, output)
     return int(ExitCode.NOT_RESOLVED if comparison.invalid else ExitCode.OK)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.apply import source
+from pgdyno.cli.arguments.advice_source import source
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.options import target_request
 from pgdyno.cli.arguments.planned import plan_file_text
+from pgdyno.cli.arguments.target import target_request
 from pgdyno.cli.requests.experiment_request import Experiment, conduct, design_of, drawn_seed
 from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError

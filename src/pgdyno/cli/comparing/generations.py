@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.report import FORMATS, emit
+from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def generations_command(flags: Flags) -> int:
         ]
         click.echo(json.dumps({"of": subject, "steps": rows, "sentences": step_sentences(steps, subject)}))
         return 0
-    chosen = flags.text("wanted") or FORMATS.get(output.suffix.lower() if output else "", "text")
+    chosen = format_of(flags.text("wanted"), output)
     emit(generations_page(steps, subject), chosen, output)
     return 0
 

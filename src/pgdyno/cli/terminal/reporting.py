@@ -1,0 +1,86 @@
+"""Reports as files or on the terminal: the formats and the printing that `report`, `compare` and `project` share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.terminal.files import write_text
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections import Report
+
+_ENDINGS = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "md",
+    ".json": "json",
+    ".txt": "text",
+    ".pdf": "pdf",
+    ".csv": "csv",
+}
+FORMATS = ("text", "md", "html", "pdf", "json", "csv")
+
+format_option = click.option("--format", "wanted", type=click.Choice(FORMATS),
+                             help="Format of the output.  [default: by the ending of --output, else text]")  # fmt: skip
+
+
+def format_of(wanted: str | None, output: Path | None) -> str:
+    """Return the format that was asked for, else that of the file's ending, else text."""
+    return wanted or _ENDINGS.get(output.suffix.lower() if output else "", "text")
+
+
+def emit(report: Report, chosen: str, output: Path | None) -> None:
+    """Write a report in the form that was chosen, to a file or to the terminal."""
+    from pgdyno.errors import UsageError
+
+    if output is None and chosen in ("pdf", "csv"):
+        raise UsageError(f"{chosen} is not for the terminal", hint=f"Name a place with --output report.{chosen}.")
+    if output is not None:
+        _write(report, chosen, output)
+        click.echo(f"report: {output}", err=True)
+    elif chosen == "text":
+        from pgdyno.report.drawing.text import print_report
+
+        print_report(report, sys.stdout)
+    else:
+        click.echo(_content(report, chosen), nl=False)
+
+
+def _content(report: Report, chosen: str) -> str:
+    if chosen == "html":
+        from pgdyno.report.drawing import html
+
+        return html.render(report)
+    if chosen == "md":
+        from pgdyno.report.drawing import markdown
+
+        return markdown.render(report)
+    if chosen == "json":
+        from pgdyno.report.drawing.payload import report_json
+
+        return report_json(report)
+    from io import StringIO
+
+    from pgdyno.report.drawing.text import print_report
+
+    buffer = StringIO()
+    print_report(report, buffer)
+    return buffer.getvalue()
+
+
+def _write(report: Report, chosen: str, output: Path) -> None:
+    if chosen == "pdf":
+        from pgdyno.report.drawing.pdf import write_pdf
+
+        write_pdf(report, output)
+        return
+    if chosen == "csv":
+        from pgdyno.report.drawing.tables import write_csv
+
+        write_csv(report, output)
+        return
+    write_text(output, _content(report, chosen), "report", option="--output")
