@@ -129,9 +129,14 @@ class LiveGround:
         self.announce(f'watching "{self.target.name}"{again} for {seconds_text(seconds)}; nothing is changed yet')
         recorder.phase("watch the baseline")
         seen = _watched(self.reader, seconds, stop, self.announce)
-        names, keys = self.reader.names(), tuple(self.reader.keys)
-        if earlier is None:
-            reference = reference_of(seen.whole, len(keys))
+        names, now = self.reader.names(), reference_of(seen.whole, len(self.reader.keys))
+        if earlier is not None:
+            _require_load(earlier.reference, now)
+            _require_calm(others)
+            keys, reference, told = earlier.keys, earlier.reference, _reference_alone(study)
+            period_s: float | None = earlier.period_s
+        else:
+            keys, reference = tuple(self.reader.keys), now
             around = (
                 *notes,
                 *overridden(dict.fromkeys(own), self.overrides, reference, keys, names),
@@ -139,13 +144,8 @@ class LiveGround:
             )
             told = live_result(study, self.facts, seen, keys, names, around=around, elapsed_s=time.time() - self.began)
             period_s = self.options.period_s or told.period_s
-        else:
-            keys, reference, period_s = earlier.keys, earlier.reference, earlier.period_s
-            told = _reference_alone(study)
-            _require_load(reference, reference_of(seen.whole, len(self.reader.keys)))
-        if period_s is not None:
-            _require_calm(others)
-            if earlier is None:
+            if period_s is not None:
+                _require_calm(others)
                 recording.keep_reference(RecordedReference(keys, reference, period_s, time.time()))
                 ending.hear(told, self.announce)
         return WatchedServer(
