@@ -46,6 +46,10 @@ def test_no_room_has_more_files_than_one_can_know() -> None:
     assert {room: count for room, count in counts.items() if count > ROOM} == {}
 
 
+def test_the_pages_of_rooms_say_where_in_words() -> None:
+    assert [page.parent.name for page in ROOT.glob("*/README.md") if "``" in page.read_text()] == []
+
+
 def test_what_the_pages_of_rooms_name_is_there() -> None:
     project = ROOT.parents[1]
     names = {path.name for path in (*ROOT.rglob("*"), *(project / "bench").rglob("*"))}
