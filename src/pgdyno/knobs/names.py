@@ -5,14 +5,12 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parents[1]
-_FILES = ("knobs/data/postgresql.toml", "model/linux.toml")
+from pgdyno.model.linux import LINUX_KNOBS
+
+_FILE = Path(__file__).parent / "data" / "postgresql.toml"
 
 
 def knob_names() -> tuple[str, ...]:
-    """Return every name, those of PostgreSQL first; the files are those of the package and not checked again."""
-    return tuple(name for file in _FILES for name in _names(tomllib.loads((_PACKAGE / file).read_text("utf-8"))))
-
-
-def _names(document: dict[str, object]) -> list[str]:
-    return [name for name, value in document.items() if isinstance(value, dict)]
+    """Return every name, those of PostgreSQL first; the file is that of the package and not checked again."""
+    entries = tomllib.loads(_FILE.read_text("utf-8")).items()
+    return (*(name for name, entry in entries if isinstance(entry, dict)), *LINUX_KNOBS)
