@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -60,13 +59,13 @@ def sweep() -> None:
 
 
 def _sweep(folder: Path) -> None:
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        return
-    descriptor = os.open(folder, _FOLDER)
+    descriptor = os.open(folder, _FOLDER)  # fails on a link, and on what is not a folder
     try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or not try_lock(descriptor):
+            return
         is_new = abs(time.time() - status.st_mtime) < _MAKING_S
-        if try_lock(descriptor) and not (is_new and not any(folder.iterdir())):
+        if not is_new or any(folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(descriptor)

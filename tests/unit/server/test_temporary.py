@@ -72,3 +72,20 @@ def test_a_folder_of_another_account_is_left_alone(folder: Path) -> None:
     os.utime(theirs, (0, 0))
     sweep()
     assert theirs.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_the_account_is_that_of_the_folder_which_was_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = folder / "pgdyno-tmp-ours"
+    ours.mkdir()
+    os.utime(ours, (0, 0))
+    real = os.open
+
+    def swapped(path: Path, flags: int, *more: int, **named: int) -> int:
+        if Path(path) == ours:
+            os.chown(ours, 65534, 65534)
+        return real(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", swapped)
+    sweep()
+    assert ours.exists()
