@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,6 +39,8 @@ class StudyKind(StrEnum):
     """Runs of another tool, or of another machine's store: read, never measured here."""
 
 
+STUDY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What every id is: the name of a folder too, and never a path."""
 USERS_LOAD = "live"
 """The name of the workload that nobody made: what the server's own users do."""
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from pgdyno.errors import UsageError
+from pgdyno.model.study import STUDY_ID
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import open_file
 
@@ -40,7 +41,6 @@ UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, Run
 
 RuntimeError is for members that are encrypted, or packed in a way that it does not know (NotImplementedError).
 """
-_STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TABLE = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _AGAIN = "Export it again where it was measured, and copy the file in binary form."
 
@@ -102,7 +102,7 @@ def digest(members: Iterator[BundleMember] | tuple[BundleMember, ...] | list[Bun
 
 def check_study_id(study: str) -> None:
     """Refuse an id that is no name of a member. Raises UsageError."""
-    if not _STUDY.fullmatch(study) or ".." in study:
+    if not STUDY_ID.fullmatch(study) or ".." in study:
         raise UsageError(f'"{study}" is not an id of a study', hint="List the studies with pgdyno store list.")
 
 
@@ -249,14 +249,14 @@ def _manifest(path: Path, text: bytes) -> BundleManifest:
 
 def _entry(value: Mapping[str, object]) -> StudyEntry:
     words = {name: str(value[name]) for name in ("id", "kind", "name", "environment", "digest")}
-    if not _STUDY.fullmatch(words["id"]) or ".." in words["id"]:
+    if not STUDY_ID.fullmatch(words["id"]) or ".." in words["id"]:
         raise ValueError(f"{words['id']!r} is not an id of a study")
     return StudyEntry(trials=int(str(value["trials"])), **words)
 
 
 def _member(value: Mapping[str, object]) -> BundleMember:
     study, table, columns = str(value["study"]), str(value["table"]), value["columns"]
-    if not _STUDY.fullmatch(study) or ".." in study or not _TABLE.fullmatch(table):
+    if not STUDY_ID.fullmatch(study) or ".." in study or not _TABLE.fullmatch(table):
         raise ValueError(f"{study!r}/{table!r} is not a name of a member")
     if not isinstance(columns, list):
         raise ValueError(f"the columns of {table} are not a list")

@@ -153,3 +153,12 @@ def test_ages_hold_when_the_clock_was_set(store: Store, add: Add, living: Live) 
     (shown,) = LiveBoard(store).running()
     assert not shown.is_silent(time.time())
     assert not shown.is_silent(shown.at + SILENT_S)
+
+
+@pytest.mark.parametrize("name", ["../../home", "/etc", "a/b", "..", ""])
+def test_a_name_that_leads_out_of_the_folder_of_runs_is_not_resumed(store: Store, add: Add, name: str) -> None:
+    add(name)
+    with pytest.raises(UsageError, match="is not an id of a study"):
+        resumable(store, "last", StudyKind.TUNE)
+    with pytest.raises(UsageError, match="is not an id of a study"), owning(store, name, 0.0, resumes=True):
+        pass

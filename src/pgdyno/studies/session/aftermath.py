@@ -5,7 +5,6 @@ The undo bundles of this account on this host say it. Of a study that another ho
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from pgdyno.linux.identity import ProcessIdentity, pid_namespace
 from pgdyno.model.live import Live
-from pgdyno.model.study import Study
+from pgdyno.model.study import STUDY_ID, Study
 from pgdyno.server import places
 from pgdyno.store.live import boot_id
 from pgdyno.undo.rollback import SessionState, list_bundles
@@ -61,6 +60,6 @@ class Aftermaths:
 
     def _was_begun(self, study: Study) -> bool:
         try:
-            return re.fullmatch(r"[\w.-]+", study.id) is not None and (self._folder / "runs" / study.id).is_dir()
+            return STUDY_ID.fullmatch(study.id) is not None and (self._folder / "runs" / study.id).is_dir()
         except OSError:
             return False

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pgdyno.errors import EnvironmentUnsuitable, StoreError, UsageError
 from pgdyno.linux.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.model.live import SILENT_S, Live
-from pgdyno.model.study import Study, StudyState
+from pgdyno.model.study import STUDY_ID, Study, StudyState
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
@@ -57,6 +57,8 @@ def _is_alive_here(live: Live) -> bool | None:
 
 def check_resumable(study: Study) -> None:
     """Raise UsageError for a study that nobody can go on with here."""
+    if not STUDY_ID.fullmatch(study.id):  # its run's folder is called by it, and others may write the store
+        raise UsageError(f'"{study.id}" is not an id of a study', hint="Find out who wrote that into the store.")
     if IMPORTED in study.options:
         raise UsageError(
             f"study {study.id} was imported: it was measured on another machine",
