@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.model.matrix import Cell, MatrixRow
+from pgdyno.studies.matrix.plan import MatrixPlan
+from pgdyno.workloads.pgbench.command import Pgbench
 
 TABLES = Path(__file__).parent / "data" / "seed_tables" / "matrix_2023.json"
+TUNED = {"default": {}, "tuned": {"max_wal_size": "8GB"}}
+PLAN = MatrixPlan(instances=(1, 2), clients=(1, 2), jobs=(1,), configurations=TUNED)
+PGBENCH = Pgbench(Path("pgbench"), 18)
 
 
 def seed_table(name: str) -> list[dict[str, Any]]:

@@ -1,25 +1,18 @@
-"""Reports of whole studies: what is in them, in which order, and in every format.
-
-A little past 400 lines: all tests look at the same two built reports, which are the slow part.
-"""
+"""Reports of whole studies: what is in them, in which order, and as text and JSON."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
-from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 import study_example as example
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
-from pgdyno.model.figure import Table
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
@@ -27,35 +20,21 @@ from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.report.appendix import limits
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.payload import report_json
-from pgdyno.report.drawing.text import print_report
-from pgdyno.report.sections import FactList, Prose, Report, Section, Snippet, Strips, TableBlock, Tone
+from pgdyno.report.sections import Prose, Report, Section, Snippet, Strips, TableBlock
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.reports import build_report, load_bins, recorded_runs
+from report_example import built, text_of
 from result_example import made
-
-MOST_BYTES = 3_000_000
-OBEYED = "\x1b]0;title\x07\u202e"
-HOSTILE = '</script><script>alert(1)</script> & "quoted" {{ 7 * 7 }} `tick` | pipe'
-
-
-def make(folder: Path, add: Callable[[Store], str]) -> Report:
-    with Store.open(folder / "store.db") as store:
-        return build_report(store, add(store))
+from tune_example import verdict_json
 
 
 @pytest.fixture(scope="session")
 def tune(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return make(tmp_path_factory.mktemp("tune"), example.add_tune)
+    return built(tmp_path_factory.mktemp("tune"), example.add_tune)
 
 
 def section(report: Report, name: str) -> Section:
     return next(one for one in report.sections if one.id == name)
-
-
-def text_of(report: Report) -> str:
-    stream = StringIO()
-    print_report(report, stream)
-    return stream.getvalue()
 
 
 def test_what_runs_left_beside_samples_is_read_by_run(tmp_path: Path) -> None:
@@ -130,14 +109,14 @@ def test_every_pair_is_a_dot(tune: Report) -> None:
 
 
 def test_missing_tables_leave_their_strips_out(tmp_path: Path) -> None:
-    old = make(tmp_path, lambda store: example.add_tune(store, old_server=True))
+    old = built(tmp_path, lambda store: example.add_tune(store, old_server=True))
     strips = next(block for block in section(old, "recorder").blocks if isinstance(block, Strips))
     assert "wal" not in {figure.id.split("-")[0] for row in strips.rows for figure in row if figure}
     assert "unknown (/proc/cpuinfo names none)" in text_of(old)
 
 
 def test_a_bench_has_no_verdict(tmp_path: Path) -> None:
-    report = make(tmp_path, example.add_bench)
+    report = built(tmp_path, example.add_bench)
     assert re.fullmatch(r"[\d,]+ transactions per second, p99 [\d.]+ ms: one run, no comparison", report.title)
     assert report.word == ""
     assert [one.id for one in report.sections] == ["held-back", "recorder", "inside", "about"]
@@ -146,14 +125,14 @@ def test_a_bench_has_no_verdict(tmp_path: Path) -> None:
 
 def test_a_bench_names_the_settings_that_it_measured_with(tmp_path: Path) -> None:
     own = Configuration.of({"enable_indexscan": "off", "work_mem": "8MB"})
-    report = make(tmp_path, lambda store: example.add_bench(store, settings=own))
+    report = built(tmp_path, lambda store: example.add_bench(store, settings=own))
     assert "with 2 settings of its own" in report.lead
     for sections in (report.sections, report.digest):
         (section,) = [one for one in sections if one.title == "What was set"]
         assert "('enable_indexscan', 'off')" in str(section)
         assert "('work_mem', '8MB')" in str(section)
     (tmp_path / "plain").mkdir()
-    plain = make(tmp_path / "plain", example.add_bench)
+    plain = built(tmp_path / "plain", example.add_bench)
     assert "of its own" not in plain.lead
     assert all(one.title != "What was set" for one in plain.sections)
 
@@ -165,7 +144,7 @@ def test_a_bench_that_never_became_steady_shows_no_number(tmp_path: Path) -> Non
         store.update_study(study, result=made(StudyKind.BENCH, {**result, "runs": [result]}))
         return study
 
-    report = make(tmp_path, unsteady)
+    report = built(tmp_path, unsteady)
     assert report.title == "No usable measurement: throughput fell by 74%"
     assert (report.word, report.tiles) == ("unsteady", ())
     assert html.render(report)
@@ -177,11 +156,11 @@ def test_unsafe_settings_of_the_server_are_told(tmp_path: Path) -> None:
         store.add_study(study)
         return study.id
 
-    assert "fsync off" in make(tmp_path, unsafe).stamp
+    assert "fsync off" in built(tmp_path, unsafe).stamp
 
 
 def test_an_ab_experiment_keeps_its_word(tmp_path: Path) -> None:
-    report = make(tmp_path, example.add_ab)
+    report = built(tmp_path, example.add_ab)
     assert report.title.startswith("Not resolved (about 9 more pairs): B has throughput 1.01x")
     assert [one.id for one in report.sections] == ["change", "confidence", "held-back", "inside", "about"]
     assert "A and B differ in 2 settings." in text_of(report)
@@ -193,7 +172,7 @@ def test_an_unfinished_study_gives_a_report_without_a_verdict(tmp_path: Path) ->
         store.add_study(study)
         return study.id
 
-    report = make(tmp_path, interrupted)
+    report = built(tmp_path, interrupted)
     assert report.title == "No verdict: the study is interrupted"
     assert "interrupted" in html.render(report)
     assert markdown.render(report)
@@ -202,104 +181,6 @@ def test_an_unfinished_study_gives_a_report_without_a_verdict(tmp_path: Path) ->
 def test_an_unknown_study_is_a_usage_error(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.db") as store, pytest.raises(UsageError):
         build_report(store, "nothing")
-
-
-class References(HTMLParser):
-    """Collects everything that a page could load or follow, and every inline style or handler."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.scripts = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.scripts += tag == "script"
-        for name, value in attrs:
-            if (name in ("src", "href", "action", "srcset", "data") and not (value or "").startswith("#")) or (
-                name == "style" or name.startswith("on")
-            ):
-                self.found.append(f"{tag} {name}={value}")
-
-
-def test_the_page_refers_to_nothing_outside(tune: Report) -> None:
-    page = html.render(tune)
-    parser = References()
-    parser.feed(page)
-    assert parser.found == []
-    ours = re.sub(r"<!--.*?-->", "", page, flags=re.DOTALL)
-    for name in html.SCRIPTS:
-        if name.startswith("vendor/"):
-            ours = ours.replace(html._static(name), "")
-    assert "http://" not in ours
-    assert "https://" not in ours
-
-
-def test_the_policy_allows_only_what_is_in_the_page(tune: Report) -> None:
-    page = html.render(tune)
-    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
-    assert policy is not None
-    content = policy[1].replace("&#39;", "'")
-    assert content.startswith("default-src 'none'; script-src 'sha256-")
-    assert "unsafe" not in content
-    assert content.count("sha256-") == len(html.SCRIPTS) + len(html.STYLES)
-
-
-def test_the_page_carries_the_licences(tune: Report) -> None:
-    page = html.render(tune)
-    assert "Permission is hereby granted, free of charge" in page
-    assert "Apache License" in page
-    assert "Redistribution and use in source and binary forms" in page
-
-
-def test_hostile_text_stays_text(tune: Report) -> None:
-    figures = next(one for one in tune.sections if one.id == "search")
-    report = replace(
-        tune,
-        title=HOSTILE,
-        lead=HOSTILE,
-        sections=(
-            figures,
-            Section("x", HOSTILE, HOSTILE, (Prose((HOSTILE,)), FactList(((HOSTILE, HOSTILE),)), Snippet("s", HOSTILE))),
-        ),
-    )
-    parser = References()
-    page = html.render(report)
-    parser.feed(page)
-    assert parser.scripts == len(html.SCRIPTS) + 1
-    assert "<script>alert" not in page
-    assert "49" not in re.findall(r"<h1>(.*?)</h1>", page)[0]
-    assert "<script>" not in re.sub(r"```.*?```", "", markdown.render(report), flags=re.DOTALL).replace(
-        "\\<script\\>", ""
-    )
-
-
-def test_no_file_of_a_report_holds_what_a_terminal_would_obey(tune: Report) -> None:
-    words = f"role a{OBEYED}b"
-    blocks = (
-        Prose((words,)),
-        FactList(((words, words),)),
-        Snippet("s", words),
-        TableBlock(Table((words,), ((words,),)), words),
-    )
-    report = replace(tune, title=words, lead=words, sections=(Section("x", words, words, blocks),))
-    for written in (html.render(report), markdown.render(report)):
-        assert "role a" in written
-        assert not [one for one in OBEYED[:1] + OBEYED[-2:] if one in written]
-
-
-def test_a_long_study_stays_below_three_megabytes(tmp_path: Path) -> None:
-    report = make(tmp_path, lambda store: example.add_bench(store, seconds=900))
-    assert len(html.render(report).encode()) < MOST_BYTES
-
-
-def test_a_tune_stays_below_three_megabytes(tune: Report) -> None:
-    assert len(html.render(tune).encode()) < MOST_BYTES
-
-
-def test_an_unwritable_path_is_a_clear_error(tune: Report, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentUnsuitable) as caught:
-        html.write_html(tune, tmp_path / "none" / "report.html")
-    assert "No such file or directory" in caught.value.message
 
 
 def test_text_and_json_hold_the_verdict(tune: Report) -> None:
@@ -353,12 +234,6 @@ def test_what_was_imported_claims_no_laboratory(tmp_path: Path) -> None:
     assert "is not known here" in theirs
 
 
-def test_a_number_stays_with_its_unit_on_the_page() -> None:
-    section = Section("a", "A", "Why?", (Prose(("Busy for 85 % of 3.5 s, 512 MB and 3 simple steps.",)),))
-    page = html.render(Report("s", "tune", "A", "", Tone.NEUTRAL, "", "", (), (section,)))
-    assert "85\u00a0% of 3.5\u00a0s, 512\u00a0MB and 3 simple steps" in page
-
-
 def with_result(tmp_path: Path, **members: object) -> Report:
     with Store.open(tmp_path / "store.db") as store:
         study = example.add_tune(store)
@@ -389,7 +264,7 @@ def test_a_result_without_what_a_setting_needs_claims_nothing_of_restarts(tmp_pa
 
 
 def test_a_pruning_that_was_taken_back_is_told_with_what_it_would_have_cost(tmp_path: Path) -> None:
-    worse = example.verdict_json("throughput", 0.81, 0.72, 0.91, "worse")
+    worse = verdict_json("throughput", 0.81, 0.72, 0.91, "worse")
     best = {"jit": "off", "shared_buffers": "3GB"}
     report = with_result(
         tmp_path,

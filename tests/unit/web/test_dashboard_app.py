@@ -1,23 +1,19 @@
-"""The dashboard as an application: who is let in, what is answered, and that every figure is the store's.
-
-A little past 400 lines: the tests share one application with its store, and that is most of the set-up.
-"""
+"""The dashboard as an application: what is answered, and that every figure is the store's."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import study_example as example
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from dashboard_asking import OPEN, ask
 from pgdyno.model.job import JobState
 from pgdyno.model.live import Live, LiveIndicator, LivePoint
 from pgdyno.model.results.tune import TuneResult
@@ -27,59 +23,10 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
 from pgdyno.web import overview as overview_module
-from pgdyno.web.access import POLICY, Access, access_of, is_loopback, read_token
 from pgdyno.web.app import make_app
 from pgdyno.web.overview import PAGE, OverviewReader
 
-TOKEN = "a-token-of-the-tests-0123456789"
 HOSTILE = "<script>alert(1)</script>"
-OPEN = Access(frozenset({"localhost"}))
-CLOSED = Access(frozenset({"localhost"}), TOKEN)
-
-
-@dataclass
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: str
-
-
-def ask(app: Any, path: str, *, method: str = "GET", body: bytes = b"", events: int = 1, **headers: str) -> Answer:
-    """Send one request and read the answer; of a stream that never ends the first `events` pieces."""
-    given = {"host": "localhost:8432", "accept": "text/html", **{k.replace("_", "-"): v for k, v in headers.items()}}
-    location, _, query = path.partition("?")
-    scope = {
-        "type": "http", "http_version": "1.1", "method": method, "path": location, "raw_path": location.encode(),
-        "query_string": query.encode(), "scheme": "http", "server": ("localhost", 8432), "client": ("127.0.0.1", 1),
-        "headers": [(name.encode(), value.encode()) for name, value in given.items()], "root_path": "",
-    }  # fmt: skip
-    start: dict[str, Any] = {}
-    pieces: list[bytes] = []
-
-    async def run() -> None:
-        sent, done = False, asyncio.Event()
-
-        async def receive() -> dict[str, object]:
-            nonlocal sent
-            if not sent:
-                sent = True
-                return {"type": "http.request", "body": body, "more_body": False}
-            await done.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                start.update(message)
-            elif message.get("body"):
-                pieces.append(message["body"])
-                if message.get("more_body") and len(pieces) >= events:
-                    done.set()
-
-        await asyncio.wait_for(app(scope, receive, send), 30)
-
-    asyncio.run(run())
-    found = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Answer(start["status"], found, b"".join(pieces).decode())
 
 
 @pytest.fixture
@@ -100,73 +47,6 @@ def event(app: Any) -> Mapping[str, Any]:
     assert answer.body.startswith("event: overview\ndata: ")
     found: Mapping[str, Any] = json.loads(answer.body.split("data: ", 1)[1].split("\n\n")[0])
     return found
-
-
-@pytest.mark.requirement("R-REP-07")
-def test_without_the_token_nothing_is_told_and_with_it_everything(store: Store) -> None:
-    app = make_app(store, CLOSED)
-    for path in ("/", "/events", "/studies/x", "/api/v1/live.json", "/api/v1/studies.json", "/nothing"):
-        refused = ask(app, path)
-        assert refused.status == 401, path
-        assert refused.headers["www-authenticate"] == "Bearer"
-        assert store.name not in refused.body
-        assert ask(app, path, authorization=f"Bearer {TOKEN}x").status == 401
-    assert ask(app, "/", authorization=f"Bearer {TOKEN}").status == 200
-    assert ask(app, "/static/live.css").status == 200
-    assert "Authorization: Bearer" in ask(app, "/", accept="*/*").body
-
-
-@pytest.mark.requirement("R-REP-07")
-def test_the_form_gives_a_cookie_that_holds_no_token_and_another_site_gets_none(store: Store) -> None:
-    app = make_app(store, CLOSED)
-    form = {"method": "POST", "body": f"token={TOKEN}".encode(), "content_type": "application/x-www-form-urlencoded"}
-    taken = ask(app, "/token", **form)
-    assert (taken.status, taken.headers["location"]) == (303, "/")
-    cookie = taken.headers["set-cookie"]
-    assert TOKEN not in cookie
-    assert "HttpOnly" in cookie
-    assert "samesite=strict" in cookie.lower()
-    assert ask(app, "/", cookie=cookie.split(";")[0]).status == 200
-    assert (
-        ask(make_app(store, Access(frozenset(), TOKEN)), "/", cookie=cookie.split(";")[0], host="127.0.0.1").status
-        == 401
-    )
-    assert ask(app, "/token", **form, sec_fetch_site="cross-site").status == 403
-    assert ask(app, "/token", **form, origin="https://evil.example").status == 403
-    wrong = ask(app, "/token", method="POST", body=b"token=wrong-but-long-enough")
-    assert wrong.status == 401
-    assert "set-cookie" not in wrong.headers
-    assert ask(app, "/token", method="POST", body=b"token=" + b"a" * 10_000).status == 401
-
-
-@pytest.mark.requirement("R-REP-07")
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("localhost", 200),
-        ("127.0.0.1:99", 200),
-        ("[::1]:8432", 200),
-        ("LOCALHOST", 200),
-        ("evil.example", 400),
-        ("", 400),
-    ],
-)
-def test_only_names_that_were_listed_and_addresses_are_answered(store: Store, host: str, status: int) -> None:
-    assert ask(make_app(store, OPEN), "/", host=host).status == status
-
-
-def test_nothing_but_reading_is_possible(store: Store) -> None:
-    for method in ("POST", "PUT", "DELETE", "PATCH"):
-        assert ask(make_app(store, OPEN), "/", method=method).status == 405
-
-
-def test_every_answer_has_the_headers_of_safety(store: Store) -> None:
-    app = make_app(store, OPEN)
-    for path in ("/", "/nothing", "/static/live.js", "/api/v1/queue.json", "/studies/none"):
-        headers = ask(app, path).headers
-        assert headers["content-security-policy"] == POLICY
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
 
 
 @pytest.mark.parametrize(
@@ -356,39 +236,6 @@ def test_many_readers_share_one_reading_of_the_store(store: Store, monkeypatch: 
     now[0] += overview_module.FRESH_S + 0.01
     reader.latest()
     assert len(read) == 2
-
-
-@pytest.mark.requirement("R-REP-07")
-def test_an_address_that_others_reach_asks_for_a_token() -> None:
-    for bind in ("0.0.0.0", "::", "192.0.2.1", "db1.example"):
-        with pytest.raises(UsageError, match="no token"):
-            access_of(bind, (), None, secure=False)
-        assert access_of(bind, (), TOKEN, secure=True).secure
-    assert access_of("127.0.0.1", ("DB1.example",), None, secure=False).is_for_us("db1.example:80")
-
-
-def test_loopback_is_known_by_every_name() -> None:
-    assert all(is_loopback(bind) for bind in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
-    assert not any(is_loopback(bind) for bind in ("0.0.0.0", "::", "10.0.0.1", "db1"))
-
-
-@pytest.mark.requirement("R-REP-07")
-def test_a_token_is_made_for_its_owner_alone_and_a_bad_one_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    token = read_token(path)
-    assert len(token) >= 32
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert read_token(path) == token
-    path.chmod(0o640)
-    with pytest.raises(UsageError, match="may be read by others"):
-        read_token(path)
-    path.chmod(0o600)
-    for bad in ("short", "two words that are long", "schlüssel-schlüssel-schlüssel"):
-        path.write_text(bad)
-        with pytest.raises(UsageError, match="plain characters"):
-            read_token(path)
-    with pytest.raises(EnvironmentUnsuitable, match="cannot be used"):
-        read_token(tmp_path / "none" / "token")
 
 
 def test_an_event_is_drawn_once_for_all_readers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from urllib.parse import quote, unquote
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from test_dashboard_app import CLOSED, OPEN, TOKEN, ask
 
 import study_example
+from dashboard_asking import CLOSED, OPEN, TOKEN, ask
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.store.catalogue import Store
 from pgdyno.web.access import read_token
