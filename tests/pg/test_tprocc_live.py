@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -14,7 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.rows import DictRow
 
-from pgdyno.errors import EnvironmentUnsuitable, WorkloadError
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
 from pgdyno.sandbox.sandbox import Sandbox
@@ -25,13 +22,10 @@ from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, violations
-from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tprocc")]
 
 CLIENTS = 4
-LOAD = ["-w", "tprocc", "-D", "warehouses=1", "-c", "2"]
-QUICK = ["--warmup", "2", "--measure", "3", "--foreign-cpu", "1000", "--steal", "100"]
 
 
 def workload(**parameters: str | int | bool) -> Workload:
@@ -295,41 +289,6 @@ def test_broken_data_make_the_run_void(target: Target, tmp_path: Path) -> None:
     load.drop(target)
 
 
-def test_data_that_were_loaded_wrong_are_refused(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pgdyno.workloads.tprocc import rows, tables
-
-    broken: Callable[[int], Iterator[bytes]] = lambda warehouses: iter(list(rows.new_order_rows(1))[:0])  # noqa: E731
-    monkeypatch.setitem(tables.ROWS, "new_order", broken)  # type: ignore[arg-type]
-    load = make_workload("tprocc", {"warehouses": 1})
-    told: list[str] = []
-    with pytest.raises(WorkloadError, match="C05"):
-        load.prepare(target, progress=told.append)
-    monkeypatch.undo()
-    assert any("loading 1 warehouse" in text and "%" in text for text in told)
-    load.drop(target, template=True)
-
-
-def test_a_load_that_ends_does_not_finish_the_tables_that_it_has_begun(target: Target) -> None:
-    load = make_workload("tprocc", {"warehouses": 3})
-
-    def end(text: str) -> None:
-        if text.endswith("%"):  # the first quarter or what has just passed it: rows are counted in large pieces
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        load.prepare(target, progress=end)
-    (template,) = target.postgres.fetch(
-        "SELECT d.datname AS name FROM pg_database AS d WHERE d.datname LIKE 'pgdyno%template'"
-        " ORDER BY d.oid DESC LIMIT 1"
-    )
-    made = target.postgres.fetch(
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace",
-        dbname=str(template["name"]),
-    )
-    assert len(made) < 4, "a quarter was sent: most of the nine tables had not been begun"
-    assert load.drop(target, template=True) == (template["name"],)
-
-
 def test_more_than_the_disk_holds_is_refused_before_anything_is_loaded(target: Target) -> None:
     huge = make_workload("tprocc", {"warehouses": 20_000})
     with pytest.raises(EnvironmentUnsuitable, match="of disk") as caught:
@@ -377,29 +336,3 @@ def test_the_oldest_server_runs_both_shapes(any_postgres: Sandbox, tmp_path: Pat
         assert result.reason is None
         assert examination.violation is None
         load.drop(target, template=shape == "interactive")
-
-
-@pytest.mark.requirement("R-TPC-01", "R-TPC-06", "R-TPC-08", "R-TPC-09")
-def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -> None:
-    def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
-        return run_pgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
-
-    for _ in range(3):  # once more where the machine is too busy for a steady window
-        done = pgdyno("bench", "-w", "tprocc", "-c", "1", *QUICK, "--keep", "--json")
-        if done.returncode != 6:
-            break
-    assert done.returncode == 0, done.stderr
-    image = json.loads(done.stdout.splitlines()[-1])
-    assert {check["violations"] for check in image["checks"]} == {0, None}
-    counters = image["counters"]
-    assert counters["nopm"] > 0
-    assert counters["reset_s"] > 0, "how long the template took to be restored"
-    assert counters["deadlocks"] == 0
-    assert image["judgement"]["title"].startswith(f"{counters['nopm']:,.0f} NOPM (not TPC-C), ")
-    assert counters["p90_new_order_ms"] > 0
-    page = pgdyno("report", "last")
-    assert "not TPC-C results" in page.stdout
-    assert re.search(r"new order +4\d(\.\d+)? +\d", page.stdout), "share and 90th percentile of each transaction"
-    assert "cannot be compared with published NOPM" in " ".join(page.stdout.split())
-    assert "All 17 conditions that were checked hold" in page.stdout
-    assert re.search(r"1 virtual user, 1 server process in each of \d+ seconds? looked at", page.stdout)

@@ -1,0 +1,54 @@
+"""What is left of a TPROC-C-like population that is wrong, or whose loading was ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pgdyno.errors import WorkloadError
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.targets.target import Target
+from pgdyno.workloads.registry import make_workload
+
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tprocc")]
+
+
+@pytest.fixture
+def target(sandbox18: Sandbox) -> Target:
+    return sandbox18.target()
+
+
+def test_data_that_were_loaded_wrong_are_refused(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pgdyno.workloads.tprocc import rows, tables
+
+    broken: Callable[[int], Iterator[bytes]] = lambda warehouses: iter(list(rows.new_order_rows(1))[:0])  # noqa: E731
+    monkeypatch.setitem(tables.ROWS, "new_order", broken)  # type: ignore[arg-type]
+    load = make_workload("tprocc", {"warehouses": 1})
+    told: list[str] = []
+    with pytest.raises(WorkloadError, match="C05"):
+        load.prepare(target, progress=told.append)
+    monkeypatch.undo()
+    assert any("loading 1 warehouse" in text and "%" in text for text in told)
+    load.drop(target, template=True)
+
+
+def test_a_load_that_ends_does_not_finish_the_tables_that_it_has_begun(target: Target) -> None:
+    load = make_workload("tprocc", {"warehouses": 3})
+
+    def end(text: str) -> None:
+        if text.endswith("%"):  # the first quarter or what has just passed it: rows are counted in large pieces
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load.prepare(target, progress=end)
+    (template,) = target.postgres.fetch(
+        "SELECT d.datname AS name FROM pg_database AS d WHERE d.datname LIKE 'pgdyno%template'"
+        " ORDER BY d.oid DESC LIMIT 1"
+    )
+    made = target.postgres.fetch(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace",
+        dbname=str(template["name"]),
+    )
+    assert len(made) < 4, "a quarter was sent: most of the nine tables had not been begun"
+    assert load.drop(target, template=True) == (template["name"],)
