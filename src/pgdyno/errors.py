@@ -50,6 +50,11 @@ class PgdynoError(Exception):
         self.detail = detail
         self.hint = hint
 
+    @property
+    def one_line(self) -> str:
+        """Return message and detail, as a reason among other words."""
+        return f"{self.message}: {self.detail}" if self.detail else self.message
+
 
 class UsageError(PgdynoError):
     """A flag, a file or a value of the user is wrong."""

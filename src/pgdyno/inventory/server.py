@@ -68,7 +68,7 @@ def _settings(capture: Capture) -> Mapping[str, SettingFact] | Unknown:
         try:
             return parse_settings(text)
         except UsageError as error:
-            return Unknown(f"{_SETTINGS}: {error.message}" + (f": {error.detail}" if error.detail else ""))
+            return Unknown(f"{_SETTINGS}: {error.one_line}")
     conf = capture.maybe(_CONF)
     if conf is None:
         return text

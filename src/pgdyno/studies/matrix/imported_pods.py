@@ -132,7 +132,7 @@ def _keep(store: Store, study: Study, job: PodJob) -> None:
     try:
         load = merged(job)
     except WorkloadError as error:
-        store.finish_trial(number, Outcome(TrialState.FAILED, reason=f"{error.message}: {error.detail}"))
+        store.finish_trial(number, Outcome(TrialState.FAILED, reason=error.one_line))
         return
     samples = [row for pod in job.pods for row in pod.samples]
     outcome = _outcome(load, run)

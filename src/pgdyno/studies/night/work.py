@@ -117,7 +117,7 @@ class NightWork:
                 with opened(request) as target:
                     activity = look(target, seconds=self._look_s, sleep=self._sleep)
         except PgdynoError as error:
-            return " ".join(f"{error.message}: {error.detail}".split()) if error.detail else error.message
+            return " ".join(error.one_line.split())
         if unknown := unknowns(activity):
             self._announce(f"job {job.id}: {unknown}")
         return disturbance(activity, self._limits)

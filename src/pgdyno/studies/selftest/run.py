@@ -186,8 +186,7 @@ def _run_case(
             factors={"case": case.name, "workload": case.workload},
         )
     except (ApplyError, EnvironmentUnsuitable) as error:
-        said = f"{error.message}: {error.detail}" if error.detail else error.message
-        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason=said)
+        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason=error.one_line)
     verdict = verdict_of(blocks, A, B, Metric.THROUGHPUT, design)
     if verdict is None:
         return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason="fewer than two pairs could be measured")

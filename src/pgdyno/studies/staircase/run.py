@@ -241,12 +241,12 @@ class Staircase:
             why = f"it cannot be measured: {error.detail or error.message}"
             return StepResult(step, DROP, why, settings, sweep=sweep, baselines=self._again(number, done))
         except Unjudged as error:  # the step's sweep
-            return StepResult(step, DROP, _words(error), baselines=self._again(number, done))
+            return StepResult(step, DROP, error.one_line, baselines=self._again(number, done))
         again = self._again(number, done)
         try:
             comparison = compare_arms(blocks, BEFORE, AFTER, self.options.metric, self.design)
         except Unjudged as error:  # what was judged before stays
-            return StepResult(step, DROP, _words(error), settings, sweep=sweep, baselines=again)
+            return StepResult(step, DROP, error.one_line, settings, sweep=sweep, baselines=again)
         candidate = blocks.arms[AFTER]
         changed = {knob: candidate[knob] for knob in candidate if candidate[knob] != incumbent.get(knob)}
         outcome = outcome_of(comparison.verdict, stage=self.plan.stage)
@@ -308,7 +308,7 @@ class Staircase:
         try:
             found = measure_by_hand(self._runs, self.options, step, incumbent, done, first_block=first_block)
         except Unjudged as error:
-            return StepResult(step, DROP, _words(error), interleaved=False)
+            return StepResult(step, DROP, error.one_line, interleaved=False)
         assert step.by_hand is not None, "a person does it"
         why = found.why(alternate=step.by_hand.alternate)
         return StepResult(
@@ -358,7 +358,7 @@ class Staircase:
         try:
             comparison = compare_arms(blocks, BASE, ALL, options.metric, self.design)
         except Unjudged as error:
-            found.unproven = f"the kept steps together are not proved: {_words(error)}"
+            found.unproven = f"the kept steps together are not proved: {error.one_line}"
             self._announce(found.unproven)
             return
         left_out = {c.step.name: verdict_of(blocks, WITHOUT + c.step.name, ALL, options.metric, self.design)
@@ -370,10 +370,6 @@ class Staircase:
 def candidates_of(climbs: Iterable[StepResult]) -> tuple[str, ...]:
     """Return the steps that the sandbox stage proposes for the large environment."""
     return tuple(climb.step.name for climb in climbs if climb.outcome == CANDIDATE)
-
-
-def _words(error: Unjudged) -> str:
-    return f"{error.message}: {error.detail}" if error.detail else error.message
 
 
 def _what(step: Step) -> str:
