@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pgdyno.model.record import Examination
 from pgdyno.model.samples import Event, SampleRow
 from pgdyno.model.trial import BESIDE_OTHERS, LEAST_WARMUP_S, LEAST_WINDOW_S, LoadPlan, Outcome, TrialState
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
@@ -208,6 +209,15 @@ def with_failures(outcome: Outcome, events: Sequence[Event]) -> Outcome:
     warning = failure_warning(counts, theirs)
     warnings = outcome.warnings if warning is None else (*outcome.warnings, warning)
     return replace(outcome, counters={**outcome.counters, **counts}, warnings=warnings)
+
+
+def examined(outcome: Outcome, found: Examination) -> Outcome:
+    """Return the outcome with what the workload says of its own data: where they break their conditions it is void."""
+    counters, warnings = {**outcome.counters, **dict(found.figures)}, (*outcome.warnings, *found.warnings)
+    outcome = replace(outcome, counters=counters, warnings=warnings)
+    if found.violation is None:
+        return outcome
+    return replace(outcome, state=TrialState.VOID, reason=found.violation, throughput=None)
 
 
 def disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used_by: str) -> str | None:

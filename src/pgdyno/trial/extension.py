@@ -46,6 +46,11 @@ class Extension:
     reason: str = ""
     extended_s: float = 0.0
 
+    @property
+    def longest_s(self) -> float:
+        """Return how long the load may last at most."""
+        return self.plan.duration_s + self.reserve_s
+
     def is_over(self, elapsed_s: float, bins: CountBins | None, is_shared: bool = False) -> bool:
         """Tell whether the load's time is over after `elapsed_s`; `bins` are what its log holds by now.
 
@@ -53,14 +58,14 @@ class Extension:
         asked once the planned time is over, and again each second while the answer is no.
         """
         self.extended_s = elapsed_s - self.plan.duration_s if self.reason else 0.0
-        if elapsed_s >= self.plan.duration_s + self.reserve_s or bins is None or is_shared:
+        if elapsed_s >= self.longest_s or bins is None or is_shared:
             return True
         if elapsed_s - len(bins.counts) * bins.bin_s > MOST_STALE_SHARE * self.plan.duration_s:
             return True
         found = settling(bins, self.plan, self.bounds)
         if found.unsettled is not None:
             may_settle_s = found.may_settle_s
-            if may_settle_s is None or may_settle_s > self.plan.duration_s + self.reserve_s:
+            if may_settle_s is None or may_settle_s > self.longest_s:
                 return True
             self.reason = self.reason or found.unsettled
             return False

@@ -1,43 +1,36 @@
-"""The executor of trials: carries out what the life cycle says, on a real target, and keeps what came of it.
-
-Past 400 lines: each action of the life cycle is a step of one class, and the steps are read in their order.
-"""
+"""The executor of trials: carries out what the life cycle says, on a real target, and keeps what came of it."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from pgdyno.control.restart_budget import Permission, RestartBudget
-from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, ScriptError, StoreError, WorkloadError
+from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, ScriptError, StoreError
 from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Breach
 from pgdyno.model.samples import Event
 from pgdyno.model.study import Study
 from pgdyno.model.trial import EXTENDED, OUTAGE, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
-from pgdyno.probes.counter_scope import devices_hold
-from pgdyno.probes.host.neighbours import in_words
 from pgdyno.probes.sampler import Sampler
-from pgdyno.probes.server_failures import CUT
-from pgdyno.probes.window import foreign_cpu_pct, steal_pct
 from pgdyno.server.snapshot import fingerprint_of
 from pgdyno.store.catalogue import Store
 from pgdyno.targets.target import Target
-from pgdyno.trial.assess import Bounds, assess, disturbance, with_failures
+from pgdyno.trial.assess import Bounds, examined
 from pgdyno.trial.breach import Baselines, ending, tripped
 from pgdyno.trial.company import Company, Look, wait_and_look
+from pgdyno.trial.driven_load import OVERRUN_S, DrivenLoad
 from pgdyno.trial.extension import Extension, reserve_s
-from pgdyno.trial.hopeless import Rates, poor_outcome
 from pgdyno.trial.lifecycle import Phase, Transition, TrialAction, TrialEvent, begin, step
 from pgdyno.trial.pace import Pace
-from pgdyno.trial.recorded import difference, given_back
+from pgdyno.trial.recorded import given_back, require_planned
 from pgdyno.trial.restarts import Restarts
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.trial.stopwatch import Stopwatch
@@ -47,20 +40,12 @@ from pgdyno.trial.work import Work
 from pgdyno.undo.apply import When
 from pgdyno.undo.session import ServerSession
 from pgdyno.workloads.buffer_warmth import warm_buffers
-from pgdyno.workloads.protocol import RunningLoad, Workload
+from pgdyno.workloads.protocol import Workload
 
 APPLY_S = 900.0
 """Longer than this an apply hangs: it may restart twice, there and back, and each restart has a bound of its own."""
 BETWEEN_S = 300.0
 """Longer than this the study hangs that should end a trial or begin the next one."""
-OVERRUN_S = 60.0
-"""A load that has not ended this long after its time is taken for hung and ended."""
-
-
-TURN_S = 0.2
-"""How long a guard that trips waits at most to be heard while a load runs."""
-READING_S = 0.9
-"""A load and its guards have something new to say once a second; a little less, so that turns do not skip one."""
 _PREPARING = (Phase.PLANNED, Phase.APPLYING, Phase.RESETTING)
 """Here a configuration that fails is an ApplyError; any other error is the machine's and ends the study."""
 
@@ -129,8 +114,8 @@ class Laboratory:
         self._pace.expect(trials, at_most=at_most)
 
     def _tell_outlook(self) -> None:
-        watch = self.stopwatch
-        self._watcher.outlook(self._pace.outlook(until_s=None if watch is None else watch.end_s - watch.now_s()))
+        left_s = None if self.stopwatch is None else self.stopwatch.left_s()
+        self._watcher.outlook(self._pace.outlook(until_s=left_s))
 
     @property
     def is_replaying(self) -> bool:
@@ -190,12 +175,7 @@ class Laboratory:
 
     def _replay(self, spec: TrialSpec) -> Trial:
         trial = self._recorded.popleft()
-        if trial.spec != spec:
-            raise StoreError(
-                f"trial {trial.id} of study {self.study.id} is not the one that the plan has here",
-                detail=difference(trial.spec, spec),
-                hint="Its options, its plan or pgdyno itself have changed since it was begun: begin a new one.",
-            )
+        require_planned(trial, spec, self.study.id)
         return trial
 
     def _measure(self, spec: TrialSpec, plan: LoadPlan, workload: Workload, floor_tps: float | None) -> Trial:
@@ -230,17 +210,17 @@ class Laboratory:
             for instruction in instructions:
                 happening = _STEPS[instruction](self, work, transition) or happening
         except ApplyError as error:
-            work.reason = _words(error)
+            work.reason = error.one_line
             return TrialEvent.NOT_IN_FORCE, None
         except RollbackError as error:
-            work.reason = _words(error)
+            work.reason = error.one_line
             return TrialEvent.FAILED, error
         except GuardBreached as error:
             return TrialEvent.FAILED, self._answer(error.breach, work)
         except PgdynoError as error:
             if transition.phase is Phase.DONE:
                 raise
-            work.reason = _words(error)
+            work.reason = error.one_line
             if isinstance(error, StoreError):
                 self.store.hurry()  # the server waits to be put back
             if isinstance(error, StoreError | GuardTripped) or _ends_study(error, work):
@@ -278,7 +258,7 @@ class Laboratory:
         except (RollbackError, KeyboardInterrupt) as error:
             return error
         except PgdynoError as error:  # the session's end has more means: it also starts a server that is down
-            return tripped(breach, f"The baseline did not come back at once: {_words(error)}.")
+            return tripped(breach, f"The baseline did not come back at once: {error.one_line}.")
         seconds = self._clock() - breach.at
         text = f"the baseline was in force again {seconds:.1f} s after guard {breach.name} tripped"
         work.events.append(Event(self._clock(), "guard", text))
@@ -334,62 +314,17 @@ class Laboratory:
 
     def _run_load(self, work: Work, _: Transition) -> TrialEvent:
         self._watcher.phase("load")
-        plan, extension = work.plan, self._extension(work)
-        longest_s = plan.duration_s + extension.reserve_s
-        self._expect(f"load of trial {work.run_id}", longest_s + OVERRUN_S + BETWEEN_S)
-        folder = self._folder / str(work.run_id)
+        extension = work.extension = self._extension(work)
+        self._expect(f"load of trial {work.run_id}", extension.longest_s + OVERRUN_S + BETWEEN_S)
         if self._sentry is not None:
             self._sentry.load_begins(work.dbname)
-        reserved = replace(plan, measure_s=plan.measure_s + extension.reserve_s)
-        work.running = running = begin_load(work.workload, self._target, work.dbname, reserved, folder)
-        began = due = self._timer()
-        stopped_s: float | None = None
+        reserved = replace(work.plan, measure_s=work.plan.measure_s + extension.reserve_s)
+        work.running = begin_load(work.workload, self._target, work.dbname, reserved, self._folder / str(work.run_id))
+        load = DrivenLoad(work, self._watcher, self._sentry, clock=self._clock, timer=self._timer)
         if self._session is not None:
-            for pid in running.pids:
+            for pid in work.running.pids:
                 self._session.record_process(pid, "driver")
-        assert work.sampler is not None, "the life cycle starts sampling before the load"
-        try:
-            rates = Rates(work.floor_tps, plan)
-            while not running.wait(TURN_S):
-                elapsed = self._timer() - began
-                if elapsed > (longest_s if stopped_s is None else stopped_s) + OVERRUN_S:
-                    raise WorkloadError(
-                        f"the load still ran {OVERRUN_S:.0f} s after its time and was ended",
-                        hint="Check the server's log for statements that wait, or give it fewer clients.",
-                    )
-                if self._sentry is not None:
-                    self._sentry.check()
-                is_time_over = extension.reserve_s > 0 and elapsed >= plan.duration_s and stopped_s is None
-                if began + elapsed < due and not (is_time_over and not extension.reason):
-                    continue
-                due = began + elapsed + READING_S
-                reading = running.live()
-                if self._sentry is not None:
-                    self._sentry.load_reads(reading)
-                    self._watcher.guards(self._sentry.lamps)
-                self._watcher.reading(elapsed, max(plan.duration_s, elapsed), reading, work.sampler)
-                if rates.hear(elapsed, reading):
-                    work.ended_early = rates
-                    break
-                if is_time_over and extension.is_over(elapsed, running.series(), self._is_shared(work, elapsed)):
-                    stopped_s = elapsed
-                    running.let_end()
-            work.extension = extension
-            work.sampler.mark()  # a row ends here, so that the window's CPU is not diluted by the idle rest of a second
-            if work.ended_early is not None:
-                work.events.append(Event(work.ended_early.ended_at, CUT, work.ended_early.sentence()))
-                self._watcher.notice(work.ended_early.sentence())
-                _discard(running)
-                return TrialEvent.LOAD_ENDED
-            work.load = running.finish()
-            if work.load.reason is not None:
-                raise WorkloadError("the load ended early", detail=work.load.reason, hint="The server's log says why.")
-        except BaseException:
-            running.terminate()
-            raise
-        finally:
-            if self._sentry is not None:
-                self._sentry.load_ended()
+        load.drive()
         return TrialEvent.LOAD_ENDED
 
     def _extension(self, work: Work) -> Extension:
@@ -399,50 +334,28 @@ class Laboratory:
             self.bounds,
             reserve_s(
                 work.plan,
-                left_s=None if self.stopwatch is None else self.stopwatch.end_s - self.stopwatch.now_s(),
+                left_s=None if self.stopwatch is None else self.stopwatch.left_s(),
                 repeats_extended=repeated is not None and EXTENDED in repeated.counters,
-                beside_others=self._look is not None and self._company.stays,
+                beside_others=self._beside_others,
             ),
         )
 
-    def _is_shared(self, work: Work, elapsed_s: float) -> bool:
-        """Tell whether others used the CPUs since the load began, so that it cannot be used however long it lasts."""
-        assert work.sampler is not None, "a load is sampled"
-        rows, now = work.sampler.rows(), self._clock()
-        window = rows, now - elapsed_s, now
-        return disturbance(foreign_cpu_pct(*window), steal_pct(*window), self.bounds, "") is not None
+    @property
+    def _beside_others(self) -> bool:
+        """Return whether a run is used although others use the machine."""
+        return self._look is not None and self._company.stays
 
     def _stop_sampling(self, work: Work, _: Transition) -> None:
         if work.sampler is not None:
             work.batch = work.sampler.stop()
 
     def _assess(self, work: Work, _: Transition) -> TrialEvent:
-        assert work.batch is not None, "the life cycle stops sampling before it assesses"
-        own = devices_hold(self.facts.host.data_filesystem, own_host=not isinstance(self.facts.host.cores, Unknown))
-        used_by = in_words(work.batch.neighbours)
-        stays = self._look is not None and self._company.stays
-        size = {"database_bytes": work.database_bytes, "reset_s": work.reset_s}
-        if work.ended_early is not None:
-            poor = poor_outcome(work.ended_early, work.batch.rows, self.bounds, used_by=used_by, beside_others=stays)
-            work.outcome = replace(poor, counters={**poor.counters, **size})
-            return TrialEvent.ASSESSED
-        assert work.load is not None, "the life cycle assesses only a load that ended"
-        outcome = assess(
-            work.load,
-            work.batch.rows,
-            work.plan,
-            self.bounds,
-            own_devices=own,
-            used_by=used_by,
-            beside_others=stays,
-        )
-        if work.extension is not None:
-            outcome = work.extension.told(outcome)
-        if self._sentry is not None:
-            self._sentry.check()
-        warmed = {"warmed_bytes": float(work.warmed_bytes)} if work.warmed_bytes else {}
-        more = {**size, **warmed, **work.network_counters()}
-        work.outcome = self._examine(replace(outcome, counters={**outcome.counters, **more}), work)
+        outcome = work.assessed(self.facts, self.bounds, beside_others=self._beside_others)
+        if work.ended_early is None:
+            if self._sentry is not None:
+                self._sentry.check()
+            outcome = self._examine(outcome, work)
+        work.outcome = outcome
         return TrialEvent.ASSESSED
 
     def _examine(self, outcome: Outcome, work: Work) -> Outcome:
@@ -454,14 +367,7 @@ class Laboratory:
         assert work.batch is not None, "sampling has ended before"
         top = top_statement_plans(self._target.postgres, work.dbname, work.batch.rows, found.plans)
         work.records += [*found.checks, *found.plans, *top, *found.texts]
-        outcome = replace(
-            outcome,
-            counters={**outcome.counters, **dict(found.figures)},
-            warnings=(*outcome.warnings, *found.warnings),
-        )
-        if found.violation is None:
-            return outcome
-        return replace(outcome, state=TrialState.VOID, reason=found.violation, throughput=None)
+        return examined(outcome, found)
 
     def _conclude(self, work: Work, transition: Transition) -> None:
         outcome = work.outcome
@@ -473,17 +379,7 @@ class Laboratory:
             outcome = replace(outcome, counters={**outcome.counters, OUTAGE: work.outage_s})
         if self.stopwatch is not None:
             outcome = replace(outcome, counters={**outcome.counters, **self.stopwatch.counters()})
-        if work.events:
-            self.store.add_events(work.run_id, work.events)
-        if work.batch is not None:
-            outcome = with_failures(outcome, [*work.batch.events, *work.events])
-            self.store.add_samples(work.run_id, work.batch.rows)
-            self.store.add_events(work.run_id, work.batch.events)
-        if work.load is not None:
-            self.store.add_histograms(work.run_id, work.load.histograms)
-            self.store.add_records(work.run_id, [*work.load.instances, *work.clients(outcome), *work.records])
-            work.load.discard_logs()
-        self.store.finish_trial(work.run_id, outcome)
+        work.keep(self.store, outcome)
 
 
 _STEPS: dict[TrialAction, Callable[[Laboratory, Work, Transition], TrialEvent | None]] = {
@@ -498,17 +394,6 @@ _STEPS: dict[TrialAction, Callable[[Laboratory, Work, Transition], TrialEvent | 
 }
 
 
-def _discard(running: RunningLoad) -> None:
-    """End a load of which no more is asked, and delete its logs."""
-    running.terminate()
-    with suppress(WorkloadError):  # it had not a single transaction
-        running.finish().discard_logs()
-
-
 def _ends_study(error: PgdynoError, work: Work) -> bool:
     """Tell whether every trial would fail like this one: not where its configuration may be the cause."""
     return isinstance(error, ScriptError) and (error.is_certain or work.spec.configuration == BASELINE)
-
-
-def _words(error: PgdynoError) -> str:
-    return f"{error.message}: {error.detail}" if error.detail else error.message

@@ -1,4 +1,4 @@
-"""Which recorded trials a resumed study is given back. Pure.
+"""Which recorded trials a resumed study is given back, and whether they are those of its plan. Pure.
 
 A study that ended because its machine was too disturbed ends in trials that nobody used. Given back, they would end it
 again at once, however quiet the machine is now. So what was spoilt at the end is measured anew, and at the next resume
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pgdyno.errors import StoreError
 from pgdyno.model.trial import Trial, TrialSpec, TrialState
 
 SPOILT = frozenset({TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL})
@@ -43,7 +44,17 @@ def _spoilt_from(kept: list[Trial]) -> int:
     return place
 
 
-def difference(recorded: TrialSpec, planned: TrialSpec) -> str:
+def require_planned(trial: Trial, spec: TrialSpec, study: str) -> None:
+    """Raise StoreError where the recorded trial is not the one that the plan of the resumed `study` has here."""
+    if trial.spec != spec:
+        raise StoreError(
+            f"trial {trial.id} of study {study} is not the one that the plan has here",
+            detail=_difference(trial.spec, spec),
+            hint="Its options, its plan or pgdyno itself have changed since it was begun: begin a new one.",
+        )
+
+
+def _difference(recorded: TrialSpec, planned: TrialSpec) -> str:
     """Name what differs between two trials: role and arm, and each setting with both values."""
     old, new = recorded.configuration, planned.configuration
     knobs = [

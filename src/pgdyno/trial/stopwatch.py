@@ -67,6 +67,10 @@ class Stopwatch:
         """Return where in the budget the last trial must be over."""
         return max(0.0, self.budget_s - 2 * self.restart_s - self.closing_s)
 
+    def left_s(self) -> float:
+        """Return how long trials may still take, by the clock; below 0 where they took too long."""
+        return self.end_s - self.now_s()
+
     @property
     def start_s(self) -> float:
         """Return where in the budget the first trial began; before one, where the clock stands."""
@@ -136,7 +140,7 @@ class Alarm:
 
         def ring(_number: int, _frame: FrameType | None) -> None:
             assert self._watch is not None, "it is set only with a stopwatch"
-            left_s = self._watch.end_s - self._watch.now_s()
+            left_s = self._watch.left_s()
             if left_s > 0:  # restarts were measured to be shorter than was taken before
                 signal.setitimer(signal.ITIMER_REAL, left_s)
                 return
@@ -153,8 +157,7 @@ class Alarm:
     def wind(self) -> None:
         """Set it anew, after the length of a restart became known."""
         if self._watch is not None:
-            left_s = self._watch.end_s - self._watch.now_s()
-            signal.setitimer(signal.ITIMER_REAL, max(left_s, 0.001))
+            signal.setitimer(signal.ITIMER_REAL, max(self._watch.left_s(), 0.001))
 
     def stop(self) -> None:
         """Let it ring no more: what follows is the way back."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.record import ClientRecord, Record
 from pgdyno.model.samples import Event
 from pgdyno.model.trial import LoadPlan, Outcome, TrialSpec
+from pgdyno.probes.counter_scope import devices_hold
+from pgdyno.probes.host.neighbours import in_words
 from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIPS, is_elsewhere
 from pgdyno.probes.sampler import SampleBatch, Sampler
+from pgdyno.store.catalogue import Store
+from pgdyno.trial.assess import Bounds, assess, with_failures
 from pgdyno.trial.extension import Extension
-from pgdyno.trial.hopeless import Rates
+from pgdyno.trial.hopeless import Rates, poor_outcome
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
 
@@ -38,7 +43,7 @@ class Work:
     running: RunningLoad | None = None
     load: LoadResult | None = None
     extension: Extension | None = None
-    """Of a load that ended in its own time: by how much that was longer than planned."""
+    """How long the load may go on after its planned time, and by how much it did."""
     ended_early: Rates | None = None
     """Where the load was ended at half of its window: its rates."""
     batch: SampleBatch | None = None
@@ -67,3 +72,35 @@ class Work:
         assert self.load is not None, "a load that ended has clients"
         begin = outcome.steady_from if outcome.steady_from is not None else self.load.began_at
         return client_records(self.load.log.between(begin, self.load.ended_at))
+
+    def assessed(self, facts: Facts, bounds: Bounds, *, beside_others: bool) -> Outcome:
+        """Return the outcome of the load, which has ended; `beside_others` uses it also where they used the machine."""
+        assert self.batch is not None, "the life cycle stops sampling before it assesses"
+        rows, used_by = self.batch.rows, in_words(self.batch.neighbours)
+        more = {"database_bytes": self.database_bytes, "reset_s": self.reset_s}
+        if self.ended_early is not None:
+            outcome = poor_outcome(self.ended_early, rows, bounds, used_by=used_by, beside_others=beside_others)
+            return replace(outcome, counters={**outcome.counters, **more})
+        assert self.load is not None, "the life cycle assesses only a load that ended"
+        own = devices_hold(facts.host.data_filesystem, own_host=not isinstance(facts.host.cores, Unknown))
+        outcome = assess(
+            self.load, rows, self.plan, bounds, own_devices=own, used_by=used_by, beside_others=beside_others
+        )
+        if self.extension is not None:
+            outcome = self.extension.told(outcome)
+        warmed = {"warmed_bytes": float(self.warmed_bytes)} if self.warmed_bytes else {}
+        return replace(outcome, counters={**outcome.counters, **more, **warmed, **self.network_counters()})
+
+    def keep(self, store: Store, outcome: Outcome) -> None:
+        """Store what was gathered, and last the outcome, which ends the trial. Deletes the load's logs."""
+        if self.events:
+            store.add_events(self.run_id, self.events)
+        if self.batch is not None:
+            outcome = with_failures(outcome, [*self.batch.events, *self.events])
+            store.add_samples(self.run_id, self.batch.rows)
+            store.add_events(self.run_id, self.batch.events)
+        if self.load is not None:
+            store.add_histograms(self.run_id, self.load.histograms)
+            store.add_records(self.run_id, [*self.load.instances, *self.clients(outcome), *self.records])
+            self.load.discard_logs()
+        store.finish_trial(self.run_id, outcome)

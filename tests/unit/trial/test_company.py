@@ -5,7 +5,7 @@ import pytest
 from laboratory_parts import Parts, made
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.trial import BESIDE_OTHERS, Outcome, Role, TrialSpec, TrialState
-from pgdyno.trial import laboratory as module
+from pgdyno.trial import work
 from pgdyno.trial.company import MOST_WAITS, PATIENCE_S, Company, patience_s, wait_and_look
 
 pytestmark = pytest.mark.requirement("R-EXP-10")
@@ -91,7 +91,7 @@ def run_beside(monkeypatch, tmp_path, look):
     def assess(*_, beside_others, **__):
         return BESIDE if beside_others else DISTURBED
 
-    monkeypatch.setattr(module, "assess", assess)
+    monkeypatch.setattr(work, "assess", assess)
     with made(monkeypatch, tmp_path, Parts(), look=look) as laboratory:
         monkeypatch.setattr(Parts, "notice", lambda *_: None, raising=False)
         return [laboratory.run(TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, n)).state.value for n in range(4)]

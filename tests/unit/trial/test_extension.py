@@ -9,7 +9,7 @@ from laboratory_parts import Parts, made
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.trial import EXTENDED, LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.studies.pairs.blocks import run_repeating
-from pgdyno.trial import laboratory as laboratory_module
+from pgdyno.trial import work
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.extension import Extension, reserve_s
 from pgdyno.trial.stopwatch import Stopwatch
@@ -126,7 +126,7 @@ class Warming(Parts):
 
 def test_a_trial_is_extended_once_and_its_repetition_is_not(monkeypatch, tmp_path):
     parts = Warming([50 * (second + 1) for second in range(100)])
-    monkeypatch.setattr(laboratory_module, "assess", lambda *_, **__: Outcome(TrialState.UNSTEADY))
+    monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.UNSTEADY))
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory._timer = lambda: parts.now
         spec, length = TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0), laboratory.study.plan.duration_s

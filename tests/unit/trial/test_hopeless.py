@@ -13,7 +13,6 @@ from pgdyno.model.samples import Event
 from pgdyno.model.trial import BESIDE_OTHERS, ENDED_EARLY, LoadPlan, Role, TrialSpec, TrialState
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.hopeless import Rates, is_hopeless, poor_outcome
-from pgdyno.trial.laboratory import Rates as InLaboratory
 from pgdyno.workloads.protocol import LoadReading
 
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=10.0, measure_s=40.0)
@@ -76,7 +75,7 @@ def test_only_a_search_trial_is_ended(monkeypatch, tmp_path, role):
         self.began_at, self.ended_at = 1.0, 2.0
         return self.floor_tps is not None
 
-    monkeypatch.setattr(InLaboratory, "hear", hear)
+    monkeypatch.setattr(Rates, "hear", hear)
     monkeypatch.setattr(Parts, "poll", lambda self: self.said.count("reading") >= 2)
     parts = Parts(**({} if role is Role.SEARCH else {"finish load": KeyboardInterrupt()}))
     with made(monkeypatch, tmp_path, parts) as laboratory:
@@ -107,7 +106,7 @@ def test_sessions_that_a_load_leaves_when_we_end_it_are_no_failure_of_the_server
         return True
 
     fatal = Event(at, "session_fatal", "a session in the load's database ended by a fatal error")
-    monkeypatch.setattr(InLaboratory, "hear", hear)
+    monkeypatch.setattr(Rates, "hear", hear)
     monkeypatch.setattr(Parts, "poll", lambda self: self.said.count("reading") >= 2)
     batch = SimpleNamespace(rows=[], events=[fatal], path={}, neighbours=())
     monkeypatch.setattr(Parts, "stop", lambda self: batch)

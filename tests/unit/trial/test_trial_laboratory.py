@@ -13,6 +13,7 @@ from pgdyno.model.record import CheckRecord, Examination, TextRecord
 from pgdyno.model.trial import OUTAGE, LoadPlan, Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.trial import laboratory as module
+from pgdyno.trial import work
 
 SPEC = TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0)
 
@@ -55,10 +56,16 @@ def test_what_belongs_to_the_machine_or_the_user_ends_the_study(monkeypatch, tmp
     assert trial.state is state
 
 
+@pytest.mark.parametrize(("detail", "reason"), [(None, "not in force"), ("too large", "not in force: too large")])
+def test_the_reason_has_the_detail_of_the_error_where_it_has_one(monkeypatch, tmp_path, detail, reason):
+    with made(monkeypatch, tmp_path, Parts(apply=ApplyError("not in force", detail=detail))) as laboratory:
+        assert laboratory.run(SPEC).outcome.reason == reason
+
+
 def test_a_sampled_second_ends_with_the_load(monkeypatch, tmp_path):
     """Else the server's CPU in the window is thinned by the idle rest of that second."""
     parts = Parts()
-    monkeypatch.setattr(module, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE))
+    monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE))
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory.run(SPEC)
     order = [word for word in parts.said if word in ("mark", "finish load", "stop sampling")]
@@ -109,7 +116,7 @@ def test_data_that_break_their_conditions_make_the_run_void_and_are_kept(monkeyp
     parts = Parts()
     broken, sound = CheckRecord("C1", 3, "sums agree"), CheckRecord("C2", 0, "numbers follow")
     parts.examination = Examination((broken, sound), (("nopm", 12.0),), texts=(TextRecord("log", "x"),))
-    monkeypatch.setattr(module, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=5.0))
+    monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=5.0))
     with made(monkeypatch, tmp_path, parts) as laboratory:
         trial = laboratory.run(SPEC)
         assert laboratory.store.records(trial.id, CheckRecord) == [broken, sound]
@@ -126,7 +133,7 @@ def test_a_cell_brings_its_own_plan_and_workload(monkeypatch, tmp_path):
     begun = []
     own.said.append("reading")  # its load ends at once
     monkeypatch.setattr(module, "begin_load", lambda *words: begun.append(words) or own)
-    monkeypatch.setattr(module, "assess", lambda *words, **_: begun.append(words) or Outcome(TrialState.COMPLETE))
+    monkeypatch.setattr(work, "assess", lambda *words, **_: begun.append(words) or Outcome(TrialState.COMPLETE))
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory.run(SPEC, plan=plan, workload=own)
     (started, assessed) = begun
@@ -152,7 +159,7 @@ def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monke
 
     one, many = (LoadPlan(clients=clients, jobs=1, warmup_s=0.0, measure_s=3.0) for clients in (1, 60))
     throughputs = iter([5.0, 50.0, 500.0, 5.0, 50.0, 500.0])
-    monkeypatch.setattr(module, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=next(throughputs)))
+    monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=next(throughputs)))
     monkeypatch.setattr(module, "off_text", lambda lamps: "")
     parts, selects = Parts(), Parts()
     selects.spec = lambda: replace(parts.spec(), name="select-only")
