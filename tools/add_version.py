@@ -19,7 +19,7 @@ from pgdyno.server.postgres import Postgres
 PROJECT = Path(__file__).parent.parent
 SHIPPED = PROJECT / "src" / "pgdyno" / "inventory" / "data" / "parameters.json"
 TESTED = PROJECT / "tests" / "data" / "pg_params_13_18.json"
-ALWAYS = ("vartype", "context", "unit", "min_val", "max_val", "enumvals", "boot_val")
+ALWAYS = ("unit", "vartype", "context", "min_val", "max_val", "enumvals", "boot_val")
 OF_A_SERVER = ("setting", "source")
 QUERY = """
 SELECT *, coalesce(boot_val, '') AS boot_val FROM pg_catalog.pg_settings WHERE strpos(name, '.') = 0
@@ -59,7 +59,9 @@ def news(params: Params, major: int) -> list[str]:
     said = [f"no class in policy.toml: {name}" for name in after if name not in ruled]
     said += [f"gone, for [[removed]] of versions.toml: {name}" for name in before if name not in after]
     defaults = (
-        (name, before[name].get("boot_val"), row.get("boot_val")) for name, row in after.items() if name in before
+        (name, before[name].get("boot_val"), row.get("boot_val"))
+        for name, row in after.items()
+        if name in before and row["context"] != "internal"  # what a build or a cluster says of itself
     )
     return said + [
         f"another default, for [[default]]: {name}: {old} -> {new}" for name, old, new in defaults if old != new
@@ -90,4 +92,4 @@ def main(conninfo: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else __doc__)

@@ -29,7 +29,7 @@ def test_a_version_that_is_known_changes_nothing(major: int) -> None:
 def test_the_next_version_shares_what_is_the_same_and_names_what_is_not() -> None:
     after = VERSIONS[-1] + 1
     rows = [row for row in rows_of(VERSIONS[-1]) if row["name"] != "work_mem"]
-    rows = [{**row, "boot_val": "9"} if row["name"] == "max_connections" else row for row in rows]
+    rows = [{**row, "boot_val": "9"} if row["name"] in ("max_connections", "block_size") else row for row in rows]
     rows.append({"name": "work_pace", "vartype": "bool", "context": "user", "boot_val": "on", "setting": "on"})
     made = add_version.merged(TABLE, after, rows, add_version.ALWAYS)
     assert made["DateStyle"][0]["versions"][-1] == after
