@@ -156,7 +156,7 @@ def _filled(text: str, case: Case, values: Mapping[str, str]) -> str:
         elif case.has(name):
             words[name] = current_text(ChangeKind.POSTGRESQL, name, case) or "unknown"
         else:
-            raise UsageError(f'the text "{text}" names "{name}", which is no fact, value or setting')
+            raise UsageError(f'the text "{text}" names "{name}", which is not a fact, a value or a setting')
     return text.format_map(words)
 
 

@@ -62,7 +62,7 @@ def need_now(case: Case) -> Need:
             isinstance(whole, int) and not 0 <= size - whole + MIB < page + MIB
         ):  # it rounds up to MB, and to whole pages
             other = f"its {server.huge_pages_needed} huge pages are of another size than this host's of "
-            doubt = f" {other}{binary_text(page)}: a server with other pages told them, and they are no measure here."
+            doubt = f" {other}{binary_text(page)}: a server with other pages reported them, and they say nothing here."
             source = f"The server says that its shared memory takes {binary_text(whole)}.{doubt}"
             return Need(whole, True, source, doubt)
         text = f"{server.huge_pages_needed} huge pages of {binary_text(page)}"
@@ -78,9 +78,9 @@ def need_now(case: Case) -> Need:
     told = f"The postmaster's VmPeak is {binary_text(peak)}{where}"
     doubt = ""
     if peak > computed.bytes + max(PEAK_SHARE * computed.bytes, PEAK_BYTES):
-        doubt = f" {told}, far above what the settings explain; it counts address space, and is no measure here."
+        doubt = f" {told}, far above what the settings explain; it counts address space, and says nothing here."
     elif peak < shared_buffers(without_proposals(case)):
-        doubt = f" {told}, below shared_buffers as set: it was read of another start or server, and is no measure here."
+        doubt = f" {told}, below shared_buffers as set: it was read of another start or server, and says nothing here."
     if doubt:
         return replace(computed, source=f"{computed.source}{doubt}", doubt=doubt)
     return Need(peak, True, f"{told}.")

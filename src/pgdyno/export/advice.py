@@ -197,7 +197,7 @@ def refusal(change: Change) -> str | None:
 
 def _why_not(change: Change, inventory: Inventory) -> str | None:
     if (change.knob and _NAME.fullmatch(change.knob) is None) or _DEVICE.fullmatch(change.device) is None:
-        return "that is no name of a knob or a device"
+        return "that is not the name of a knob or a device"
     reason = refusal(change)
     if reason is not None or change.kind is not ChangeKind.POSTGRESQL or isinstance(inventory.server, Unknown):
         return reason

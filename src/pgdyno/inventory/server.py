@@ -235,7 +235,7 @@ def _log_files(capture: Capture, settings: Mapping[str, SettingFact]) -> tuple[s
     if log:
         return (str(log),)
     return (
-        row if isinstance(row, Unknown) else Unknown("the server logs to its standard error, and that is no file here")
+        row if isinstance(row, Unknown) else Unknown("the server logs to its standard error, which is not a file here")
     )
 
 

@@ -35,7 +35,7 @@ def unmet_need(needs: Needs, budget: TrialBudget, facts: Facts) -> str | None:
     if needs.warm_cache and budget.warmup_s <= 0:
         return "needs a warm cache, and the trial has no warm-up"
     if needs.analyze and not budget.analyzes:
-        return "needs the tables analyzed anew, and a trial does not analyze them"
+        return "needs the tables analyzed again, and a trial does not analyze them"
     if needs.connections and budget.connections is not None and budget.connections < needs.connections:
         return f"needs at least {needs.connections} concurrent sessions, and the load has {budget.connections}"
     return (

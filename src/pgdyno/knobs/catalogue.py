@@ -75,7 +75,7 @@ class Needs:
     vacuum_cycles: int = 0
     """Rounds of autovacuum inside of the window, on tables that keep their bloat between trials."""
     analyze: bool = False
-    """Tables analyzed anew after the change."""
+    """Tables analyzed again after the change."""
     connections: int = 0
     """At least so many concurrent sessions."""
     huge_page_pool: bool = False
@@ -90,7 +90,7 @@ class Needs:
             (self.write_load, "a load that writes"),
             (self.checkpoint_cycles, f"{self.checkpoint_cycles} checkpoint cycles in the measured window"),
             (self.vacuum_cycles, f"{self.vacuum_cycles} rounds of autovacuum in the measured window"),
-            (self.analyze, "tables analyzed anew after the change"),
+            (self.analyze, "tables analyzed again after the change"),
             (self.connections, f"at least {self.connections} concurrent sessions"),
             (self.huge_page_pool, "a pool of huge pages reserved by the kernel"),
             (self.more_sessions_than_cores, "more concurrent sessions than cores"),

@@ -65,7 +65,7 @@ _VOLUMES = (
         most_default=10 * GB, can_be_off=False,
         reads="free space of pg_wal's file system; off where it is the data directory's",
         reason="PostgreSQL panics when WAL cannot be written. max_wal_size is a soft bound that a slow checkpoint "
-        "passes (runtime-config-wal), so its size alone is no margin.",
+        "passes (runtime-config-wal), so its size alone is not a margin.",
     ),
     Guard(
         "temp", _CONFIGURATION, "B/s", 256 * MB,
@@ -101,7 +101,7 @@ _REPLICATION = (
     Guard(
         "slots-lost", _ENVIRONMENT, "count", 0, can_be_off=False,
         reads="slots whose wal_status became lost since the session began",
-        reason="a lost slot means a standby or a subscriber to build anew.",
+        reason="a lost slot means a standby or a subscriber to rebuild.",
     ),
 )  # fmt: skip
 
@@ -144,7 +144,7 @@ _LOAD = (
         "p99", _CONFIGURATION, "x", 20, hold_s=5,
         reads="p99 of the last 5 s of the running load, as a multiple of the largest p99 of the same baseline "
         "trials (taken for 5 ms where it is less)",
-        reason="users of the server wait for it too. Twenty times, lasting 5 s, is no noise.",
+        reason="users of the server wait for it too. Twenty times, lasting 5 s, is not noise.",
     ),
 )  # fmt: skip
 

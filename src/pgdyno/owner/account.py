@@ -61,7 +61,7 @@ def owner_of_server(data_directory: Path, status: os.stat_result) -> Account:
     choose where root works with its own rights.
     """
     if status.st_uid == 0 and os.geteuid() == 0 and not _is_all_of_roots(data_directory):
-        raise PermissionError(errno.EACCES, "leads to a directory of root's, which is no server's", str(data_directory))
+        raise PermissionError(errno.EACCES, "leads to a directory of root's and not of a server's", str(data_directory))
     return Account.of_user(status.st_uid, status.st_gid)
 
 

@@ -34,7 +34,7 @@ class Pin:
     def check(self, status: os.stat_result) -> None:
         """Raise DirectoryChanged when this is the status of another directory."""
         if (self.device, self.inode) != (status.st_dev, status.st_ino):
-            raise _changed(self, "moved, replaced or mounted anew")
+            raise _changed(self, "moved, replaced or remounted")
 
 
 class DirectoryChanged(RollbackError):

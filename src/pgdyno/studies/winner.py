@@ -49,7 +49,7 @@ def offered_by(study: Study) -> Offered:
         )
     if study.state is not StudyState.COMPLETE or study.result is None:
         again = (
-            f"Finish it first: pgdyno {kind.resumed_by} --resume {study.id}." if kind.resumed_by else "Begin it anew."
+            f"Finish it first: pgdyno {kind.resumed_by} --resume {study.id}." if kind.resumed_by else "Run it again."
         )
         raise UsageError(f"study {study.id} is {study.state.value} and has no verdict", hint=again)
     offered = kind.offered(study)

@@ -162,7 +162,7 @@ def max_wal_size_sides(case: Case) -> Iterator[Resolution]:
 def _nothing_to_raise(case: Case, evidence: tuple[str, ...], *, capped: bool) -> Judgement:
     current = shown(case, "max_wal_size")
     text = (
-        "give the WAL a larger file system, then size max_wal_size anew"
+        "give the WAL a larger file system, then size max_wal_size again"
         if capped
         else f"measure the WAL rate while the hints appear: the rate seen needs less than {current}"
     )

@@ -140,7 +140,7 @@ def _problems(case: Case, mount: Mount, page: float) -> Iterator[tuple[Severity,
         yield Severity.CRITICAL, text, "write barriers, which are the default"
     if not isinstance(mount.block_size, Unknown) and mount.block_size > page:
         text = f"{mount.point} has blocks of {bytes_text(mount.block_size)}, larger than a page of {bytes_text(page)}"
-        yield Severity.NOTE, text, "blocks no larger than a page, when the file system is made anew"
+        yield Severity.NOTE, text, "blocks no larger than a page, when the file system is recreated"
 
 
 def _resolution(case: Case, mount: Mount) -> Resolution:

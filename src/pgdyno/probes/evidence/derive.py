@@ -42,7 +42,7 @@ from pgdyno.probes.evidence.working_set import WorkingSetSigns, working_set
 from pgdyno.probes.evidence.workload_class import classify
 
 T = TypeVar("T")
-ONE_LOOK = Unknown("the sessions were looked at once, which is no window; --window SECONDS watches the load")
+ONE_LOOK = Unknown("the sessions were looked at once, which is not a window; --window SECONDS watches the load")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,8 @@ class OwnWork:
         """Return statistics without what a study's WAL and checkpoints are part of."""
         if isinstance(numbers, Unknown) or not (ours := self._in_window(numbers)):
             return numbers
-        mend = "" if numbers.window.source == SAMPLED else "; --window SECONDS counts anew"
-        why = Unknown(f"{_named(ours)} of pgdyno ran in the time that is counted{mend}")
+        hint = "" if numbers.window.source == SAMPLED else "; --window SECONDS counts again"
+        why = Unknown(f"{_named(ours)} of pgdyno ran in the time that is counted{hint}")
         return replace(
             numbers,
             checkpoints_timed=why,

@@ -200,7 +200,7 @@ def _method(run: PodRunLog, jobs: Sequence[PodJob]) -> dict[str, str]:
     return {
         "each run": f"warm-up until steady, at most {plan.warmup_s:g} s and not counted, then {plan.measure_s:g} s",
         "repetitions": f"{len({job.run.repetition for job in jobs})}, in the order of the manifests",
-        "before each run": "pgbench's tables made anew and a checkpoint, by the first pod",
+        "before each run": "pgbench's tables recreated and a checkpoint, by the first pod",
         "start": "a gate in the database, which opens when the last pod has come",
         "protocol": plan.protocol,
         "clients": "a closed loop, connections kept (never pgbench -C)",

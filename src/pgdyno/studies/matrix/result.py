@@ -125,7 +125,7 @@ def method(plan: MatrixPlan) -> dict[str, str]:
         "each run": f"{plan.warmup_s + plan.measure_s:g} s under load: warm-up until steady is not counted, at most "
         f"{plan.warmup_s:g} s; the rest, at least {plan.measure_s:g} s, is measured",
         "repetitions": f"{plan.repetitions}, each with every cell once, in an order drawn from seed {plan.seed}",
-        "before each run": "data anew from their template where the load writes, server restarted where settings are "
+        "before each run": "data cloned from their template where the load writes, server restarted where settings are "
         "tried, checkpoint",
         "protocol": plan.protocol,
         "clients": "a closed loop, connections kept (never pgbench -C)",
