@@ -153,7 +153,7 @@ def _run() -> None:
         click.echo(error.format_message(), err=True)  # nothing was typed wrongly: it is the help, and no error
         sys.exit(int(ExitCode.USAGE))
     except click.ClickException as error:
-        _end(_in_our_grammar(error))
+        _end(in_our_grammar(error, _typed()))
     except BrokenPipeError:
         # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -227,11 +227,11 @@ def _plain_output() -> Iterator[None]:
         sys.stdout, sys.stderr = out, err
 
 
-def _in_our_grammar(error: click.ClickException) -> UsageError:
-    """Return what click found wrong with the flags as an error like any other."""
+def in_our_grammar(error: click.ClickException, typed: str) -> UsageError:
+    """Return what click found wrong with the flags of the verb that was typed as an error like any other."""
     text = error.format_message().strip().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
-    verb = context.command_path if context else _typed()  # click's parser does not say whose flag it was
+    verb = context.command_path if context else typed  # click's parser does not say whose flag it was
     return UsageError(text[:1].lower() + text[1:], hint=f"Run {verb} --help for the flags and their values.")
 
 

@@ -86,6 +86,11 @@ def target_options(function: F) -> F:
     )
 
 
+def environment_names_server() -> bool:
+    """Tell whether variables of libpq name a server, as they do for psql."""
+    return any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR"))
+
+
 def names_a_server(request: TargetRequest) -> bool:
     """Tell whether flags or the environment named a server, a sandbox by its name included."""
     context = click.get_current_context()
@@ -98,7 +103,7 @@ def target_request(flags: Flags) -> TargetRequest:
     from pgdyno.studies.session.target_request import TargetRequest
 
     target, restart, host = flags.text("target"), flags.text("restart_command"), host_request(flags)
-    if target is None and host is None and any(os.environ.get(name) for name in ("PGHOST", "PGSERVICE", "PGHOSTADDR")):
+    if target is None and host is None and environment_names_server():
         target = ""
     patroni = flags.words("patroni")
     if patroni and target is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.target import environment_names_server
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 RUNS = ("bench", "experiment", "matrix", "noise", "selftest", "tune", "demo")
 """The verbs that measure and end by themselves with the server put back."""
-_SERVERS = ("PGHOST", "PGSERVICE", "PGHOSTADDR")
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -40,7 +40,7 @@ def check_words(words: Sequence[str]) -> None:
         )
     if "target" not in params:
         return
-    if params["target"] is None and params.get("host") is None and any(os.environ.get(name) for name in _SERVERS):
+    if params["target"] is None and params.get("host") is None and environment_names_server():
         raise UsageError(
             "the server is named by PG* variables, which the runner does not have at night",
             hint="Name it in the job: --target 'host=... user=...'.",
@@ -67,6 +67,7 @@ def parsed(words: Sequence[str], folder: str = ".") -> dict[str, object]:
     Raises UsageError as it would, also where the folder is gone.
     """
     from pgdyno.cli.main import command as program
+    from pgdyno.cli.main import in_our_grammar
 
     command = program.get_command(click.Context(program), words[0])
     assert command is not None, "a job's verb is one of the program's"
@@ -85,10 +86,7 @@ def parsed(words: Sequence[str], folder: str = ".") -> dict[str, object]:
             hint="Leave it out: pgdyno queue add -- VERB FLAGS.",
         ) from ended
     except click.ClickException as error:
-        text = error.format_message().strip().rstrip(".")
-        raise UsageError(
-            text[:1].lower() + text[1:], hint=f"Run pgdyno {words[0]} --help for the flags and their values."
-        ) from error
+        raise in_our_grammar(error, f"pgdyno {words[0]}") from error
     return context.params
 
 
