@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import Any
 
 from pgdyno.owner import durable, file_image
 from pgdyno.owner.durable import Attributes
@@ -85,10 +86,10 @@ def check_replaceable(path: str, pins: Sequence[Pin] = ()) -> str | None:
         return file_image.why_not_replaceable(place)
 
 
-def replace(path: str, data: bytes, attributes: Mapping[str, object] | None = None, pins: Sequence[Pin] = ()) -> None:
+def replace(path: str, data: bytes, attributes: Mapping[str, Any] | None = None, pins: Sequence[Pin] = ()) -> None:
     """Put bytes in place of a file durably, with these attributes, or those that the file has when they are None."""
     with entered(path, pins) as place:
-        kept = Attributes(**attributes) if attributes is not None else Attributes.of(place).without_time()  # type: ignore[arg-type]  # the fields of to_json
+        kept = Attributes(**attributes) if attributes is not None else Attributes.of(place).without_time()
         durable.replace(place, data, kept)
 
 

@@ -57,7 +57,7 @@ class FileRoute:
         return DropIn(self._main).path
 
     @property
-    def source(self) -> Path:
+    def source(self) -> Path | None:
         """Return the drop-in's path."""
         return self._path
 

@@ -34,7 +34,7 @@ class MixedRoute(FileRoute):
         self._store = store
 
     @property
-    def source(self) -> Path | None:  # type: ignore[override]  # two files, so that neither can be named
+    def source(self) -> Path | None:
         """Return None: settings come from two files."""
         return None
 

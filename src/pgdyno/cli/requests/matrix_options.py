@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -65,7 +65,7 @@ def plan_of(flags: Flags) -> MatrixPlan:
 
     file = flags.path("plan_file")
     plan = MatrixPlan() if file is None else _read(file)
-    changes: dict[str, object] = {}
+    changes: dict[str, Any] = {}
     for flag, name in _NUMBERS.items():
         if (text := flags.text(flag)) is not None:
             changes[name] = _numbers(text, flag)
@@ -85,7 +85,7 @@ def plan_of(flags: Flags) -> MatrixPlan:
     changes |= _parameters(flags, plan)
     if custom := _custom(flags):
         changes["custom"] = {**plan.custom, **custom}
-    plan = replace(plan, force=flags.on("force"), **changes)  # type: ignore[arg-type]  # its own fields, of their types
+    plan = replace(plan, force=flags.on("force"), **changes)
     if confs := flags.words("confs"):
         plan = with_configurations(
             plan, {**_beyond_default(plan.configurations), **_configurations(confs, settings_from)}

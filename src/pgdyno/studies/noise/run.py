@@ -221,7 +221,7 @@ def _too_few(metric: Metric) -> str:
 
 def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> Verdict | None:
     """Judge the runs against themselves: neighbours are pairs, and a coin says which of the two is B."""
-    chance = random.Random(seed)  # noqa: S311 - a seeded order that must repeat
+    chance = random.Random(seed)  # noqa: S311 - no secret: a draw that the same seed repeats
     a: list[float] = []
     b: list[float] = []
     for left, right in zip(runs[::2], runs[1::2], strict=False):
