@@ -117,7 +117,6 @@ def winner_of(study: Study, facts: Facts) -> Finding:
     span, metric = verdict.interval, verdict.metric.value
     figure = f", {metric} {span.ratio:.3g} times that of the baseline"
     linux = settings.linux()
-    needs = settings.linux() or any(needs_restart(name, facts) for name in settings)
     return Finding(
         rule=study.id,
         answer=Answer.FINDING,
@@ -133,7 +132,7 @@ def winner_of(study: Study, facts: Facts) -> Finding:
             )
             for name, value in settings.items()
         ),
-        cost=Cost.RESTART if needs else Cost.RELOAD,
+        cost=Cost.RESTART if any(needs_restart(name, facts) for name in settings) else Cost.RELOAD,
         origin=ORIGIN,
         state=ProofState.TESTED,
         proof=RuleProof(study.id, Word.BETTER.value, span.ratio, *span.form().ci, metric, tuple(settings.items())),

@@ -9,7 +9,7 @@ import pytest
 from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import ChangeKind, ProofState
+from pgdyno.model.finding import ChangeKind, Cost, ProofState
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
@@ -73,6 +73,19 @@ def test_a_winner_is_a_tested_finding_of_both_kinds():
         "vm.swappiness": ChangeKind.LINUX,
     }
     assert found.proof.hi is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "cost"),
+    [
+        ({"work_mem": "8MB", "vm.swappiness": "1"}, Cost.RELOAD),
+        ({"shared_buffers": "1GB"}, Cost.RESTART),
+        ({"vm.nr_hugepages": "1000"}, Cost.RESTART),
+    ],
+)
+def test_a_winner_costs_a_restart_only_where_a_setting_of_it_needs_one(settings, cost):
+    won = made(StudyKind.TUNE, {"keep": False, "verdict": BETTER, "winner": {"settings": settings}})
+    assert winner_of(tune(result=won), facts()).cost is cost
 
 
 def test_what_can_lose_data_is_refused_whatever_a_store_says(monkeypatch):
