@@ -65,7 +65,7 @@ def test_a_package_is_replaced_from_its_archive(vendor: ModuleType, folder: Path
 
 def test_every_large_chart_is_lower_on_paper() -> None:
     """A chart is never cut in two, so that one as high as on a screen leaves half of the sheet before it empty."""
-    source = (PROJECT / "src/pgdyno/report/static/figures.js").read_text()
-    heights = [line for line in source.splitlines() if "host.style.height =" in line]
+    sources = [path.read_text() for path in (PROJECT / "src/pgdyno/report/static/figures").glob("*.js")]
+    heights = [line for source in sources for line in source.splitlines() if "host.style.height =" in line]
     assert len(heights) >= 5
     assert [line for line in heights if "sheet(" not in line] == []

@@ -65,7 +65,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_curves_and_bars_stand_out_from_the_page(dark: bool) -> None:
-    script = (STATIC / "figures.js").read_text("utf-8")
+    script = (STATIC / "figures" / "look.js").read_text("utf-8")
     curves = re.search(r"const CURVES = \[(.*?)\]", script)
     bars = re.search(r"keep: (\d), drop: (\d), null: (\d)", script)
     assert curves is not None

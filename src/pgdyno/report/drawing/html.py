@@ -25,7 +25,9 @@ from pgdyno.report.drawing.payload import figures_json
 from pgdyno.report.drawing.tables import MOST_PRINTED, MOST_ROWS, cut_text
 from pgdyno.report.sections import Block, Report
 
-SCRIPTS = ("vendor/uplot.iife.min.js", "vendor/echarts.min.js", "figures.js")
+FIGURES = tuple(f"figures/{name}.js" for name in ("look", "strips", "charts", "curves", "page"))
+"""Ours, in the order in which they need each other."""
+SCRIPTS = ("vendor/uplot.iife.min.js", "vendor/echarts.min.js", *FIGURES)
 STYLES = ("vendor/uplot.min.css", "report.css")
 UNBROKEN = re.compile(r"\S+ \[[^\]]{1,40}\]|\d (?:%|ms|s|min|[kMGT]i?B)(?![\w])")
 LICENCES = ("vendor/uplot.LICENSE", "vendor/echarts.NOTICE", "vendor/echarts.LICENSE", "vendor/echarts-d3.LICENSE")

@@ -1,4 +1,4 @@
-"""Figures as the JSON that `figures.js` draws: the spec itself, with shared times and rounded numbers. Pure."""
+"""Figures as the JSON that `static/figures/` draws: the spec itself, with shared times and rounded numbers. Pure."""
 
 from __future__ import annotations
 
