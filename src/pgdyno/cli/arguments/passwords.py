@@ -1,4 +1,4 @@
-"""A password on the command line: where it is taken, and the warning of it."""
+"""The warning of a password on the command line, for flags that name a server or a store."""
 
 from __future__ import annotations
 

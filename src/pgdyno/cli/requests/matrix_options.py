@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgdyno.cli.arguments.flags import F, Flags
+from pgdyno.cli.arguments.flags import F, Flags, stack
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import UsageError
@@ -52,9 +52,7 @@ def matrix_options(function: F) -> F:
         option("--warmup", type=Time("s", 0), help="Longest warm-up of a run, in seconds.  [default: 20]"),
         option("--measure", type=Time("s", 2), help="Measured window, in seconds.  [default: 30]"),
     ]  # fmt: skip
-    for one in reversed(options):
-        function = one(function)
-    return function
+    return stack(function, options)
 
 
 def plan_of(flags: Flags) -> MatrixPlan:
