@@ -99,7 +99,7 @@ SECRETS = ("PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PGDYNO_PATRO
         (ProgramKind.PROGRAM, ()),
         (ProgramKind.CLIENT, ("PGPASSWORD",)),
         (ProgramKind.BROWSER, ()),
-        (ProgramKind.SSH, ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PYTHONPATH", "SOME_TOKEN")),
+        (ProgramKind.PERSONAL, ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PYTHONPATH", "SOME_TOKEN")),
         (ProgramKind.OURSELVES, ("PGPASSWORD", "SSH_AUTH_SOCK", "PGDYNO_PATRONI_AUTH", "PYTHONPATH")),
     ],
 )

@@ -90,7 +90,7 @@ class CommandControl:
         argv = [word.replace(ACTION, action) for word in self.argv]
         try:
             # An agent's socket is for ssh, not for a server that the command may start.
-            kind = ProgramKind.SSH if any(Path(word).name == "ssh" for word in argv) else ProgramKind.PROGRAM
+            kind = ProgramKind.PERSONAL if any(Path(word).name == "ssh" for word in argv) else ProgramKind.PROGRAM
             self.runner.run(argv, timeout_s=self.timeout_s, kind=kind)
         except EnvironmentUnsuitable as error:
             raise RestartError(

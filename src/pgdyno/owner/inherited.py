@@ -23,8 +23,8 @@ class ProgramKind(Enum):
     """A server's program, or one of the system's."""
     CLIENT = (*_EVERY, *_LIBPQ)
     """A program that opens sessions by libpq: pgbench, psql."""
-    SSH = ("*",)
-    """A person's own ssh: its configuration names programs (ProxyCommand) that may need anything but PG*."""
+    PERSONAL = ("*",)
+    """A person's own ssh, whose configuration names programs (ProxyCommand), or what --notify names: all but PG*."""
     BROWSER = (*_EVERY, "XDG_*", "FONTCONFIG_*")
     """A browser that prints a page."""
     OURSELVES = (*_EVERY, *_LIBPQ, *_OURS)

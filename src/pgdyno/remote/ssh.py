@@ -126,7 +126,7 @@ class SshConnection:
             try:
                 with subprocess.Popen(
                     self.argv(command=command),
-                    env=inherited(ProgramKind.SSH),
+                    env=inherited(ProgramKind.PERSONAL),
                     stdin=stdin,
                     stdout=out,
                     stderr=err,
@@ -155,7 +155,7 @@ class SshConnection:
         with open(log, "wb", opener=_private) as errors:
             process = subprocess.Popen(
                 self.argv(command=command),
-                env=inherited(ProgramKind.SSH),
+                env=inherited(ProgramKind.PERSONAL),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -174,7 +174,7 @@ class SshConnection:
         settings = ["-o", f"ControlPath={self.folder / 'master'}", "-O", "forward", "-L", f"{local}:{remote}"]
         argv = [*self._program, *settings, *self.address.words()]
         done = subprocess.run(
-            argv, env=inherited(ProgramKind.SSH), capture_output=True, text=True, timeout=30, check=False
+            argv, env=inherited(ProgramKind.PERSONAL), capture_output=True, text=True, timeout=30, check=False
         )
         if done.returncode != 0:
             raise self.refused(done.stderr.strip())
@@ -191,7 +191,7 @@ class SshConnection:
         """End the connection and remove the folder. Idempotent."""
         if self.folder.is_dir():
             argv = [*self._program, "-o", f"ControlPath={self.folder / 'master'}", "-O", "exit", *self.address.words()]
-            subprocess.run(argv, env=inherited(ProgramKind.SSH), capture_output=True, timeout=30, check=False)
+            subprocess.run(argv, env=inherited(ProgramKind.PERSONAL), capture_output=True, timeout=30, check=False)
             if self._made is not None:
                 self._made.remove()
 

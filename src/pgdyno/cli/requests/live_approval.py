@@ -54,7 +54,7 @@ class Asker:
         """Run the command, for ten seconds at most, and go on whatever becomes of it."""
         if not self.notify:
             return
-        words, silent, given = [*self.notify, question], subprocess.DEVNULL, inherited(ProgramKind.SSH)
+        words, silent, given = [*self.notify, question], subprocess.DEVNULL, inherited(ProgramKind.PERSONAL)
         try:
             subprocess.run(words, env=given, stdin=silent, stdout=silent, timeout=NOTIFY_S, check=True)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
