@@ -19,6 +19,7 @@ from pgdyno.trial.hopeless import Rates
 from pgdyno.trial.sentry import Sentry
 from pgdyno.trial.watcher import Watcher
 from pgdyno.trial.work import Work
+from pgdyno.undo.session import ServerSession
 from pgdyno.workloads.protocol import RunningLoad
 
 OVERRUN_S = 60.0
@@ -32,6 +33,7 @@ READING_S = 0.9
 class DrivenLoad:
     """The running load of `work`, whose sampler and extension are made; its time counts from here on.
 
+    `session` writes down its processes, which must not outlive it.
     `clock` is the wall clock, seconds since the epoch, as in samples; `timer` counts seconds and is never set.
     """
 
@@ -40,6 +42,7 @@ class DrivenLoad:
         work: Work,
         watcher: Watcher,
         sentry: Sentry | None,
+        session: ServerSession | None,
         *,
         clock: Callable[[], float],
         timer: Callable[[], float],
@@ -48,7 +51,7 @@ class DrivenLoad:
         assert work.sampler is not None, "the life cycle starts sampling before the load"
         assert work.extension is not None, "how long a load may go on is settled before it begins"
         self._work, self._running, self._sampler, self._extension = work, work.running, work.sampler, work.extension
-        self._watcher, self._sentry = watcher, sentry
+        self._watcher, self._sentry, self._session = watcher, sentry, session
         self._clock, self._timer = clock, timer
         self._rates = Rates(work.floor_tps, work.plan)
         self._began, self._due_s = timer(), 0.0
@@ -62,6 +65,9 @@ class DrivenLoad:
         """
         work = self._work
         try:
+            if self._session is not None:
+                for pid in self._running.pids:
+                    self._session.record_process(pid, "driver")
             while work.ended_early is None and not self._running.wait(TURN_S):
                 self._turn()
             self._sampler.mark()  # a row ends here: the window's CPU is not diluted by the idle rest of a second

@@ -320,11 +320,7 @@ class Laboratory:
             self._sentry.load_begins(work.dbname)
         reserved = replace(work.plan, measure_s=work.plan.measure_s + extension.reserve_s)
         work.running = begin_load(work.workload, self._target, work.dbname, reserved, self._folder / str(work.run_id))
-        load = DrivenLoad(work, self._watcher, self._sentry, clock=self._clock, timer=self._timer)
-        if self._session is not None:
-            for pid in work.running.pids:
-                self._session.record_process(pid, "driver")
-        load.drive()
+        DrivenLoad(work, self._watcher, self._sentry, self._session, clock=self._clock, timer=self._timer).drive()
         return TrialEvent.LOAD_ENDED
 
     def _extension(self, work: Work) -> Extension:

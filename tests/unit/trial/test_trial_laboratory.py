@@ -72,8 +72,9 @@ def test_a_sampled_second_ends_with_the_load(monkeypatch, tmp_path):
     assert order == ["mark", "finish load", "stop sampling"]
 
 
-def test_a_load_is_never_left_running(monkeypatch, tmp_path):
-    parts = Parts(reading=KeyboardInterrupt())
+@pytest.mark.parametrize("where", ["record driver", "reading"])
+def test_a_load_is_never_left_running(monkeypatch, tmp_path, where):
+    parts = Parts(**{where: KeyboardInterrupt()})
     with made(monkeypatch, tmp_path, parts) as laboratory, pytest.raises(KeyboardInterrupt):
         laboratory.run(SPEC)
     assert parts.said[-3:] == ["terminate load", "stop sampling", "trial abandoned"]
