@@ -153,3 +153,10 @@ def test_a_view_that_failed_once_is_compared_with_nothing() -> None:
     good, bad = ViewsReading(1.0, {"wal": [{"bytes": 1}]}, {}), ViewsReading(2.0, {}, {"wal": "timeout"})
     assert server_rows(good, bad) == []
     assert server_rows(bad, good) == []
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: f"{file.view}.{file.min_version_num}")
+def test_a_standby_answers_too(file: views.ViewFile) -> None:
+    """Where WAL is written it has no place on a standby: the server raises an error there."""
+    text = re.sub(r"--.*", "", file.sql)
+    assert text.count("pg_current_wal") == text.count("ELSE pg_current_wal") <= text.count("WHEN pg_is_in_recovery()")

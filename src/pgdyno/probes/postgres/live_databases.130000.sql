@@ -1,5 +1,7 @@
 -- Transactions and I/O of all databases; the time of sessions is not counted before 14.
 SELECT sum(xact_commit)::float8 AS commits, sum(xact_rollback)::float8 AS rollbacks, NULL::float8 AS active_ms,
   sum(temp_bytes)::float8 AS temp_bytes, sum(blks_read)::float8 AS blocks_read,
-  pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 AS wal_bytes
+  pg_wal_lsn_diff(
+    CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn(), '0/0') ELSE pg_current_wal_lsn() END, '0/0'
+  )::float8 AS wal_bytes
 FROM pg_stat_database
