@@ -169,7 +169,7 @@ def _noise(counts: Floats, split: int, left: float, right: float, *, counted: bo
     step = counts - np.where(np.arange(counts.size) < split, left, right)
     bend, freedom = _bend(counts.size), max(counts.size - 3, 1)
     curve = line - bend * float(bend @ line)
-    _, residual = min(((float(left @ left), left) for left in (line, step)), key=lambda found: found[0])
+    residual = min(line, step, key=lambda found: float(found @ found))
     if counts.size >= _FEWEST_BENT and float(curve @ curve) / (freedom - 1) < float(residual @ residual) / freedom:
         residual, freedom = curve, freedom - 1
     energy = float(residual @ residual)

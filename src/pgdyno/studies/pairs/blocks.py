@@ -201,7 +201,7 @@ def run_repeating(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> Trial:
         trial.state is TrialState.UNSTEADY and trial.outcome is not None and EXTENDED in trial.outcome.counters
     )
     for _ in range(REPEATS - is_extended):
-        if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL):
+        if trial.state not in SPOILT:
             break
         trial = run(replace(spec, repeats=trial.id))
     return trial

@@ -22,8 +22,8 @@ from pgdyno.studies.tune.restart_room import has_restarts
 from pgdyno.trial.laboratory import Laboratory
 
 WITHOUT, RIVAL = "without ", "rival "
-REST = "the other settings"
-"""What the settings that are left out together are called, after `WITHOUT`."""
+WITHOUT_REST = f"{WITHOUT}the other settings"
+"""The arm without the settings that are left out together."""
 LOST, SHOWN = 1.0, 2.0
 """In standard errors: a loss so far above what may be lost ends a proof; an effect so large is a hint to the next."""
 
@@ -96,7 +96,7 @@ def prove(
         for knob in alone:
             arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
     if rest:
-        arms[WITHOUT + REST], roles[WITHOUT + REST] = winner.without(*rest), Role.EFFECT
+        arms[WITHOUT_REST], roles[WITHOUT_REST] = winner.without(*rest), Role.EFFECT
     for name in rivals:
         arms[RIVAL + name], roles[RIVAL + name] = options.rival_configurations()[name], Role.RIVAL
     if with_found:
@@ -142,13 +142,12 @@ def prove(
     rivals = [name for name in rivals if RIVAL + name in blocks.arms]
     with_found = FOUND in blocks.arms
     is_vetoed = _is_vetoed(blocks, options, design)
-    without_rest = WITHOUT + REST
-    rest_effect = (
-        verdict_of(blocks, without_rest, WINNER, metric, effect_design) if without_rest in blocks.arms else None
-    )
+    rest_effect = None
+    if WITHOUT_REST in blocks.arms:
+        rest_effect = verdict_of(blocks, WITHOUT_REST, WINNER, metric, effect_design)
     is_idle = rest_effect is not None and rest_effect.word is not Word.BETTER
     gone = {} if is_vetoed or is_idle else _what_goes(blocks, options, effect_design)
-    answer = without_rest if is_idle else next((WITHOUT + knob for knob in gone), WINNER)
+    answer = WITHOUT_REST if is_idle else next((WITHOUT + knob for knob in gone), WINNER)
     headline = compare_arms(blocks, BASE, answer, metric, design if answer == WINNER else effect_design)
     if len(blocks.arms[answer]) == 1:
         effects: dict[str, Verdict | None] = dict.fromkeys(blocks.arms[answer], headline.verdict)
@@ -238,12 +237,10 @@ def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str
     """
     metric, found = options.metric, {}
     for arm in blocks.arms:
-        pairs = blocks.pairs(arm, WINNER, metric) if arm.startswith(WITHOUT) else ([], [])
-        if (
-            arm == WITHOUT + REST
-            or len(pairs[0]) < 2
-            or not _any_better([verdict_of(blocks, BASE, arm, metric, design)])
-        ):
+        if not arm.startswith(WITHOUT) or arm == WITHOUT_REST:
+            continue
+        pairs = blocks.pairs(arm, WINNER, metric)
+        if len(pairs[0]) < 2 or not _any_better([verdict_of(blocks, BASE, arm, metric, design)]):
             continue
         removal = costs_nothing(*pairs, design=design, metric=metric)
         tolerance = _tolerance(blocks, WINNER, options, design)

@@ -26,7 +26,7 @@ from pgdyno.studies.pairs.result import (
 )
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.pareto import gain_against_memory
-from pgdyno.studies.tune.proof import REST, WITHOUT, Proof
+from pgdyno.studies.tune.proof import WITHOUT_REST, Proof
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 
@@ -89,7 +89,7 @@ def _search(tuned: Tuned) -> SearchFigures:
 
 def _joint(proof: Proof) -> JointEffect | None:
     verdict = proof.rest_effect
-    if verdict is None or proof.answer == WITHOUT + REST:
+    if verdict is None or proof.answer == WITHOUT_REST:
         return None
     return JointEffect(knobs=proof.rest, interval=verdict.interval, word=verdict.word)
 

@@ -31,7 +31,7 @@ from pgdyno.studies.tune.frugal import FrugalWinner, frugal
 from pgdyno.studies.tune.missing import TRIALS, seek_missing
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import REST, RIVAL, WITHOUT, GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.tune.proof import RIVAL, WITHOUT, WITHOUT_REST, GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.tune.restart_room import arms_with_restarts
 from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.tuned import Tuned
@@ -265,7 +265,7 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
     told = {*proof.effects, *proof.rest, *tuned.unexplained, *(arm.removeprefix(WITHOUT) for arm in unmeasured)}
     if bound := [name for name in tuned.winner if name not in told]:
         tuned.notes.append(f"without it the rest is refused here, so it was not measured alone: {', '.join(bound)}")
-    gone = proof.rest if proof.answer == WITHOUT + REST else proof.gone
+    gone = proof.rest if proof.answer == WITHOUT_REST else proof.gone
     if gone and len(tuned.winner) > 1:
         tuned.notes.append(f"the effects of single settings were measured with {', '.join(gone)}")
     if unexplained := tuned.unexplained:

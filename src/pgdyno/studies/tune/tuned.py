@@ -11,7 +11,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.studies.pairs.drowned import contradicts
 from pgdyno.studies.tune.frugal import FrugalWinner
 from pgdyno.studies.tune.noise_runs import NoiseRuns
-from pgdyno.studies.tune.proof import REST, WITHOUT, Proof
+from pgdyno.studies.tune.proof import WITHOUT, WITHOUT_REST, Proof
 from pgdyno.studies.tune.search import Search
 
 
@@ -38,7 +38,7 @@ class Tuned:
         self.proof, self.winner, self.lowered = proof, proof.blocks.arms[proof.answer], part.lowered
         self.dropped = self.found.without(*self.winner)
         measured = {knob: removal.sentence(knob) for knob, removal in proof.gone.items()}
-        if proof.answer == WITHOUT + REST and proof.rest_effect is not None:
+        if proof.answer == WITHOUT_REST and proof.rest_effect is not None:
             together = proof.rest_effect.sentence("the winner", f"the winner without {', '.join(proof.rest)}")
             measured = dict.fromkeys(proof.rest, f"together they were not shown to do anything: {together}")
         self.dropped_because = {**part.dropped_because, **measured}
@@ -55,11 +55,8 @@ class Tuned:
         """Return the settings of the winner that could have been left out, one by one or together, and were not."""
         if self.proof is None:
             return []
-        rest = (
-            self.proof.rest
-            if self.proof.rest_effect is not None or WITHOUT + REST in self.proof.blocks.unmeasured
-            else ()
-        )
+        is_told = self.proof.rest_effect is not None or WITHOUT_REST in self.proof.blocks.unmeasured
+        rest = self.proof.rest if is_told else ()
         return [
             name
             for name in self.winner
