@@ -24,10 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 BLOCKS = 8
 """Seconds of lines made beforehand, used in turns: making them anew would cost the writer more than 30,000 a second."""
@@ -74,7 +74,8 @@ class Meter:
         """Keep the line, for a run that fails."""
         self.said.append(text)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - stands for every other method
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Return what stands for every other method of a watcher."""
         return lambda *_: None
 
 
@@ -100,6 +101,7 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     from pgdyno.trial.sentry import Sentry
     from pgdyno.workloads.pgbench.command import DriverOptions, Pgbench, RunCommand
     from pgdyno.workloads.pgbench.load import PgbenchLoad
+    from pgdyno.workloads.pgbench.workload import PgbenchWorkload
     from pgdyno.workloads.registry import make_workload
     from pgdyno.workloads.script import Script
 
@@ -109,19 +111,13 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
         def argv(self) -> list[str]:
             return [sys.executable, __file__, "--write", f"--rate={rate}", f"--seconds={seconds}", f"--speed={speed}"]
 
-    class Written:
+    class Written(PgbenchWorkload):
         """A workload whose load is written; everything else is that of reads by key."""
-
-        def __init__(self) -> None:
-            self._real = make_workload("select-only", {"scale": 1})
 
         def begin(self, target: object, dbname: str, plan: LoadPlan, directory: Path, **_: object) -> PgbenchLoad:
             directory.mkdir(parents=True)
             scripts, options = (Script("select-only"),), DriverOptions()
             return PgbenchLoad(Writer(Pgbench(Path("x"), 18), plan, scripts, {}, options, directory, dbname), {})
-
-        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - stands for every other method
-            return getattr(self._real, name)
 
     class Kept(Sampler):
         """A sampler that leaves what it cost."""
@@ -138,7 +134,8 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="pgdyno-bench-") as name, Store.open(Path(name) / "store.db") as store:
         try:
             sandbox.start()
-            target, workload = sandbox.target(), Written()
+            target, real = sandbox.target(), make_workload("select-only", {"scale": 1})
+            workload = Written(**{one.name: getattr(real, one.name) for one in fields(real)})
             workload.prepare(target, progress=lambda _: None)
             # They are read as in every run; those that see the whole machine judge others that run beside this.
             guards = GuardPlan({name: GuardLimit(None) for name in ("memory-stall", "swap-in")})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import http.client
 import os
 import random
 import resource
@@ -18,11 +19,11 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 
 from pgdyno.sandbox.sandbox import Sandbox
 
@@ -63,7 +64,12 @@ def cpu_of(words: tuple[str, ...], source: Path, home: Path) -> tuple[float, flo
     if words[0] == "serve":
         assert process.stdout is not None
         url = next(line.split()[-1] for line in process.stdout if b"http://" in line).decode()
-        urllib.request.urlopen(url, timeout=30).read()  # noqa: S310 - an http URL of the server that was started two lines above
+        page = urlsplit(url)
+        connection = http.client.HTTPConnection(page.netloc, timeout=30)
+        connection.request("GET", page.path or "/")
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == http.HTTPStatus.OK, answer.reason
         process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     if process.returncode not in (0, 1):
