@@ -34,9 +34,11 @@ def compile_lock(name: str, requirements: list[str], constraint: Path | None) ->
 def main() -> None:
     """Compile both locks; the second agrees with the first on every version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    run = [*project["project"]["dependencies"], *project["build-system"]["requires"], "editables", "pip"]
+    extras = project["project"]["optional-dependencies"]
+    run = [*project["project"]["dependencies"], *extras["replay"], *project["build-system"]["requires"]]
+    run += ["editables", "pip"]
     compile_lock("run", run, None)
-    dev = [*run, *project["project"]["optional-dependencies"]["bench"], *project["dependency-groups"]["dev"]]
+    dev = [*run, *extras["bench"], *project["dependency-groups"]["dev"]]
     compile_lock("dev", dev, ROOT / "requirements" / "run.lock")
 
 
