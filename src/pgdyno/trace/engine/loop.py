@@ -1,0 +1,410 @@
+"""The engine: one loop over all sessions, each statement at its due moment, each answer on record.
+
+One thread waits for sockets and the timer; opening sessions, which blocks, is done by others. A statement costs one
+`send`, one `recv` and one record; the arithmetic of lag is that of `trace.schema.OUTCOME`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import queue
+import select
+import ssl
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from enum import IntEnum
+
+from pgdyno.trace.engine import tape as tapes
+from pgdyno.trace.engine.login import Opened, cancel, open_session
+from pgdyno.trace.engine.plan import Clock, EnginePlan
+from pgdyno.trace.engine.records import CONNECTION_FAILURE, RECORD, REFUSED_CONNECTION, Skip
+from pgdyno.trace.engine.scram import LoginError
+from pgdyno.trace.engine.session import ReplaySession
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.timer import Timer
+from pgdyno.trace.engine.wire import COPY_FAIL, SYNC, TERMINATE
+
+_CONNECTORS = 16
+_CANCEL_TIMEOUT_S = 2.0
+_CHUNK = 65536
+_TICK_US = 200_000
+_DUE = 0  # as `_Timed.DUE`: the look-up of an enum member costs as much as the push
+_SHUT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class _Timed(IntEnum):
+    """What a moment on the heap is for."""
+
+    DUE, CANCEL, STALL, TICK = range(4)
+
+
+class Engine:
+    """One run over a tape. `write` appends records; `tell` takes progress, about five times a second."""
+
+    def __init__(
+        self,
+        plan: EnginePlan,
+        tape: tapes.Tape,
+        write: Callable[[memoryview], object],
+        tell: Callable[[RunTally], object],
+    ) -> None:
+        self.plan, self.tape, self.tally = plan, tape, RunTally()
+        self.ended = ""
+        """Why the run ends before the tape does; may be set by a signal's handler."""
+        self._write, self._tell = write, tell
+        self._records, self._filled = bytearray(RECORD.size * 1024), 0
+        own = [row for row in tape.sessions if row[0] % plan.shards == plan.shard]
+        self._sessions = [
+            ReplaySession(number, ordinal, first, first + count) for number, (ordinal, first, count) in enumerate(own)
+        ]
+        self._live = len(self._sessions)
+        self._by_fd: dict[int, ReplaySession] = {}
+        self._heap: list[tuple[int, int, int, int]] = []
+        """Moment, `_Timed`, number of the session, and its place: what is past its place is of no meaning."""
+        self._waiting: dict[int, list[ReplaySession]] = defaultdict(list)
+        self._ended_seq: dict[int, int] = {}
+        """By ordinal of a session, the seq of its last statement that ended."""
+        self._opened: queue.SimpleQueue[tuple[ReplaySession, int, Opened | LoginError]] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(_CONNECTORS, "open")
+        self._epoll, self._timer, self._wake = select.epoll(), Timer(), os.eventfd(0, os.EFD_NONBLOCK)
+        self._begin = 0
+
+    def run(self) -> RunTally:
+        """Send the tape; returns what it came to. No session stays open, whatever ends it."""
+        self._begin = time.monotonic_ns() + int(self.plan.starts_in_s * 1e9)
+        self._epoll.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)  # its expiry need not be read
+        self._epoll.register(self._wake, select.EPOLLIN)
+        now = self._now()
+        heapq.heappush(self._heap, (now + _TICK_US, _Timed.TICK, 0, 0))
+        try:
+            for session in self._sessions:
+                self._advance(session, now)
+            while self._live and not self.ended:
+                self._step()
+        finally:
+            self._close()
+        return self.tally
+
+    def _now(self) -> int:
+        return (time.monotonic_ns() - self._begin) // 1000
+
+    def _step(self) -> None:
+        heap, now = self._heap, self._now()
+        while heap[0][0] <= now:
+            _, kind, number, place = heapq.heappop(heap)
+            if kind == _Timed.TICK:
+                self._tick(now)
+                continue
+            session = self._sessions[number]
+            if session.place == place:
+                self._at_moment(session, kind, now)
+        self._timer.arm(self._begin + heap[0][0] * 1000)
+        by_fd = self._by_fd
+        for fd, _ in self._epoll.poll():
+            found = by_fd.get(fd)
+            if found is not None:
+                if found.unsent is not None:
+                    self._put(found, found.unsent)
+                self._read(found)
+            elif fd == self._wake:
+                os.eventfd_read(self._wake)
+                self._take_opened()
+
+    def _at_moment(self, session: ReplaySession, kind: int, now: int) -> None:
+        if kind == _Timed.DUE:
+            if not session.gates:
+                self._do(session, now)
+            else:
+                session.is_held = True
+                self._after(session, now + self.plan.stall_ms * 1000, _Timed.STALL)
+        elif kind == _Timed.CANCEL:
+            if session.is_busy:
+                self.tally.cancelled += 1
+                self._pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
+        elif session.gates:
+            self.tally.stalls += 1
+            self._release(session, now)
+
+    def _after(self, session: ReplaySession, moment: int, kind: _Timed) -> None:
+        heapq.heappush(self._heap, (moment, kind, session.number, session.place))
+
+    # -- what is sent ---------------------------------------------------------------------------------------
+
+    def _advance(self, session: ReplaySession, now: int) -> None:
+        """Load the session's next record and do it, or wait for its moment."""
+        while session.place < session.last:
+            self._load(session)
+            if session.lost or session.act == tapes.Act.SKIP:
+                self._skip(session, session.lost or Skip.REFUSED)
+            elif session.due > now or session.gates:
+                heapq.heappush(self._heap, (max(session.due, now), _DUE, session.number, session.place))
+                return
+            else:
+                self._do(session, now)
+                return
+        self._live -= 1
+
+    def _load(self, session: ReplaySession) -> None:
+        offset = self.tape.index[session.place]
+        (
+            due, think, session.cancel_us, _, session.seq, session.act,
+            session.flags, session.expected, gates, length,
+        ) = tapes.RECORD.unpack_from(self.tape.content, offset)  # fmt: skip
+        session.start = offset + tapes.RECORD.size + gates * tapes.GATE.size
+        session.end = session.start + length
+        if self.plan.clock is Clock.THINK and think >= 0 and session.previous_done > 0:
+            session.due = session.previous_done + int(think / self.plan.speed)
+        else:
+            session.due = int(due / self.plan.speed)
+        session.sent = session.first = session.released = session.rows = -1
+        session.received, session.sqlstate = 0, tapes.NO_ERROR
+        if gates:
+            asked = tapes.GATE.iter_unpack(self.tape.view[offset + tapes.RECORD.size : session.start])
+            session.gates = [(other, seq) for other, seq in asked if self._ended_seq.get(other, -1) < seq]
+            for other, _ in session.gates:
+                self._waiting[other].append(session)
+
+    def _do(self, session: ReplaySession, now: int) -> None:
+        if session.act == tapes.Act.SEND and session.connection is not None:
+            session.is_busy = True
+            session.sent = (time.monotonic_ns() - self._begin) // 1000
+            self.tally.sent += 1
+            if session.cancel_us >= 0:
+                self._after(session, session.sent + session.cancel_us, _Timed.CANCEL)
+            self._put(session, self.tape.view[session.start : session.end])
+        elif session.act == tapes.Act.CONNECT:
+            session.is_busy = True
+            words = bytes(self.tape.view[session.start : session.end]).decode().split("\0")
+            self._pool.submit(self._open, session, *words[:3])
+        elif session.act == tapes.Act.DISCONNECT:
+            self._disconnect(session)
+        else:
+            session.lost = Skip.NOT_CONNECTED
+            self._skip(session, session.lost)
+            self._advance(session, now)
+
+    def _put(self, session: ReplaySession, payload: memoryview) -> None:
+        assert session.connection is not None
+        try:
+            sent = session.connection.send(payload)
+        except _SHUT:
+            sent = 0
+        except OSError as error:
+            self._lose(session, str(error))
+            return
+        if sent == len(payload) and session.unsent is None:
+            return
+        was_waiting, session.unsent = session.unsent is not None, payload[sent:] if sent < len(payload) else None
+        if was_waiting != (session.unsent is not None):
+            wanted = select.EPOLLIN if was_waiting else select.EPOLLIN | select.EPOLLOUT
+            self._epoll.modify(session.connection.fileno(), wanted)
+
+    # -- what comes back ------------------------------------------------------------------------------------
+
+    def _read(self, session: ReplaySession) -> None:
+        connection = session.connection
+        while connection is not None:
+            try:
+                data = connection.recv(_CHUNK)
+            except _SHUT:
+                return
+            except OSError as error:
+                self._lose(session, str(error))
+                return
+            now = (time.monotonic_ns() - self._begin) // 1000
+            if session.first < 0:
+                session.first = now
+            try:
+                is_ready = session.take(data)
+            except ValueError as error:
+                self._lose(session, f"what answers is not PostgreSQL: {error}")
+                return
+            if is_ready and session.is_busy:
+                self._answered(session, now)
+            elif session.wants_copy:
+                self._refuse_copy(session)
+            elif not data:
+                self._lose(session, "the server closed the connection")
+            if len(data) < _CHUNK and not isinstance(connection, ssl.SSLSocket):
+                return
+            connection = session.connection
+
+    def _refuse_copy(self, session: ReplaySession) -> None:
+        session.wants_copy = False
+        # A simple query ends with its own ReadyForQuery; after an extended one the Sync was taken for data.
+        is_simple = self.tape.view[session.start] == ord("Q")
+        self._put(session, memoryview(COPY_FAIL if is_simple else COPY_FAIL + SYNC))
+
+    def _answered(self, session: ReplaySession, now: int) -> None:
+        if session.is_restoring:
+            session.is_restoring = False
+        else:
+            self._keep(session, now, Skip.SENT)
+            if session.restore_role and session.flags & tapes.RESETS_ROLE:
+                session.is_restoring = True
+                self._put(session, memoryview(session.restore_role))
+                return
+        self._next(session, now)
+
+    def _next(self, session: ReplaySession, now: int) -> None:
+        """Leave the record that has ended, for the next one."""
+        session.is_busy, session.previous_done = False, now
+        self._leave(session, now)
+        self._advance(session, now)
+
+    def _leave(self, session: ReplaySession, now: int) -> None:
+        session.place += 1
+        if session.gates or session.is_held:
+            session.gates, session.is_held = [], False
+        self._ended_seq[session.ordinal] = session.seq
+        if session.ordinal in self._waiting:
+            self._let_go(session.ordinal, now)
+
+    def _let_go(self, ordinal: int, now: int) -> None:
+        """Take the gates away that a session has passed."""
+        for waiting in self._waiting.pop(ordinal):
+            waiting.gates = [gate for gate in waiting.gates if self._ended_seq.get(gate[0], -1) < gate[1]]
+            if any(other == ordinal for other, _ in waiting.gates):
+                self._waiting[ordinal].append(waiting)
+            elif not waiting.gates and waiting.is_held:
+                self._release(waiting, now)
+
+    def _release(self, session: ReplaySession, now: int) -> None:
+        session.gates, session.is_held, session.released = [], False, now
+        self._do(session, now)
+
+    # -- sessions -------------------------------------------------------------------------------------------
+
+    def _open(self, session: ReplaySession, user: str, database: str, application: str) -> None:
+        """Open a session; runs in a thread of the pool."""
+        began = self._now()
+        try:
+            found: Opened | LoginError = open_session(self.plan, user, database, application)
+        except LoginError as error:
+            found = error
+        self._opened.put((session, began, found))
+        os.eventfd_write(self._wake, 1)
+
+    def _take_opened(self) -> None:
+        while not self._opened.empty():
+            session, began, found = self._opened.get()
+            now = session.first = self._now()
+            session.sent = began
+            if isinstance(found, LoginError):
+                self.tally.not_opened += 1
+                self.tally.because(str(found))
+                session.lost, session.sqlstate = Skip.NOT_CONNECTED, REFUSED_CONNECTION
+            else:
+                session.connection, session.pid, session.key = found.socket, found.pid, found.key
+                session.restore_role = found.restore_role
+                self._by_fd[found.socket.fileno()] = session
+                self._epoll.register(found.socket, select.EPOLLIN)
+                self.tally.open_sessions += 1
+            self._keep(session, now, Skip.SENT)
+            self._next(session, now)
+
+    def _disconnect(self, session: ReplaySession) -> None:
+        now = session.sent = self._now()
+        if session.connection is not None:
+            self._put(session, memoryview(TERMINATE))
+        self._drop(session)
+        self._keep(session, now, Skip.SENT)
+        self._next(session, now)
+
+    def _lose(self, session: ReplaySession, reason: str) -> None:
+        if session.connection is None:
+            return
+        self._drop(session)
+        self.tally.lost_sessions += 1
+        self.tally.because(reason)
+        session.lost = Skip.CONNECTION_LOST
+        now = self._now()
+        if session.is_busy:
+            if not session.is_restoring:
+                session.sqlstate = CONNECTION_FAILURE
+                self._keep(session, now, Skip.SENT)
+            session.is_restoring = False
+            self._next(session, now)
+
+    def _drop(self, session: ReplaySession) -> None:
+        connection, session.connection, session.unsent = session.connection, None, None
+        if connection is not None:
+            self._by_fd.pop(connection.fileno(), None)
+            connection.close()
+            self.tally.open_sessions -= 1
+
+    # -- what is kept ---------------------------------------------------------------------------------------
+
+    def _skip(self, session: ReplaySession, why: Skip) -> None:
+        self.tally.skipped += 1
+        self._keep(session, -1, why)
+        self._leave(session, self._now())
+
+    def _keep(self, session: ReplaySession, done: int, why: Skip) -> None:
+        """Put the session's record on file; its lag is split by what it waited for."""
+        due, sent = session.due, session.sent
+        injector = gate = server = 0
+        if sent >= 0 and why is Skip.SENT:
+            may = due
+            if session.previous_done > may:
+                may, server = session.previous_done, session.previous_done - due
+            if session.released > may:
+                may, gate = session.released, session.released - may
+            injector = sent - may
+            if injector > self.tally.late_us:
+                self.tally.late_us = injector
+            if done >= 0:
+                self.tally.done += 1
+                if session.sqlstate != session.expected:
+                    self.tally.errors += 1
+        if self._filled == len(self._records):
+            self._flush()
+        RECORD.pack_into(
+            self._records, self._filled, session.ordinal, session.seq, due, sent, session.first, done,
+            injector, gate, server, session.rows, session.received, session.sqlstate, session.expected, why,
+        )  # fmt: skip
+        self._filled += RECORD.size
+
+    def _flush(self) -> None:
+        if self._filled:
+            self._write(memoryview(self._records)[: self._filled])
+            self._filled = 0
+
+    def _tick(self, now: int) -> None:
+        heapq.heappush(self._heap, (now + _TICK_US, _Timed.TICK, 0, 0))
+        self._flush()
+        if self.plan.max_seconds is not None and now >= self.plan.max_seconds * 1e6:
+            self.ended = "the time limit"
+        self._report(now)
+
+    def _report(self, now: int) -> None:
+        self.tally.at_us, self.tally.cpu_s = now, time.process_time()
+        self._tell(self.tally)
+
+    def _close(self) -> None:
+        """End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there."""
+        busy = [session for session in self._sessions if session.is_busy and session.connection is not None]
+        waits = [
+            self._pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
+            for session in busy
+        ]
+        for wait in waits:
+            wait.result()
+        self._pool.shutdown(cancel_futures=True)
+        while not self._opened.empty():
+            found = self._opened.get()[2]
+            if isinstance(found, Opened):
+                found.socket.close()
+        for session in busy:
+            self._keep(session, -1, Skip.RUN_ENDED)
+        for session in self._sessions:
+            self._drop(session)
+        self._flush()
+        self.tally.ended = self.ended or ("interrupted" if self._live else "complete")
+        self._report(self._now())
+        self._timer.close()
+        os.close(self._wake)
+        self._epoll.close()

@@ -1,0 +1,39 @@
+"""What an engine tells while it runs, and at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MOST_REASONS = 20
+
+
+@dataclass(slots=True)
+class RunTally:
+    """Counts since the begin of the run."""
+
+    at_us: int = 0
+    """Of this telling; negative before the run begins."""
+    sent: int = 0
+    done: int = 0
+    errors: int = 0
+    """Answers with another SQLSTATE than the capture's, or with one where it had none."""
+    skipped: int = 0
+    open_sessions: int = 0
+    not_opened: int = 0
+    lost_sessions: int = 0
+    cancelled: int = 0
+    stalls: int = 0
+    """Gates that were opened as they were closed for too long."""
+    late_us: int = 0
+    """The largest lag by the engine itself."""
+    cpu_s: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why sessions could not be opened, or were lost: the first few kinds, by count."""
+    ended: str = ""
+    """At the end: `complete`, or why it ended before."""
+
+    def because(self, reason: str, count: int = 1) -> None:
+        """Count a reason; of more kinds than are kept, what is left is one kind."""
+        if reason not in self.reasons and len(self.reasons) >= MOST_REASONS:
+            reason = "other reasons"
+        self.reasons[reason] = self.reasons.get(reason, 0) + count

@@ -1,0 +1,141 @@
+"""Run engines: one process a share of the sessions, told what to do, watched, and ended with us."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.trace.engine.plan import EnginePlan
+from pgdyno.trace.engine.tally import RunTally
+
+PYTHON = (sys.executable, "-m", "pgdyno.trace.engine")
+"""The engine that is always there."""
+END_TIMEOUT_S = 30.0
+"""An engine that is told to end cancels what the server is at; then it is killed."""
+_MOST_STDERR = 4000
+
+
+@dataclass(slots=True)
+class ToldShares:
+    """What the engines of a run have told last, each for its share."""
+
+    shares: list[RunTally] = field(default_factory=list)
+
+    def whole(self) -> RunTally:
+        """Return the sum; of moments and of lateness the largest."""
+        whole = RunTally()
+        for share in self.shares:
+            for one in dataclasses.fields(RunTally):
+                mine, other = getattr(whole, one.name), getattr(share, one.name)
+                if one.name in ("at_us", "late_us"):
+                    setattr(whole, one.name, max(mine, other))
+                elif isinstance(mine, (int, float)):
+                    setattr(whole, one.name, mine + other)
+            for reason, count in share.reasons.items():
+                whole.because(reason, count)
+            if share.ended and whole.ended in ("", "complete"):
+                whole.ended = share.ended
+        return whole
+
+
+def run_engines(
+    plan: EnginePlan,
+    tape: Path,
+    records: Sequence[Path],
+    *,
+    program: Sequence[str] = PYTHON,
+    watch: Callable[[RunTally], bool] = lambda _: False,
+) -> RunTally:
+    """Send a tape by as many engines as there are files for records, which exist and are empty; return the sum.
+
+    `plan` is that of all; descriptors and shares are filled in here. `watch` is called about five times a second with
+    the sum so far, and ends the run where it returns True. Whatever ends this ends the engines, and they their
+    sessions. Raises EnvironmentUnsuitable where an engine ends without having told how.
+    """
+    told = ToldShares([RunTally() for _ in records])
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for share, file in enumerate(records):
+            processes.append(_start(replace(plan, shard=share, shards=len(records)), tape, file, program))
+        with selectors.DefaultSelector() as selector:
+            for share, process in enumerate(processes):
+                assert process.stdout is not None
+                selector.register(process.stdout, selectors.EVENT_READ, share)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    line = key.fileobj.readline()  # type: ignore[union-attr]  # whole lines are written at once
+                    if line:
+                        told.shares[key.data] = RunTally(**json.loads(line))
+                    else:
+                        selector.unregister(key.fileobj)
+                if watch(told.whole()):
+                    _end(processes)
+        for share, process in enumerate(processes):
+            process.wait(END_TIMEOUT_S)
+            if not told.shares[share].ended:
+                raise EnvironmentUnsuitable(
+                    f"an engine of the replay ended with exit code {process.returncode}",
+                    detail=_said(process) or None,
+                    hint="What was answered until then is on file; run it again.",
+                )
+    finally:
+        _end(processes)
+        for process in processes:
+            _reap(process)
+    return told.whole()
+
+
+def _start(plan: EnginePlan, tape: Path, records: Path, program: Sequence[str]) -> subprocess.Popen[bytes]:
+    source = os.open(tape, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        sink = os.open(records, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            process = subprocess.Popen(
+                program,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(source, sink),
+                env=inherited(ProgramKind.PROGRAM),
+                cwd="/",
+            )
+        finally:
+            os.close(sink)
+    finally:
+        os.close(source)
+    assert process.stdin is not None
+    with process.stdin as stdin:
+        stdin.write(json.dumps(dataclasses.asdict(replace(plan, tape=source, records=sink))).encode())
+    return process
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def _said(process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    return process.stderr.read(_MOST_STDERR).decode(errors="replace").strip().rpartition("\n")[2]

@@ -1,0 +1,52 @@
+"""Records of engines as columns of an outcome. Pure but for reading the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.trace.engine.records import RECORD, Skip
+from pgdyno.trace.schema import AnswerClass
+
+Records: TypeAlias = NDArray[np.void]
+"""One element a record, with the fields of `DTYPE`."""
+_TIMES = ("due_us", "sent_us", "first_us", "done_us", "injector_us", "gate_us", "server_us", "rows", "bytes")
+DTYPE = np.dtype(
+    [
+        ("session", "<u4"),
+        ("seq", "<u4"),
+        *((name, "<i8") for name in _TIMES),
+        ("sqlstate", "S5"),
+        ("expected", "S5"),
+        ("skip", "u1"),
+    ]
+)
+"""`trace.engine.records.RECORD` in NumPy's words."""
+assert DTYPE.itemsize == RECORD.size
+SKIPPED = {
+    Skip.SENT: None,
+    Skip.REFUSED: "refused by the trace",
+    Skip.NOT_CONNECTED: "its session could not be opened",
+    Skip.CONNECTION_LOST: "its session was lost before",
+    Skip.RUN_ENDED: "the run ended before its answer",
+}
+
+
+def read_records(path: Path, start: int = 0) -> Records:
+    """Return the whole records of a file from record `start` on: one that a kill cut is left out."""
+    whole = (path.stat().st_size // DTYPE.itemsize) - start
+    return np.fromfile(path, DTYPE, max(whole, 0), offset=start * DTYPE.itemsize)
+
+
+def classes(records: Records) -> NDArray[Any]:
+    """Return the `AnswerClass` of each record."""
+    came, expected = records["sqlstate"], records["expected"]
+    return np.select(
+        [records["skip"] != Skip.SENT, came == expected, expected == b"", came == b""],
+        [AnswerClass.SKIPPED, np.where(came == b"", AnswerClass.SUCCESS, AnswerClass.EXPECTED), AnswerClass.NEW,
+         AnswerClass.MISSING],
+        AnswerClass.CHANGED,
+    )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Write tapes."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+
+from pgdyno.trace.engine.tape import GATE, HEADER, MAGIC, NO_ERROR, RECORD, SESSION, VERSION, Act
+
+
+@dataclass(frozen=True, slots=True)
+class TapeRecord:
+    """One record; times are whole microseconds, as `trace.engine.tape` has them."""
+
+    session: int
+    seq: int
+    act: Act
+    due_us: int
+    payload: bytes = b""
+    think_us: int = -1
+    cancel_us: int = -1
+    flags: int = 0
+    expected: str | None = None
+    """The SQLSTATE that it ended with; None for success."""
+    gates: Sequence[tuple[int, int]] = ()
+
+
+class TapeWriter:
+    """Writes records as they come, and at the end what leads to them. Keeps 16 bytes a record in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._offset = file.write(bytes(HEADER.size))
+        self._offsets, self._sessions, self._seqs = array("Q"), array("I"), array("I")
+        self._due = array("q")
+
+    def add(self, record: TapeRecord) -> None:
+        """Append a record, in any order. Raises ValueError for one that no tape can hold."""
+        expected = NO_ERROR if record.expected is None else record.expected.encode()
+        if len(expected) != len(NO_ERROR):
+            raise ValueError(f"{record.expected!r} is no SQLSTATE")
+        try:
+            head = RECORD.pack(
+                record.due_us, record.think_us, record.cancel_us, record.session, record.seq, record.act,
+                record.flags, expected, len(record.gates), len(record.payload),
+            )  # fmt: skip
+        except struct.error as error:
+            raise ValueError(f"session {record.session}, statement {record.seq}: {error}") from None
+        gates = b"".join(GATE.pack(*gate) for gate in record.gates)
+        self._offsets.append(self._offset)
+        self._sessions.append(record.session)
+        self._seqs.append(record.seq)
+        self._due.append(record.due_us)
+        self._offset += self._file.write(head + gates + record.payload)
+
+    def close(self) -> None:
+        """Write the index and the sessions, then the header that makes the tape whole."""
+        offsets, sessions = np.array(self._offsets, np.uint64), np.array(self._sessions, np.uint32)
+        order = np.lexsort((np.array(self._seqs, np.uint32), sessions))
+        grouped = sessions[order]
+        first = np.flatnonzero(np.concatenate(([True], grouped[1:] != grouped[:-1]))) if grouped.size else order
+        counts = np.diff(np.append(first, grouped.size))
+        due = np.array(self._due, np.int64)[order][first]
+        self._file.write(offsets[order].tobytes())
+        for place in np.argsort(due, kind="stable"):
+            self._file.write(SESSION.pack(int(grouped[first[place]]), int(first[place]), int(counts[place])))
+        self._file.seek(0)
+        table = self._offset + 8 * len(self._offsets)
+        self._file.write(HEADER.pack(MAGIC, VERSION, first.size, len(self._offsets), self._offset, table))

@@ -1,0 +1,297 @@
+"""What every engine must keep, on a real server: order, answers, lag by its causes, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.trace.engine import wire
+from pgdyno.trace.engine.plan import Clock, EndPoint, EnginePlan, Login
+from pgdyno.trace.engine.records import Skip
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.tape import RESETS_ROLE, Act
+from pgdyno.trace.engines import PYTHON, run_engines
+from pgdyno.trace.outcome import Records, classes, read_records
+from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
+
+pytestmark = pytest.mark.pg
+
+ENGINES = {"python": PYTHON}
+DATABASE = "engine_contract"
+USER = "engine_role"
+
+
+class Stage:
+    """A server, an engine, and tapes of a few records."""
+
+    def __init__(self, sandbox: Sandbox, program: Sequence[str], folder: Path) -> None:
+        given = sandbox.target().postgres.parameters
+        self.server, self.program, self.folder = sandbox, program, folder
+        self.owner = given["user"]
+        self.plan = EnginePlan(
+            -1, -1, EndPoint(given["host"], int(given.get("port", 5432))), Login(stand_in=self.owner), starts_in_s=0.1
+        )
+        self.tape = folder / "x.tape"
+
+    def write(self, *records: TapeRecord) -> None:
+        with self.tape.open("wb") as file:
+            writer = TapeWriter(file)
+            for record in records:
+                writer.add(record)
+            writer.close()
+
+    def run(
+        self, plan: EnginePlan | None = None, shards: int = 1, watch: Callable[[RunTally], bool] = lambda _: False
+    ) -> tuple[RunTally, Records]:
+        files = [self.folder / f"{number}.records" for number in range(shards)]
+        for file in files:
+            file.write_bytes(b"")
+        tally = run_engines(plan or self.plan, self.tape, files, program=self.program, watch=watch)
+        (found,) = [read_records(file) for file in files] if shards == 1 else [None]
+        return tally, found if found is not None else read_records(files[0])
+
+    def ask(self, query: str) -> list[tuple[object, ...]]:
+        with (
+            self.server.target().postgres.connect(DATABASE) as connection,
+            connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor,
+        ):
+            return cursor.execute(sql.SQL(query)).fetchall()
+
+
+@pytest.fixture(params=ENGINES)
+def stage(request: pytest.FixtureRequest, sandbox18: Sandbox, tmp_path: Path) -> Iterator[Stage]:
+    postgres = sandbox18.target().postgres
+    postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    postgres.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(USER)))
+    postgres.execute(sql.SQL("CREATE TABLE public.t (id int PRIMARY KEY, v text); GRANT ALL ON public.t TO {}").format(
+        sql.Identifier(USER)), dbname=DATABASE)  # fmt: skip
+    try:
+        yield Stage(sandbox18, ENGINES[request.param], tmp_path)
+    finally:
+        postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
+        postgres.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(USER)))
+
+
+def connect(session: int = 0, due: int = 0, user: str = USER, database: str = DATABASE) -> TapeRecord:
+    return TapeRecord(session, 0, Act.CONNECT, due, f"{user}\0{database}\0replayed\0".encode())
+
+
+def send(seq: int, payload: bytes, due: int = 0, session: int = 0, **more) -> TapeRecord:
+    return TapeRecord(session, seq, Act.SEND, due, payload, **more)
+
+
+def leave(seq: int, session: int = 0, due: int = 0) -> TapeRecord:
+    return TapeRecord(session, seq, Act.DISCONNECT, due)
+
+
+def one(found: Records, session: int, seq: int) -> Any:
+    (record,) = found[(found["session"] == session) & (found["seq"] == seq)]
+    return record
+
+
+def test_every_kind_of_statement_has_its_answer(stage: Stage) -> None:
+    stage.write(
+        connect(),
+        send(1, wire.query("INSERT INTO t VALUES (1, 'a'), (2, 'b')")),
+        send(2, wire.query("INSERT INTO t VALUES (1, 'twice')"), expected="23505"),
+        send(3, wire.query("SELECT 1/0"), expected="23505"),
+        send(4, wire.query("SELECT nothing")),
+        send(5, wire.query("SELECT 1"), expected="22012"),
+        send(6, wire.parse("p", "SELECT v FROM t WHERE id = $1 OR v = $2") + wire.SYNC),
+        send(7, wire.extended("p", ["1", None], None)),
+        send(8, wire.extended("", ["", "ü\n'x'"], "INSERT INTO t SELECT 3, $1 || $2")),
+        send(9, wire.query("UPDATE t SET v = v; SELECT * FROM t; SELECT repeat('x', 3000000)")),
+        send(10, wire.query("COPY t FROM STDIN")),
+        send(11, wire.extended("", [], "COPY t FROM STDIN")),
+        send(12, wire.query("DO $$BEGIN RAISE NOTICE 'hello'; END$$")),
+        TapeRecord(0, 13, Act.SKIP, 0),
+        send(14, wire.query("")),
+        leave(15),
+    )
+    tally, found = stage.run()
+    assert tally.reasons == {}
+    assert list(found["seq"]) == list(range(16))
+    assert list(classes(found)) == [
+        "success", "success", "expected", "changed", "new", "missing", "success", "success", "success", "success",
+        "new", "new", "success", "skipped", "success", "success",
+    ]  # fmt: skip
+    assert [found[n]["sqlstate"] for n in (4, 10, 11)] == [b"42703", b"57014", b"57014"]
+    assert [found[n]["rows"] for n in (1, 2, 7, 8, 9, 14)] == [2, -1, 1, 1, 7, -1]
+    assert found[9]["bytes"] > 3_000_000
+    assert found[13]["skip"] == Skip.REFUSED
+    assert stage.ask("SELECT v FROM public.t ORDER BY id") == [("a",), ("b",), ("ü\n'x'",)]
+    assert (tally.sent, tally.done, tally.errors, tally.skipped, tally.ended) == (13, 15, 5, 1, "complete")
+
+
+def test_statements_are_sent_when_they_are_due_at_every_speed(stage: Stage) -> None:
+    stage.write(connect(), *(send(n, wire.query("SELECT 1"), due=n * 100_000) for n in range(1, 11)), leave(11))
+    for speed in (1.0, 2.5):
+        _, found = stage.run(replace(stage.plan, speed=speed))
+        assert list(found["due_us"][1:11]) == [int(n * 100_000 / speed) for n in range(1, 11)]
+        sent = found[found["sent_us"] >= 0]
+        assert (sent["sent_us"] >= sent["due_us"]).all()
+        lag = sent["injector_us"] + sent["gate_us"] + sent["server_us"]
+        assert (lag[1:-1] == (sent["sent_us"] - sent["due_us"])[1:-1]).all()
+        assert (found["first_us"][1:11] <= found["done_us"][1:11]).all()
+
+
+def test_a_slow_answer_is_the_servers_lag_and_think_times_wait_for_it(stage: Stage) -> None:
+    stage.write(
+        connect(),
+        send(1, wire.query("SELECT pg_sleep(0.4)"), due=100_000, think_us=100_000),
+        send(2, wire.query("SELECT 1"), due=200_000, think_us=60_000),
+        leave(3, due=200_000),
+    )
+    _, found = stage.run()
+    assert found[2]["server_us"] == found[1]["done_us"] - 200_000 > 250_000
+    _, found = stage.run(replace(stage.plan, clock=Clock.THINK, speed=2.0))
+    assert found[2]["server_us"] == 0
+    assert found[2]["due_us"] == found[1]["done_us"] + 30_000
+
+
+def test_a_gate_holds_until_the_other_has_ended(stage: Stage) -> None:
+    stage.write(
+        connect(0),
+        send(1, wire.query("SELECT pg_sleep(0.15)"), due=100_000),
+        leave(2, due=100_000),
+        connect(1),
+        send(1, wire.query("SELECT 1"), due=110_000, session=1, gates=[(0, 1)]),
+        leave(2, session=1, due=110_000),
+    )
+    tally, found = stage.run(replace(stage.plan, stall_ms=5000))
+    held, holder = (
+        found[(found["session"] == 1) & (found["seq"] == 1)][0],
+        found[(found["session"] == 0) & (found["seq"] == 1)][0],
+    )
+    assert held["sent_us"] >= holder["done_us"]
+    assert held["gate_us"] > 50_000
+    assert tally.stalls == 0
+
+
+def test_a_gate_that_would_wait_for_ever_is_opened_and_counted(stage: Stage) -> None:
+    stage.write(
+        connect(0),
+        send(1, wire.query("BEGIN; INSERT INTO t VALUES (9, 'x')"), due=50_000),
+        send(2, wire.query("COMMIT"), due=100_000, gates=[(1, 1)]),
+        leave(3, due=100_000),
+        connect(1),
+        send(1, wire.query("INSERT INTO t VALUES (9, 'y')"), due=80_000, session=1, expected="23505"),
+        leave(2, session=1, due=80_000),
+    )
+    tally, found = stage.run()
+    assert (tally.stalls, tally.errors, tally.ended) == (1, 0, "complete")
+    assert one(found, 0, 2)["gate_us"] >= 250_000
+
+
+def test_a_session_of_a_stand_in_is_the_roles_after_a_reset(stage: Stage) -> None:
+    stage.write(
+        connect(),
+        send(1, wire.query("INSERT INTO t VALUES (1, session_user)")),
+        send(2, wire.query("DISCARD ALL"), flags=RESETS_ROLE),
+        send(3, wire.query("INSERT INTO t VALUES (2, session_user)")),
+        leave(4),
+    )
+    _, found = stage.run()
+    assert list(found["seq"]) == list(range(5))
+    assert stage.ask("SELECT v FROM public.t ORDER BY id") == [(USER,), (USER,)]
+
+
+def test_a_session_that_cannot_be_opened_skips_what_is_its_own_and_says_why(stage: Stage) -> None:
+    stage.write(connect(0, database="nowhere"), send(1, wire.query("SELECT 1")), leave(2), connect(1), leave(1, 1))
+    tally, found = stage.run()
+    lost = found[found["session"] == 0]
+    assert lost[0]["sqlstate"] == b"08001"
+    assert list(lost["skip"]) == [Skip.SENT, Skip.NOT_CONNECTED, Skip.NOT_CONNECTED]
+    assert tally.reasons == {'database "nowhere" does not exist': 1}
+    assert tally.not_opened == 1
+
+
+def test_a_lost_connection_ends_its_session_alone(stage: Stage) -> None:
+    stage.write(
+        connect(0, user=stage.owner),
+        send(1, wire.query("SELECT pg_terminate_backend(pg_backend_pid())")),
+        send(2, wire.query("SELECT 1")),
+        leave(3),
+        connect(1),
+        send(1, wire.query("SELECT 1"), session=1, due=500_000),
+        leave(2, 1),
+    )
+    tally, found = stage.run()
+    lost = found[found["session"] == 0]
+    assert lost[1]["sqlstate"] in (b"57P01", b"08006")
+    assert list(lost["skip"][2:]) == [Skip.CONNECTION_LOST, Skip.CONNECTION_LOST]
+    assert list(classes(found[found["session"] == 1])) == ["success"] * 3
+    assert (tally.lost_sessions, tally.ended) == (1, "complete")
+
+
+def test_what_was_cancelled_is_cancelled(stage: Stage) -> None:
+    stage.write(connect(), send(1, wire.query("SELECT pg_sleep(60)"), cancel_us=200_000, expected="57014"), leave(2))
+    tally, found = stage.run()
+    assert list(classes(found)) == ["success", "expected", "success"]
+    assert tally.cancelled == 1
+
+
+@pytest.mark.parametrize("how", ["limit", "watch"])
+def test_a_run_that_is_ended_leaves_no_session(stage: Stage, how: str) -> None:
+    stage.write(connect(), send(1, wire.query("SELECT pg_sleep(60)")), leave(2), connect(1), leave(1, 1, 60_000_000))
+    if how == "limit":
+        tally, found = stage.run(replace(stage.plan, max_seconds=0.5))
+    else:
+        tally, found = stage.run(watch=lambda told: told.sent == 1)
+    assert tally.ended == ("the time limit" if how == "limit" else "SIGTERM")
+    assert list(found["skip"]) == [Skip.SENT, Skip.SENT, Skip.RUN_ENDED]
+    deadline = time.monotonic() + 20
+    while stage.ask("SELECT pid FROM pg_stat_activity WHERE application_name = 'replayed'"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_shares_send_each_session_once(stage: Stage) -> None:
+    records = [
+        one
+        for n in range(7)
+        for one in (connect(n), send(1, wire.query(f"INSERT INTO t VALUES ({n}, '')"), session=n), leave(2, n))
+    ]
+    stage.write(*records)
+    tally, found = stage.run(shards=3)
+    assert (tally.sent, tally.done, tally.errors) == (7, 21, 0)
+    assert set(found["session"]) == {0, 3, 6}
+    assert stage.ask("SELECT count(*) FROM public.t") == [(7,)]
+
+
+def test_an_engine_ends_with_who_started_it(stage: Stage) -> None:
+    stage.write(connect(), send(1, wire.query("SELECT pg_sleep(60)")), leave(2))
+    (stage.folder / "0.records").write_bytes(b"")
+    code = (
+        "import sys, json; sys.path[:0] = json.loads(sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from pgdyno.trace.engine.__main__ import plan_of\n"
+        "from pgdyno.trace.engines import run_engines\n"
+        "run_engines(plan_of(json.loads(sys.argv[1])), Path('x.tape'), [Path('0.records')], program=sys.argv[3:],\n"
+        "            watch=lambda told: print(told.sent, flush=True))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, json.dumps(asdict(stage.plan)), json.dumps(sys.path), *stage.program],
+        stdout=subprocess.PIPE, cwd=stage.folder,
+    )  # fmt: skip
+    assert parent.stdout is not None
+    with parent.stdout as lines:
+        next(line for line in lines if line == b"1\n")
+        parent.kill()
+        parent.wait()
+    deadline = time.monotonic() + 20
+    while stage.ask("SELECT pid FROM pg_stat_activity WHERE application_name = 'replayed'"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert list(read_records(stage.folder / "0.records")["skip"]) == [Skip.SENT, Skip.RUN_ENDED]
