@@ -1,0 +1,275 @@
+"""Build a trace of logs: segments are read and paired one after another, and one external sort writes the file.
+
+Memory does not grow with the log: texts are in DuckDB, which spills beside the output; between two segments only open
+statements and a few numbers of each session that has not ended are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pgdyno.errors import UsageError
+from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
+from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
+from pgdyno.trace.logs import Log, Segment, look, segments
+from pgdyno.trace.pairing import Events, Paired, Pairing, SeenSession
+from pgdyno.trace.parquet import connection, work_folder, write_meta, write_parquet
+from pgdyno.trace.refusals import judge
+from pgdyno.trace.rows import CHOSEN, PART, SETUP, final_query
+from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
+from pgdyno.trace.zones import numeric, offsets, unknown_zone
+
+if TYPE_CHECKING:
+    from pgdyno.trace.parquet import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How logs are to be read."""
+
+    encodings: Mapping[str, str] = field(default_factory=dict)
+    """Python's names of encodings, by database."""
+    log_timezone: str | None = None
+    prefix: str | None = None
+    """log_line_prefix of logs to stderr."""
+    captured_level: float = 100.0
+    server_version: int | None = None
+    segment: int = 32 << 20
+
+
+def build_trace(paths: Sequence[Path], out: Path, options: BuildOptions) -> TraceMeta:
+    """Write NAME.parquet and NAME.json of logs; return the facts. Both are whole or not there.
+
+    Raises UsageError for logs that cannot be read, and for such as hold no statement.
+    """
+    check_parser()
+    logs = _in_order([look(path) for path in paths], options)
+    with work_folder(out) as folder, connection(folder) as db:
+        builder = _Builder(db, folder, options)
+        for log in logs:
+            builder.read(log)
+        builder.end()
+        return builder.write(out)
+
+
+def _in_order(logs: list[Log], options: BuildOptions) -> list[Log]:
+    """Return the logs in the order of time; all are of one format."""
+    logs = [log for log in logs if log.format != "empty"]
+    formats = sorted({log.format for log in logs})
+    if len(formats) > 1:
+        raise UsageError(
+            f"the logs are of several formats: {', '.join(formats)}",
+            hint="A server may write the same lines in each: name the files of one.",
+        )
+    if not logs:
+        raise UsageError("the logs are empty", hint="Name the files that the server wrote.")
+    return sorted(logs, key=lambda log: log.first)
+
+
+class _Builder:
+    """Holds what is known between two segments."""
+
+    def __init__(self, db: Connection, folder: Path, options: BuildOptions) -> None:
+        self.db, self.folder, self.options = db, folder, options
+        self.pairing = Pairing()
+        self.zones = dict[str, int]()
+        self.style = ""
+        self.kinds = dict[str, int]()
+        self.lost = Lost()
+        self.parts = 0
+        self.doubtful = 0
+        self.last_t = 0
+        self.counts = dict[str, int]()
+        self.refused = dict[str, int]()
+
+    def read(self, log: Log) -> None:
+        """Read a log after those that were before it."""
+        if not self.zones:
+            self.style = log.format
+            self.zones = offsets(self.options.log_timezone, int(log.first[:4]))
+        for segment in segments(log, self.folder, self.options.encodings, size=self.options.segment):
+            self._take(segment, log.path)
+
+    def _take(self, segment: Segment, path: Path) -> None:
+        if segment.format == "csvlog" and segment.columns not in CSV_COLUMNS:
+            raise UsageError(f'log "{path}": a record has {segment.columns} fields', hint="A csvlog has 23 to 26.")
+        source = csv_source(str(segment.path), segment.columns, segment.longest)
+        if segment.format == "jsonlog":
+            source = json_source(str(segment.path), segment.longest)
+        self._load(events_query(source, self.zones))
+        while odd := self.db.execute("SELECT DISTINCT zone FROM events WHERE zone IS NOT NULL").fetchall():
+            for (name,) in odd:
+                seconds = numeric(name)
+                if seconds is None or name in self.zones:
+                    raise unknown_zone(name)
+                self.zones[name] = seconds
+            self._load(events_query(source, self.zones))
+        self._pair(is_last=False)
+
+    def _load(self, query: str) -> None:
+        if not self.parts and not self._has("carry"):
+            self.db.execute(f"CREATE OR REPLACE TEMP TABLE events AS {query}")
+            return
+        self.db.execute("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
+        self.db.execute(f"INSERT INTO events {query}")
+
+    def _has(self, table: str) -> bool:
+        return bool(self.db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [table]).fetchall())
+
+    def end(self) -> None:
+        """Pair what is left open."""
+        self.db.execute("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
+        self._pair(is_last=True)
+        self._retire(list(self.pairing.sessions.values()))
+
+    def _pair(self, *, is_last: bool) -> None:
+        if not self._has("carry"):
+            for command in SETUP:
+                self.db.execute(command)
+        again = self.db.execute("SELECT count(*) FROM carry").fetchall()[0][0]
+        unreadable = "sid IS NULL OR n IS NULL OR t IS NULL"
+        bad = self.db.execute(f"SELECT count(*) FROM events WHERE {unreadable}").fetchall()[0][0]
+        self.lost = replace(self.lost, unreadable=self.lost.unreadable + bad)
+        found = self.db.execute(
+            "SELECT rowid AS rid, sid, n, t, ascii(kind)::BIGINT AS kind, dur, vx, xid, ctl::BIGINT AS ctl, h"
+            f" FROM events WHERE NOT ({unreadable})"
+        ).fetchnumpy()
+        lines = Events(**{name: np.asarray(column, np.int64) for name, column in found.items()})
+        if len(lines.t):
+            self.last_t = max(self.last_t, int(lines.t.max()))
+        for letter, count in zip(*np.unique(lines.kind, return_counts=True), strict=True):
+            self.kinds[chr(letter)] = self.kinds.get(chr(letter), 0) + int(count)
+        paired = self.pairing.pair(lines, again=again, is_last=is_last)
+        self._emit(paired)
+        self._carry(paired)
+        if self.pairing.twice:
+            raise UsageError(
+                "lines of a session come twice, or out of order",
+                detail=f"{self.pairing.twice} line numbers are not above those before them.",
+                hint="Name each file of the log once.",
+            )
+
+    def _emit(self, paired: Paired) -> None:
+        rows = paired.rows
+        self.db.register("paired", {one.name: getattr(rows, one.name) for one in fields(rows)})
+        db = self.db
+        db.execute("INSERT INTO names SELECT DISTINCT sid, label, hash(sql) FROM events WHERE kind = 'N'")
+        db.execute(
+            "INSERT INTO people SELECT sid, arg_min(usr, n), arg_min(db, n), arg_min(nullif(app, ''), n) FROM events"
+            " WHERE usr IS NOT NULL AND sid IN (SELECT sid FROM paired) AND sid NOT IN (SELECT sid FROM people)"
+            " GROUP BY sid"
+        )
+        for sid, seq, rid in paired.late:
+            db.execute("INSERT INTO late SELECT ?, ?, state FROM events WHERE rowid = ?", [sid, seq, rid])
+        db.execute(CHOSEN)
+        self._assess()
+        part = self.folder / f"part-{self.parts}.parquet"
+        db.execute(f"COPY ({PART}) TO '{part}' (FORMAT parquet, COMPRESSION snappy)")
+        self.parts += 1
+        broken, doubtful, unbound = db.execute(
+            "SELECT count(*) FILTER (is_broken), count(*) FILTER (is_doubtful), count(*) FILTER (is_unbound)"
+            " FROM chosen"
+        ).fetchall()[0]
+        self.doubtful += doubtful
+        self.lost = replace(
+            self.lost, truncated=self.lost.truncated + broken, without_params=self.lost.without_params + unbound
+        )
+        db.unregister("paired")
+
+    def _assess(self) -> None:
+        """Give each new text its fingerprint and its judgement."""
+        db = self.db
+        if db.execute("SELECT count(*) FROM known").fetchall()[0][0] > 50_000:
+            db.execute("DELETE FROM known")
+        new = db.execute(
+            "SELECT DISTINCT key FROM chosen"
+            " WHERE key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM known WHERE known.key = chosen.key)"
+        ).fetchall()
+        if not new:
+            return
+        keys = [key for (key,) in new]
+        verdicts = [judge(key, tree) for key in keys]
+        db.execute(
+            "INSERT INTO known"
+            " SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
+            [
+                keys,
+                [fingerprint(key) for key in keys],
+                [verdict and verdict.reason for verdict in verdicts],
+                [verdict and verdict.shown for verdict in verdicts],
+            ],
+        )
+
+    def _carry(self, paired: Paired) -> None:
+        self.db.execute(
+            "CREATE OR REPLACE TEMP TABLE carry AS SELECT * FROM events WHERE list_contains(?::BIGINT[], rowid)",
+            [paired.carried.tolist()],
+        )
+        self._retire([one for one in self.pairing.sessions.values() if one.ended])
+
+    def _retire(self, sessions: list[SeenSession]) -> None:
+        """Put down sessions that need no more attention."""
+        for one in sessions:
+            del self.pairing.sessions[one.sid]
+        kept = [one for one in sessions if one.seq]
+        self.lost = replace(self.lost, cut_sessions=self.lost.cut_sessions + sum(one.first_n > 1 for one in kept))
+        if kept:
+            names = ("sid", "first_t", "first_due", "seq", "connected", "ended")
+            self.db.execute(
+                "INSERT INTO sessions SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),"
+                " unnest(?::BIGINT[]), unnest(?::BOOLEAN[]), unnest(?::BOOLEAN[])",
+                [[getattr(one, name) for one in kept] for name in names],
+            )
+
+    def write(self, out: Path) -> TraceMeta:
+        """Write the trace and its facts."""
+        db, pairing_ = self.db, self.pairing
+        parts = "[" + ", ".join(f"'{self.folder}/part-{number}.parquet'" for number in range(self.parts)) + "]"
+        begin = db.execute("SELECT min(first_due) FROM sessions").fetchall()[0][0]
+        sent = f"read_parquet({parts}) WHERE kind IN ('simple', 'parse', 'extended')"
+        statements = db.execute(f"SELECT count(*) FROM {sent}").fetchall()[0][0]
+        if not statements:
+            raise UsageError(
+                "no statement is recognised in the log",
+                detail=f"Lines were read: {sum(self.kinds.values())}.",
+                hint="A trace needs log_min_duration_statement = 0, and lc_messages in English.",
+            )
+        refused = dict(
+            db.execute(f"SELECT refused, count(*) FROM {sent} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1").fetchall()
+        )
+        errors = db.execute(f"SELECT count(*) FROM {sent} AND state IS NOT NULL").fetchall()[0][0]
+        late = db.execute("SELECT count(*) FROM late").fetchall()[0][0]
+        transactions = db.execute(f"SELECT count(DISTINCT (sid, tx)) FROM {sent}").fetchall()[0][0]
+        end = max(self.last_t, db.execute(f"SELECT max(due) FROM read_parquet({parts})").fetchall()[0][0])
+        digest = write_parquet(db, final_query(parts, begin, end), out)
+        lost = replace(
+            self.lost,
+            truncated=self.lost.truncated + pairing_.orphans + pairing_.unworded,
+            gaps=pairing_.gaps,
+            cut_statements=pairing_.cut,
+        )
+        is_a = self.kinds.get("D", 0) > self.kinds.get("T", 0) + self.kinds.get("U", 0)
+        meta = TraceMeta(
+            version=TRACE_VERSION,
+            style=f"{self.style} {'A' if is_a else 'B'}",
+            server_version=self.options.server_version,
+            system_identifier=None,
+            begins_at=datetime.fromtimestamp(begin / 1e6, UTC).isoformat(timespec="microseconds"),
+            seconds=(end - begin) / 1e6,
+            sessions=db.execute("SELECT count(*) FROM sessions").fetchall()[0][0],
+            statements=statements,
+            transactions=transactions,
+            errors=errors + late,
+            refused=refused,
+            lost=lost,
+            captured_level=self.options.captured_level,
+            digest=digest,
+        )
+        write_meta(out, meta)
+        return meta

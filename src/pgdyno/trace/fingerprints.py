@@ -1,0 +1,100 @@
+"""Statements by libpg_query, which this module alone imports: fingerprints, and what a parse tree holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pgdyno.errors import EnvironmentUnsuitable
+
+LONGEST = 1 << 20
+"""Characters: a longer text has no fingerprint, and is judged by its words."""
+DEEPEST = 4000
+"""Operators and brackets: libpg_query walks its trees by recursion."""
+CACHED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ParseTree:
+    """What matters of a parse tree."""
+
+    nodes: frozenset[str] = frozenset()
+    """Names of its nodes, such as `AlterSystemStmt`."""
+    functions: frozenset[str] = frozenset()
+    """Names of the functions that it calls, without their schemas."""
+    objects: frozenset[str] = frozenset()
+    """Kinds of objects that are renamed, dropped or given away, such as `OBJECT_ROLE`."""
+    copies: tuple[tuple[bool, bool, str], ...] = ()
+    """Of each COPY: whether from, whether a program, the file."""
+    bodies: tuple[str, ...] = ()
+    """Texts of DO blocks and functions."""
+
+
+def check_parser() -> None:
+    """Raise EnvironmentUnsuitable where libpg_query is not installed."""
+    _library()
+
+
+@lru_cache(maxsize=CACHED)
+def fingerprint(text: str) -> str | None:
+    """Return the fingerprint of a text as 16 hexadecimal digits; None where it does not parse. Cached by text."""
+    if not _may_parse(text):
+        return None
+    library = _library()
+    try:
+        return str(library.fingerprint(text).hex)
+    except (library.PgQueryError, UnicodeError, ValueError):
+        return None
+
+
+def tree(text: str) -> ParseTree | None:
+    """Return what matters of the parse tree of a text of any number of statements; None where it does not parse."""
+    if not _may_parse(text):
+        return None
+    library = _library()
+    try:
+        found = library.parse(text)
+        return _tree(found, library.walk)
+    except (library.PgQueryError, UnicodeError, ValueError, RecursionError):
+        return None
+    except Exception as error:
+        if type(error).__name__ == "DecodeError":  # of protobuf, for a tree deeper than it reads
+            return None
+        raise
+
+
+def _tree(found: Any, walk: Callable[[Any], Any]) -> ParseTree:  # noqa: ANN401 - messages of protobuf have no types
+    nodes, functions, objects = set[str](), set[str](), set[str]()
+    copies, bodies = list[tuple[bool, bool, str]](), list[str]()
+    for _, node in walk(found):
+        name = type(node).__name__
+        nodes.add(name)
+        if name == "FuncCall" and node.funcname:
+            functions.add(node.funcname[-1].string.sval.lower())
+        elif name == "CopyStmt":
+            copies.append((bool(node.is_from), bool(node.is_program), str(node.filename)))
+        elif name in ("RenameStmt", "AlterOwnerStmt", "DropStmt"):
+            asked = {"RenameStmt": "rename_type", "AlterOwnerStmt": "object_type", "DropStmt": "remove_type"}[name]
+            field = node.DESCRIPTOR.fields_by_name[asked]
+            objects.add(field.enum_type.values_by_number[getattr(node, asked)].name)
+        elif name in ("DoStmt", "CreateFunctionStmt"):
+            bodies.extend(str(inner.sval) for _, inner in walk(node) if type(inner).__name__ == "String")
+    return ParseTree(frozenset(nodes), frozenset(functions), frozenset(objects), tuple(copies), tuple(bodies))
+
+
+def _may_parse(text: str) -> bool:
+    if len(text) > LONGEST or "\0" in text:
+        return False
+    return len(text) < DEEPEST or sum(map(text.count, "+-*/|(")) + text.lower().count(" and ") < DEEPEST
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:  # noqa: ANN401 - a module
+    try:
+        import postgast
+    except ImportError as error:
+        hint = "Install it: pip install 'pgdyno[replay]'."
+        raise EnvironmentUnsuitable("replay needs postgast", hint=hint) from error
+    return postgast

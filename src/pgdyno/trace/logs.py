@@ -1,0 +1,265 @@
+"""Open logs that a server wrote, tell what they are, and cut them into segments of whole records.
+
+A log may be compressed, rotated, in several encodings, and of a stranger: it is read as a stream, and a record without
+an end is refused. A segment is a file in a private folder, in UTF-8, which DuckDB reads.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import re
+import subprocess
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.outputs import open_new
+from pgdyno.outside.files import open_file
+
+SEGMENT = 32 << 20
+"""Bytes of a log that are paired at once."""
+LONGEST = 256 << 20
+"""Bytes of a record: PostgreSQL takes statements up to 1 GB, but nobody's load has such."""
+_BLOCK = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_TIME = rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+<>-]{1,40})"
+_CSV_START = re.compile(_TIME + rb'[,"]')
+_JSON_START = re.compile(rb'\{"timestamp":"' + _TIME + rb'"')
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A file of a log, and what it is."""
+
+    path: Path
+    format: str
+    """csvlog, jsonlog or stderr."""
+    first: str
+    """The time of its first record, as it stands there; empty for stderr, whose prefix has to be known."""
+
+
+def look(path: Path) -> Log:
+    """Tell what a log is by its begin. Raises UsageError for what cannot be read and for what is no text."""
+    with reading(path) as file:
+        head = file.read(1 << 16)
+    if b"\0" in head:
+        raise UsageError(f'log "{path}" is no text: it holds NUL bytes', hint=_HINT)
+    if not head.strip():
+        return Log(path, "empty", "")
+    for name, start in (("csvlog", _CSV_START), ("jsonlog", _JSON_START)):
+        if found := start.match(head):
+            if name == "csvlog" and found.group().endswith(b'"'):
+                continue
+            return Log(path, name, found[1].decode("ascii", "replace"))
+    return Log(path, "stderr", "")
+
+
+_HINT = "Name files that the server wrote: csvlog, jsonlog, or stderr with --prefix."
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[IO[bytes]]:
+    """Give the bytes of a log, unpacked; nothing is read ahead. Raises UsageError, also for damage in the middle."""
+    try:
+        with open_file(path) as file:
+            magic = file.peek(4)[:4]  # type: ignore[attr-defined] # a BufferedReader
+            if magic.startswith(_GZIP):
+                with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+                    yield unpacked  # type: ignore[misc] # it reads bytes
+            elif magic == _ZSTD:
+                with _zstd(path, file) as unpacked:
+                    yield unpacked
+            else:
+                yield file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UsageError(f'log "{path}" is damaged', detail=str(error)) from error
+    except OSError as error:
+        raise UsageError(f'log "{path}" cannot be read', detail=error.strerror or str(error), hint=_HINT) from error
+
+
+@contextmanager
+def _zstd(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
+    try:
+        program = subprocess.Popen(
+            ["zstd", "-dcq", "--memory=128MB"], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    except FileNotFoundError:
+        raise EnvironmentUnsuitable(f'log "{path}" needs the program zstd', hint="Install zstd.") from None
+    assert program.stdout is not None
+    assert program.stderr is not None
+    is_whole = False
+    try:
+        yield program.stdout
+        is_whole = not program.stdout.read(1)
+    finally:
+        program.stdout.close()
+        if not is_whole:
+            program.kill()
+        told = program.stderr.read(4096).decode("utf-8", "replace").strip()
+        program.stderr.close()
+        program.wait()
+    if is_whole and program.returncode:
+        raise UsageError(f'log "{path}" is damaged', detail=told or f"zstd ended with {program.returncode}")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Whole records of one log, in UTF-8."""
+
+    path: Path
+    format: str
+    columns: int
+    """Of csvlog."""
+    longest: int
+    """Bytes that no record of it is longer than."""
+
+
+def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int = SEGMENT) -> Iterator[Segment]:
+    """Give the segments of a csvlog or a jsonlog, one after another; each is gone when the next is asked for."""
+    kind = _Csv() if log.format == "csvlog" else _Json()
+    place = folder / "segment"
+    line = 1
+    with reading(log.path) as file:
+        rest, at_end = b"", False
+        while not at_end:
+            blocks, length = [rest], len(rest)
+            while length < size and (block := file.read(_BLOCK)):
+                blocks.append(block)
+                length += len(block)
+            data = b"".join(blocks)
+            at_end = length < size
+            end = kind.end(data)
+            if at_end and end < len(data):
+                data, end = data + b"\n", len(data) + 1  # the last line may lack its end, and a record the rest
+            if end == 0 and data:
+                if len(data) > LONGEST:
+                    raise UsageError(f'log "{log.path}" line {line}: a record of more than {LONGEST >> 20} MB')
+                rest, size = data, size * 2
+                continue
+            rest = data[end:]
+            if not data[:end].strip():
+                continue
+            whole = _in_utf8(data[:end], kind, encodings, log.path, line)
+            line += data.count(b"\n", 0, end)
+            place.unlink(missing_ok=True)
+            with open_new(place) as segment:
+                segment.write(whole)
+            yield Segment(place, log.format, kind.columns(whole), longest_line(whole))
+            del blocks, data, whole
+
+
+def longest_line(data: bytes) -> int:
+    """Return what bounds the records of a segment in bytes: few megabytes, unless one is longer."""
+    step = 4 << 20
+    if all(data.find(b"\n", at, at + step // 2) >= 0 for at in range(0, len(data), step // 2)):
+        return step
+    return len(data)
+
+
+class _Csv:
+    def end(self, data: bytes) -> int:
+        """Return where the last whole record ends. Quotes within quotes are doubled, so that an odd number is open."""
+        end = data.rfind(b"\n") + 1
+        odd = data.count(b'"', 0, end) % 2
+        while end and odd:
+            before = data.rfind(b"\n", 0, end - 1) + 1
+            odd ^= data.count(b'"', before, end) % 2
+            end = before
+        return end
+
+    def records(self, data: bytes) -> Iterator[bytes]:
+        begin, stop, odd = 0, 0, 0
+        while stop < len(data):
+            line_end = data.find(b"\n", stop) + 1 or len(data)
+            odd ^= data.count(b'"', stop, line_end) % 2
+            stop = line_end
+            if not odd:
+                yield data[begin:stop]
+                begin = stop
+        if begin < stop:
+            yield data[begin:stop]
+
+    def columns(self, data: bytes) -> int:
+        first = next(self.records(data))
+        return len(next(csv.reader([first.decode("utf-8", "replace")], strict=False)))
+
+    def database(self, record: bytes) -> str:
+        fields = next(csv.reader(io.StringIO(record.decode("latin-1"), newline="")))
+        return fields[2] if len(fields) > 2 else ""
+
+
+class _Json:
+    def end(self, data: bytes) -> int:
+        return data.rfind(b"\n") + 1
+
+    def records(self, data: bytes) -> Iterator[bytes]:
+        return iter(data.splitlines(keepends=True)) if b"\r" not in data else iter(io.BytesIO(data))
+
+    def columns(self, data: bytes) -> int:
+        return 0
+
+    def database(self, record: bytes) -> str:
+        try:
+            return str(json.loads(record.decode("latin-1")).get("dbname", ""))
+        except (ValueError, AttributeError, RecursionError):
+            return ""
+
+
+def _in_utf8(data: bytes, kind: _Csv | _Json, encodings: Mapping[str, str], path: Path, line: int) -> bytes:
+    """Return records in UTF-8: each is in the encoding of its database. Raises UsageError naming line and database."""
+    if b"\0" in data:
+        at = line + data.count(b"\n", 0, data.index(b"\0"))
+        raise UsageError(f'log "{path}" line {at}: a NUL byte', hint="The log is damaged, or no log of PostgreSQL.")
+    if data.isascii() or (not encodings and _is_utf8(data)):
+        return data
+    found = list[bytes]()
+    for record in kind.records(data):
+        whole = record
+        if not record.isascii():
+            database = kind.database(record)
+            whole = recoded(record, database, encodings, f'log "{path}" line {line}')
+        found.append(whole)
+        line += record.count(b"\n")
+    return b"".join(found)
+
+
+def recoded(text: bytes, database: str, encodings: Mapping[str, str], where: str) -> bytes:
+    """Return a record of a database in UTF-8. Raises UsageError that says where it stands."""
+    encoding = encodings.get(database, "utf-8")
+    try:
+        return text.decode(encoding).encode()
+    except UnicodeError:
+        raise UsageError(
+            f'{where}: not in {encoding}, database "{database}"',
+            hint=f"Say the database's encoding: --encoding {database or 'DATABASE'}=LATIN1.",
+        ) from None
+
+
+def codec(name: str) -> str:
+    """Return Python's name of an encoding of PostgreSQL. Raises UsageError for an unknown one."""
+    asked = re.sub(r"^win", "cp", name.strip().lower()).replace("koi8r", "koi8-r").replace("koi8u", "koi8-u")
+    try:
+        return codecs.lookup(asked).name
+    except (LookupError, ValueError):
+        raise UsageError(
+            f'encoding "{name}" is unknown', hint="Write it as the server does: LATIN1, WIN1252, EUC_JP ..."
+        ) from None
+
+
+def _is_utf8(data: bytes) -> bool:
+    decode: Callable[..., str] = codecs.getincrementaldecoder("utf-8")().decode
+    view = memoryview(data)
+    try:
+        for at in range(0, len(view), _BLOCK):
+            decode(view[at : at + _BLOCK], final=at + _BLOCK >= len(view))
+    except UnicodeDecodeError:
+        return False
+    return True

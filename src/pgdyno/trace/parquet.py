@@ -1,0 +1,202 @@
+"""Parquet by DuckDB, which this module alone imports: bounded connections, traces and outcomes read and written.
+
+A file of a stranger is opened by `outside.files` and handed to DuckDB as a descriptor, so that its name is never taken
+for a pattern or an address. DuckDB may load no extension and sees no network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.outputs import new_folder, output, write_output
+from pgdyno.outside import documents
+from pgdyno.outside.files import open_file, read_bytes
+from pgdyno.trace.schema import TRACE, TRACE_VERSION, Lost, TraceColumn, TraceMeta
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    Connection = DuckDBPyConnection
+
+MEMORY_MB = 200
+"""What DuckDB may take before it writes to disk; the process has about 100 MB besides."""
+_BATCH = 20_000
+_META = 4 << 20
+_BLOCK = 1 << 20
+_ALL = tuple(one.name for one in TRACE)
+
+
+@contextmanager
+def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, threads: int = 2) -> Iterator[Connection]:
+    """Give a DuckDB in memory, which spills into `folder`. Its errors become ours: EnvironmentUnsuitable.
+
+    Raises EnvironmentUnsuitable where DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise EnvironmentUnsuitable("replay needs DuckDB", hint="Install it: pip install 'pgdyno[replay]'.") from error
+    spill = "" if folder is None else str(folder)
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": f"{memory_mb}MB",
+        "threads": threads,
+        "preserve_insertion_order": False,
+        "temp_directory": spill,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(":memory:", config=settings) as found:
+        try:
+            yield found
+        except duckdb.OutOfMemoryException as error:
+            raise EnvironmentUnsuitable(
+                "the trace needs more memory, or more disk beside it", detail=_first_line(error)
+            ) from error
+        except duckdb.IOException as error:
+            raise EnvironmentUnsuitable("a file cannot be read or written", detail=_first_line(error)) from error
+        except duckdb.InvalidInputException as error:
+            raise UsageError("a file is no Parquet file that can be read", detail=_first_line(error)) from error
+
+
+@contextmanager
+def work_folder(beside: Path) -> Iterator[Path]:
+    """Give a private folder beside a file that is going to be written; it is gone afterwards."""
+    folder = beside.absolute().with_name(f".{beside.name[:100]}.{token_hex(8)}.work")
+    new_folder(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def parquet_source(path: Path) -> Iterator[str]:
+    """Give what stands for a Parquet file in the FROM of a query. Raises UsageError that names the file."""
+    try:
+        file = open_file(path)
+    except OSError as error:
+        raise UsageError(f'trace "{path}" cannot be read', detail=error.strerror) from error
+    with file:
+        if file.read(4) != b"PAR1":
+            raise UsageError(f'"{path}" is no Parquet file', hint="Make a trace with pgdyno trace build.")
+        yield f"read_parquet('/proc/self/fd/{file.fileno()}')"
+
+
+def write_parquet(db: Connection, query: str, path: Path) -> str:
+    """Write what a query gives as a private Parquet file, whole or not at all; return its SHA-256."""
+    with output(path) as file:
+        db.execute(
+            f"COPY ({query}) TO '/proc/self/fd/{file.fileno()}'"
+            " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 61440, USE_TMP_FILE false)"
+        )
+        file.seek(0)
+        digest = hashlib.sha256()
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_rows(path: Path, columns: Sequence[str] = _ALL, *, where: str = "true") -> Iterator[tuple[Any, ...]]:
+    """Give the rows of a trace or an outcome in the order of the file, as Python values; memory is flat.
+
+    `where` is SQL of ours over the columns, never of a user.
+    """
+    asked = ", ".join(f'"{name}"' for name in columns)
+    with parquet_source(path) as source, connection() as db:
+        db.execute("SET preserve_insertion_order = true")
+        found = db.execute(f"SELECT {asked} FROM {source} WHERE {where}")
+        while batch := found.fetchmany(_BATCH):
+            yield from batch
+
+
+def write_rows(path: Path, columns: Sequence[TraceColumn], rows: Iterable[Sequence[Any]]) -> str:
+    """Write rows in the given order as a private Parquet file, whole or not at all; return its SHA-256."""
+    with work_folder(path) as folder, connection(folder) as db:
+        db.execute("SET preserve_insertion_order = true")
+        db.execute("CREATE TABLE given (" + ", ".join(f'"{one.name}" {one.type}' for one in columns) + ")")
+        marks = ", ".join(f"unnest(?::{one.type}[])" for one in columns)
+        for batch in _batches(rows):
+            db.execute(f"INSERT INTO given SELECT {marks}", [list(values) for values in zip(*batch, strict=True)])
+        return write_parquet(db, "SELECT * FROM given", path)
+
+
+def meta_path(trace: Path) -> Path:
+    """Return where the facts of a trace lie: `NAME.json` beside `NAME.parquet`."""
+    return trace.with_suffix(".json")
+
+
+def write_meta(trace: Path, meta: TraceMeta) -> None:
+    """Write the facts of a trace beside it."""
+    write_output(meta_path(trace), json.dumps(asdict(meta), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_meta(trace: Path) -> TraceMeta:
+    """Return the facts of a trace. Raises UsageError where they are missing, damaged or of a newer version."""
+    path = meta_path(trace)
+    hint = "A trace is two files that pgdyno trace build writes: NAME.parquet and NAME.json."
+    try:
+        found = documents.load_json(read_bytes(path, at_most=_META))
+    except OSError as error:
+        raise UsageError(
+            f'"{path}", the facts of the trace, cannot be read', detail=error.strerror, hint=hint
+        ) from error
+    except ValueError as error:
+        raise UsageError(f'"{path}" does not hold the facts of a trace', detail=str(error), hint=hint) from error
+    version = found.get("version") if isinstance(found, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise UsageError(f'"{path}" does not hold the facts of a trace', hint=hint)
+    if version > TRACE_VERSION:
+        raise UsageError(
+            f'trace "{trace}" has version {version}, this program knows {TRACE_VERSION}',
+            hint="Use the pgdyno that made it, or a newer one.",
+        )
+    try:
+        return _meta(found)
+    except (TypeError, ValueError, KeyError) as error:
+        raise UsageError(f'"{path}" does not hold the facts of a trace', detail=str(error), hint=hint) from error
+
+
+def _meta(found: dict[str, Any]) -> TraceMeta:
+    kinds: dict[str, Callable[[Any], bool]] = {
+        "str": lambda value: isinstance(value, str),
+        "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
+        "float": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+        "bool": lambda value: isinstance(value, bool),
+        "int | None": lambda value: value is None or (isinstance(value, int) and not isinstance(value, bool)),
+        "str | None": lambda value: value is None or isinstance(value, str),
+        "dict[str, int]": lambda value: isinstance(value, dict) and all(type(one) is int for one in value.values()),
+        "dict[str, str]": lambda value: isinstance(value, dict) and all(type(one) is str for one in value.values()),
+    }
+    values = {one.name: found[one.name] for one in fields(TraceMeta) if one.name in found and one.name != "lost"}
+    for one in fields(TraceMeta):
+        if one.name in values and not kinds[str(one.type)](values[one.name]):
+            raise ValueError(f'"{one.name}" is of another kind than {one.type}')
+    lost = found.get("lost", {})
+    if not isinstance(lost, dict) or not all(type(value) is int for value in lost.values()):
+        raise ValueError('"lost" is no object of counts')
+    known = {one.name for one in fields(Lost)}
+    return TraceMeta(**values, lost=Lost(**{name: value for name, value in lost.items() if name in known}))
+
+
+def _batches(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
+    batch = list[Sequence[Any]]()
+    for row in rows:
+        batch.append(row)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,147 @@
+"""Which captured statements are never sent again, and which texts are not even kept. Pure.
+
+Judged by the parse tree; what does not parse is judged by its words, and then in doubt refused. What would change the
+target's settings, roles or other servers, stop sessions, or needs data that a log does not have, stays away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pgdyno.trace.fingerprints import ParseTree
+
+OURS = "pgdyno's own session"
+REPLICATION = "replication"
+FASTPATH = "fast-path function call"
+FETCH = "fetches more of a portal, which its first execution fetches whole"
+_SETTINGS = "changes settings of the server"
+_SESSIONS = "ends or cancels sessions"
+_LOGS = "rotates the server's log"
+_ROLES = "role DDL"
+_DATABASES = "database DDL"
+_SPACES = "tablespace DDL"
+_ELSEWHERE = "reaches other servers"
+_FILES = "reads or writes files of the server"
+_STATE = "changes what the server is: promotion, backup, WAL"
+_TEXT = "runs SQL from a text"
+
+_NODES = {
+    "AlterSystemStmt": _SETTINGS,
+    **dict.fromkeys(
+        ("CreateRoleStmt", "AlterRoleStmt", "AlterRoleSetStmt", "DropRoleStmt", "GrantRoleStmt", "DropOwnedStmt",
+         "ReassignOwnedStmt"), _ROLES),
+    **dict.fromkeys(
+        ("CreatedbStmt", "DropdbStmt", "AlterDatabaseStmt", "AlterDatabaseSetStmt", "AlterDatabaseRefreshCollStmt"),
+        _DATABASES),
+    **dict.fromkeys(("CreateTableSpaceStmt", "DropTableSpaceStmt", "AlterTableSpaceOptionsStmt"), _SPACES),
+    **dict.fromkeys(
+        ("CreateFdwStmt", "AlterFdwStmt", "CreateForeignServerStmt", "AlterForeignServerStmt", "CreateUserMappingStmt",
+         "AlterUserMappingStmt", "DropUserMappingStmt", "ImportForeignSchemaStmt", "CreateForeignTableStmt"),
+        _ELSEWHERE),
+    **dict.fromkeys(("CreateSubscriptionStmt", "AlterSubscriptionStmt", "DropSubscriptionStmt"), REPLICATION),
+}  # fmt: skip
+_OBJECTS = {
+    "OBJECT_ROLE": _ROLES, "OBJECT_DATABASE": _DATABASES, "OBJECT_TABLESPACE": _SPACES, "OBJECT_FDW": _ELSEWHERE,
+    "OBJECT_FOREIGN_SERVER": _ELSEWHERE, "OBJECT_USER_MAPPING": _ELSEWHERE, "OBJECT_SUBSCRIPTION": REPLICATION,
+}  # fmt: skip
+_FUNCTIONS = {
+    "pg_reload_conf": _SETTINGS,
+    **dict.fromkeys(("pg_terminate_backend", "pg_cancel_backend"), _SESSIONS),
+    **dict.fromkeys(("pg_rotate_logfile", "pg_rotate_logfile_v2"), _LOGS),
+    **dict.fromkeys(
+        ("lo_import", "lo_export", "pg_file_write", "pg_file_rename", "pg_file_unlink", "pg_file_sync",
+         "pg_read_file", "pg_read_binary_file"), _FILES),
+    **dict.fromkeys(
+        ("pg_promote", "pg_start_backup", "pg_stop_backup", "pg_backup_start", "pg_backup_stop", "pg_switch_wal",
+         "pg_create_restore_point", "pg_wal_replay_pause", "pg_wal_replay_resume"), _STATE),
+    **dict.fromkeys(
+        ("query_to_xml", "query_to_xml_and_xmlschema", "query_to_xmlschema", "ts_stat"), _TEXT),
+}  # fmt: skip
+_PREFIXES = (
+    (re.compile(r"dblink|postgres_fdw_"), _ELSEWHERE),
+    (re.compile(r"pg_(?:logical_|replication_(?:slot|origin)|(?:create|drop|copy)_.*replication|sync_replication)"),
+     REPLICATION),
+)  # fmt: skip
+_WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), reason)
+    for pattern, reason in (
+        (r"\balter\s+system\b|pg_reload_conf", _SETTINGS),
+        (r"pg_terminate_backend|pg_cancel_backend", _SESSIONS),
+        (r"pg_rotate_logfile", _LOGS),
+        (r"\b(?:create|alter|drop)\s+(?:role|user|group)\b|\b(?:drop|reassign)\s+owned\b", _ROLES),
+        (r"\b(?:create|alter|drop)\s+database\b", _DATABASES),
+        (r"\b(?:create|alter|drop)\s+tablespace\b", _SPACES),
+        (
+            r"dblink|\bforeign\s+(?:data|table|schema)\b|\bcreate\s+server\b|\balter\s+server\b|\bdrop\s+server\b|\buser\s+mapping\b",
+            _ELSEWHERE,
+        ),
+        (r"\bsubscription\b|replication_slot|\bstart_replication\b|\bbase_backup\b", REPLICATION),
+        (r"\bcopy\b[^;]*\b(?:from|to)\b", "COPY"),
+        (r"\blo_(?:im|ex)port\b|\bpg_file_", _FILES),
+        (r"\bpg_promote\b|\bpg_switch_wal\b", _STATE),
+        (r"\bquery_to_xml", _TEXT),
+    )
+)
+SUSPECT = re.compile(
+    r"(?i)\b(?:system|role|user|group|owned|database|tablespace|server|foreign|mapping|subscription|copy|do"
+    r"|function|procedure|grant|revoke|owner)\b|pg_|dblink|fdw|\blo_|to_xml|ts_stat|u&|\0"
+)
+"""A text without any of these needs no parse tree to be let through."""
+_SECRET = (_ROLES, _ELSEWHERE, REPLICATION)
+
+
+@dataclass(frozen=True, slots=True)
+class NeverSent:
+    """Why a statement is not sent, and what is kept of its text."""
+
+    reason: str
+    shown: str | None = None
+    """In place of the text, where that may hold a password."""
+
+
+def judge(text: str, parse: Callable[[str], ParseTree | None]) -> NeverSent | None:
+    """Return why a text is never sent, None where it may be; `parse` gives its tree and is called for suspects only."""
+    if SUSPECT.search(text) is None:
+        return None
+    tree = parse(text)
+    reason = _by_words(text) if tree is None else _by_tree(tree)
+    if reason is None:
+        return None
+    return NeverSent(reason, _without_secret(text) if reason in _SECRET and re.search(r"['$]", text) else None)
+
+
+def judge_function(name: str) -> str | None:
+    """Return why a function may not be called."""
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    return next((reason for pattern, reason in _PREFIXES if pattern.match(name)), None)
+
+
+def _by_tree(tree: ParseTree) -> str | None:
+    found = [reason for node, reason in _NODES.items() if node in tree.nodes]
+    found += [reason for kind, reason in _OBJECTS.items() if kind in tree.objects]
+    found += [reason for name in sorted(tree.functions) if (reason := judge_function(name))]
+    found += [_copy(*one) for one in tree.copies]
+    found += [reason for body in tree.bodies if (reason := _by_words(body))]
+    return found[0] if found else None
+
+
+def _by_words(text: str) -> str | None:
+    if "\0" in text:
+        return "holds a NUL"
+    return next((reason for pattern, reason in _WORDS if pattern.search(text)), None)
+
+
+def _copy(is_from: bool, is_program: bool, file: str) -> str:
+    if is_program:
+        return "COPY with a program"
+    if file:
+        return "COPY with a file of the server"
+    return "COPY FROM STDIN: its data are not in the log" if is_from else "COPY TO STDOUT"
+
+
+def _without_secret(text: str) -> str:
+    words = re.findall(r"[A-Za-z_]+", re.sub(r"/\*.*?\*/|--[^\n]*", " ", text, flags=re.DOTALL)[:200])[:2]
+    return f"{' '.join(words).upper()} ... PASSWORD <removed>"

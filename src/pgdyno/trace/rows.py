@@ -1,0 +1,115 @@
+"""SQL that makes rows of a trace of paired lines: names, parameters, refusals, and their final order. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.trace.refusals import FASTPATH, FETCH, OURS, REPLICATION
+from pgdyno.trace.schema import TRACE
+
+SETUP = (
+    "CREATE TEMP TABLE carry AS SELECT * FROM events LIMIT 0",
+    "CREATE TEMP TABLE names (sid BIGINT, label VARCHAR, h UBIGINT)",
+    "CREATE TEMP TABLE known (key VARCHAR, fingerprint VARCHAR, reason VARCHAR, shown VARCHAR)",
+    "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
+    "CREATE TEMP TABLE people (sid BIGINT, usr VARCHAR, db VARCHAR, app VARCHAR)",
+    """CREATE TEMP TABLE sessions
+      (sid BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
+    # one element: its number, NULL, or a text in which quotes are doubled
+    r"""CREATE TEMP MACRO elements(told) AS
+      regexp_extract_all(told, '\$[0-9]+ = (?:NULL|''(?:[^'']|'''')*'')')""",
+    """CREATE TEMP MACRO bound(found) AS list_transform(found, lambda one: CASE WHEN suffix(one, '''') THEN
+      replace(substr(one, instr(one, '''') + 1, length(one) - instr(one, '''') - 1), '''''', '''') END)""",
+    # constants do not matter to a fingerprint, and few texts are left without them
+    r"""CREATE TEMP MACRO without_constants(sql) AS CASE
+      WHEN regexp_matches(sql, '(?i)^\s*(?:select|insert|update|delete|with|values)\b')
+        AND NOT regexp_matches(sql, '["\\]|--|/\*|\$[A-Za-z_]*\$')
+      THEN regexp_replace(regexp_replace(sql, '''(?:[^'']|'''')*''', '''''', 'g'),
+        '([ =(,+*/<>-])[0-9]+(?:\.[0-9]+)?\b', '\10', 'g')
+      ELSE sql END""",
+)
+"""After the first table `events` is there."""
+
+CHOSEN = rf"""
+CREATE OR REPLACE TEMP TABLE chosen AS
+WITH errors AS (
+  SELECT rowid AS rid, state, tag, detail AS context FROM events WHERE kind = 'E'
+), told AS (
+  SELECT o.*, e.kind AS source, e.usr, e.db, e.app, e.sql, x.state, x.tag, x.context, e.is_walsender,
+    chr(o.code::INTEGER) AS letter, starts_with(e.label, 'fetch from ') AS is_fetch,
+    CASE WHEN e.kind <> 'E' THEN substr(e.detail, 13) END AS given,
+    CASE WHEN contains(e.label, '/') AND slashed.label IS NULL THEN regexp_replace(e.label, '/[^/]*$', '')
+      ELSE e.label END AS label
+  FROM paired AS o JOIN events AS e ON e.rowid = o.rid LEFT JOIN errors AS x ON x.rid = o.error
+    LEFT JOIN (SELECT DISTINCT sid, label FROM names WHERE contains(label, '/')) AS slashed
+      ON slashed.sid = e.sid AND slashed.label = e.label AND contains(e.label, '/')
+), kinds AS (
+  SELECT *, CASE letter WHEN 'C' THEN 'connect' WHEN 'Q' THEN 'disconnect' WHEN 'N' THEN 'parse'
+      WHEN 'X' THEN 'extended' WHEN 'E' THEN CASE
+        WHEN regexp_matches(tag, '^(?:PARSE|BIND)\b') OR (coalesce(tag, '') = '' AND regexp_matches(sql, '\$[0-9]'))
+        THEN 'extended' ELSE 'simple' END
+      ELSE 'simple' END AS kind,
+    coalesce(given, regexp_extract(context, '(?s)(?:^|\n)[^\n]*? with parameters: (\$1 = .*)$', 1)) AS values_
+  FROM told
+), named AS (
+  SELECT kinds.*, bound.label AS name_by_text FROM kinds LEFT JOIN (
+    SELECT sid, h, any_value(label) AS label FROM names GROUP BY sid, h
+  ) AS bound ON kinds.letter = 'E' AND starts_with(kinds.tag, 'BIND') AND bound.sid = kinds.sid
+    AND bound.h = hash(kinds.sql)
+), parsed AS (
+  SELECT *, CASE WHEN values_ <> '' THEN elements(values_) END AS found FROM named
+)
+SELECT sid, seq, kind, due, "end", parse, bind, execute,
+  CASE WHEN kind NOT IN ('parse', 'extended') THEN NULL WHEN letter = 'E' THEN coalesce(name_by_text, '')
+    WHEN label = '<unnamed>' THEN '' ELSE replace(label, 'fetch from ', '') END AS statement,
+  sql, bound(found) AS params, tx, xid, state, usr, db, app, without_constants(sql) AS key,
+  coalesce(found IS NOT NULL AND length(array_to_string(found, ', ')) <> length(values_), false) AS is_broken,
+  coalesce(contains(values_, '...'''), false) AS is_doubtful,
+  letter IN ('E', 'X') AND kind = 'extended' AND found IS NULL AND state IS NOT NULL
+    AND regexp_matches(sql, '\$[0-9]')
+    AND NOT (letter = 'E' AND (starts_with(tag, 'PARSE') OR (coalesce(tag, '') = '' AND starts_with(state, '42'))))
+    AS is_unbound,
+  CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}'
+    WHEN kind IN ('connect', 'disconnect') THEN NULL
+    WHEN is_walsender THEN '{REPLICATION}' WHEN letter = 'F' THEN '{FASTPATH}' WHEN is_fetch THEN '{FETCH}'
+    END AS refused
+FROM parsed
+"""
+
+PART = """
+SELECT c.* EXCLUDE (key, is_broken, is_doubtful, is_unbound, refused, sql, params),
+  coalesce(known.shown, sql) AS sql, CASE WHEN known.shown IS NULL THEN params END AS params,
+  known.fingerprint, coalesce(c.refused, known.reason) AS refused
+FROM chosen AS c LEFT JOIN known ON known.key = c.key
+"""
+
+_NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid")
+
+
+def final_query(parts: str, begin: int, end: int) -> str:
+    """Return the query of all rows of a trace that begins and ends at these microseconds since 1970."""
+    columns = ", ".join(f'"{one.name}"::{one.type} AS "{one.name}"' for one in TRACE)
+    numbers = ", ".join(f'nullif("{name}", -1) AS "{name}"' for name in _NUMBERS)
+    return f"""
+WITH numbered AS (
+  SELECT *, row_number() OVER (ORDER BY first_t, sid) - 1 AS session FROM sessions
+), sent AS (
+  SELECT session, seq + (NOT connected)::INTEGER AS seq, kind, due - {begin} AS due_us, {numbers}, statement, sql,
+    params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied, refused
+  FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN late USING (sid, seq)
+), edges AS (
+  SELECT session, 0 AS seq, 'connect' AS kind,
+    least(first_due, greatest((sid >> 32) * 1000000, {begin})) - {begin} AS due_us, usr, db, app,
+  FROM numbered JOIN people USING (sid) WHERE NOT connected
+  UNION ALL
+  SELECT session, seqs + (NOT connected)::INTEGER, 'disconnect', {end} - {begin}, usr, db, app
+  FROM numbered JOIN people USING (sid) WHERE NOT ended
+), whole AS (
+  SELECT session, seq, kind, due_us, "end" - {begin} AS end_us, parse AS parse_us, bind AS bind_us,
+    execute AS execute_us, statement, sql, params, tx, xid, NULL AS commit_pos, fingerprint, sqlstate,
+    usr AS "user", db AS "database", nullif(app, '') AS application, implied, refused
+  FROM sent
+  UNION ALL
+  SELECT session, seq, kind, due_us, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}' END
+  FROM edges
+)
+SELECT {columns} FROM whole ORDER BY due_us, session, seq"""
