@@ -61,8 +61,9 @@ def short_search(
     decide: Callable[[CandidatePlan], Reply] = lambda plan: Reply(plan.proposal.settings),
     announce: Callable[[str], None] = lambda _text: None,
     budget_s: float = 150,
+    resumed: str | None = None,
 ) -> LiveResult:
-    """Search these knobs with a reference of five seconds."""
+    """Search these knobs with a reference of five seconds, or go on with the study of this id."""
     options = LiveOptions(
         reference_s=5, budget_s=budget_s, seed=3, period_s=PERIOD_S, design=Design(max_pairs=8), guard_rest_s=1.0
     )
@@ -71,6 +72,7 @@ def short_search(
         return search_study(
             store, target, TargetRequest(), options, asked, Progress(quiet=True),
             show=lambda _plan: None, decide=decide, announce=announce,
+            resumed=None if resumed is None else store.study(resumed),
         )  # fmt: skip
 
 

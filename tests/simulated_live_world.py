@@ -5,7 +5,7 @@ from __future__ import annotations
 from live_simulation import LiveSimulation, SimulatedLoad
 from pgdyno.model.guard import Breach, GuardKind, GuardReading
 from pgdyno.model.results.live import LiveReference, LiveResult
-from pgdyno.studies.live.switchback import BASELINE_ARM, B
+from pgdyno.studies.live.world import BASELINE_ARM, B
 from pgdyno.trial.sentry import GuardBreached
 
 WATCHED = LiveResult(

@@ -8,6 +8,7 @@ from live_driver import short_search
 from live_load import planted_load
 from pgdyno.errors import ExitCode
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
@@ -33,15 +34,29 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
     def decide(plan: CandidatePlan) -> Reply:
         plans.append(plan)
         found.append(settings_of(sandbox18) == before[0])
+        if len(plans) == 3:
+            raise KeyboardInterrupt
         return Reply(None if len(plans) == 1 else plan.proposal.settings)
 
     with planted_load(sandbox18.target().postgres, {"4MB": 1.0}, other=0.4):
-        told = short_search(sandbox18.target(), "work_mem", candidates=3, decide=decide)
+        with pytest.raises(KeyboardInterrupt):
+            short_search(sandbox18.target(), "work_mem", candidates=3, decide=decide)
+        assert (settings_of(sandbox18), files_of(folder)) == before
+        with Store.open(places.data_dir() / "pgdyno.db") as store:
+            (study,) = store.studies()
+            assert study.state is StudyState.INTERRUPTED
+            kept = study.told(LiveResult)
+            assert kept is not None
+            assert kept.search is not None
+        told = short_search(sandbox18.target(), "work_mem", candidates=3, decide=decide, resumed=study.id)
     assert (settings_of(sandbox18), files_of(folder)) == before
+    assert [plan.proposal.number for plan in plans[:4]] == [1, 2, 3, 3], "only what was not answered is asked again"
+    assert told.study == study.id
     assert all(found), "who is asked is asked in the baseline"
     assert plans[0].before == {"work_mem": "4MB"}
     search = told.search
     assert search is not None
+    assert search.candidates[:2] == kept.search.candidates
     assert search.knobs == ("work_mem",)
     assert [one.fate for one in search.candidates] == ["rejected", "measured", "measured"]
     assert all(one.ratio is not None and one.ratio < 0.7 for one in search.candidates[1:])

@@ -34,8 +34,11 @@ from pgdyno.errors import UsageError
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.results.live import LiveResult
+    from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.live.ground import LiveOptions
+    from pgdyno.studies.live.search_run import AskedSearch
+    from pgdyno.studies.session.target_request import TargetRequest
 
 LEAST_PAIRS = 3
 LEAST_REFERENCE_MIN = 2.0
@@ -65,7 +68,9 @@ USUAL_PAIR_MIN = 1.0
 @click.option("--include", multiple=True, metavar="KNOB",
               help="Search this knob too, though it is not searched by default.")  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="KNOB", help="Leave this knob alone.")
-@click.option("--resume", metavar="STUDY", help="Go on with a comparison that was ended or killed: its id, or last.")
+@click.option(
+    "--resume", metavar="STUDY", help="Go on with a comparison or search that was ended or killed: its id, or last."
+)
 @click.option("--demo", is_flag=True,
               help="Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")  # fmt: skip
 @click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
@@ -228,32 +233,38 @@ def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.live.ground import options_of
     from pgdyno.studies.live.run import asked_by, switch_study
+    from pgdyno.studies.live.search_run import is_search, search_asked_by
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.winner import request_of
     from pgdyno.undo.watch import Deadlines
 
     watch = Deadlines(health_s=flags.real("watchdog_deadline"))
     study = resumable(store, flags.choice("resume"), StudyKind.LIVE)
-    arms, request = asked_by(study), target_request(flags)
-    check_answer(flags, (*arms.a, *arms.b))
+    request = target_request(flags)
     request = request if names_a_server(request) else request_of(study)
     asker = Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify")))
+    if is_search(study):
+        if click.get_current_context().get_parameter_source("budget") is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                "--budget is what a search was begun with, and what is left of it stays", hint="Leave it out."
+            )
+        check_answer(flags, ())
+        asked, options = search_asked_by(study, asker.timeout_s), options_of(study, watch=watch)
+        return _search(flags, store, progress, request, options, asked, asker, study)
+    arms = asked_by(study)
+    check_answer(flags, (*arms.a, *arms.b))
     ask = asks(flags.choice("approve"), (*arms.a, *arms.b))
     with opened(request) as target:
         return switch_study(
-            store, target, request, options_of(study, 60 * flags.real("budget"), watch), arms, progress,
+            store, target, request, options_of(study, 60 * flags.real("budget"), watch=watch), arms, progress,
             approve=lambda plan: approve(plan, asker if ask else None), announce=progress.announce, resumed=study,
         )  # fmt: skip
 
 
 def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
-    from pgdyno.studies.live.search_run import AskedSearch, search_study
-    from pgdyno.studies.session.opening import opened
+    from pgdyno.studies.live.search_run import AskedSearch
 
-    asker, request = (
-        Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify"))),
-        target_request(flags),
-    )
+    asker = Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify")))
     asked = AskedSearch(
         candidates=flags.whole("candidates"),
         answer_s=asker.timeout_s,
@@ -261,13 +272,29 @@ def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
         include=flags.words("include"),
         exclude=flags.words("exclude"),
     )
+    return _search(flags, store, progress, target_request(flags), _options(flags), asked, asker)
+
+
+def _search(
+    flags: Flags,
+    store: Store,
+    progress: Progress,
+    request: TargetRequest,
+    options: LiveOptions,
+    asked: AskedSearch,
+    asker: Asker,
+    resumed: Study | None = None,
+) -> LiveResult:
+    from pgdyno.studies.live.search_run import search_study
+    from pgdyno.studies.session.opening import opened
+
     word = flags.choice("approve")
     with opened(request) as target:
         return search_study(
-            store, target, request, _options(flags), asked, progress,
+            store, target, request, options, asked, progress,
             show=show_search,
             decide=lambda plan: decide(plan, asker if asks(word, tuple(plan.proposal.settings)) else None),
-            announce=progress.announce,
+            announce=progress.announce, resumed=resumed,
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -138,7 +139,7 @@ def test_without_a_question_the_plan_is_printed_all_the_same():
 def candidate(*, is_final: bool = False) -> CandidatePlan:
     settings = Configuration.of({"work_mem": "16MB"})
     proposal = Proposal(2, 20, settings, "model", "1 tried; the best took 12 % less time", is_final)
-    return CandidatePlan(proposal, {"work_mem": "4MB"})
+    return CandidatePlan(proposal, {"work_mem": "4MB"}, "/nowhere/stop")
 
 
 @pytest.mark.parametrize(
@@ -163,6 +164,15 @@ def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, se
     assert "2 of 20 (model): work_mem: 4MB -> 16MB; by reload, no outage" in said
     assert "the best took 12 % less time" in said
     assert ("class X" in said) is ((typed_in or "").startswith("fsync"))
+
+
+@pytest.mark.requirement("R-SAF-12")
+def test_the_stop_file_ends_the_wait_for_an_answer(tmp_path):
+    (tmp_path / "stop").touch()
+    with CliRunner().isolation() as (_, err, _both), typed(None):
+        asked = replace(candidate(), stop_file=str(tmp_path / "stop"))
+        assert live_approval.decide(asked, live_approval.Asker(3600.0)).settings is None
+        assert "no answer" in err.getvalue().decode()
 
 
 def test_a_candidate_that_nobody_is_asked_about_is_approved():

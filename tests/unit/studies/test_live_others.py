@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.routes.file_check import FileLine, FileReading
 from pgdyno.studies.live import others
-from pgdyno.studies.live.switchback import LiveStopped
+from pgdyno.studies.live.world import LiveStopped
 from preflight_facts import state
 
 ROWS = {one.name: one for one in (state("work_mem", "4096"), state("random_page_cost", "4"), state("jit", "on"))}

@@ -36,9 +36,9 @@ def test_a_reference_and_its_pairs_are_read_back_as_they_were(tmp_path):
     recording = Recording(tmp_path)
     recording.keep_reference(REFERENCE)
     pairs = [
-        RecordedPair("A", period([1, 2]), period([3, 4], new_ms=7.5), 30.0),
+        RecordedPair("A", period([1, 2]), period([3, 4], new_ms=7.5), 30.0, 5.0),
         RecordedPair(
-            "B", period([5, 6], first=period([2, 3])), period([7, 8], use=ServerUse(1.0, None, 2.0, 3.0)), 60.0
+            "B", period([5, 6], first=period([2, 3])), period([7, 8], use=ServerUse(1.0, None, 2.0, 3.0)), 60.0, 10.0
         ),
     ]
     for pair in pairs:
@@ -48,7 +48,7 @@ def test_a_reference_and_its_pairs_are_read_back_as_they_were(tmp_path):
     assert (found.keys, found.period_s, found.at, found.reference.seconds) == (KEYS, 30.0, 1.7e9, 600.0)
     assert found.reference.m2.tolist() == [0.1, 0.2]
     read = again.recorded(2)
-    assert [(one.first, one.period_s) for one in read] == [("A", 30.0), ("B", 60.0)]
+    assert [(one.first, one.period_s, one.wash_s) for one in read] == [("A", 30.0, 5.0), ("B", 60.0, 10.0)]
     for one, other in zip(read, pairs, strict=True):
         same(one.a, other.a)
         same(one.b, other.b)
@@ -64,7 +64,7 @@ def test_damage_is_told_by_the_file_and_nothing_is_run(tmp_path):
     with pytest.raises(UsageError, match="nothing to go on from"):
         recording.reference()
     recording.keep_reference(REFERENCE)
-    recording.keep_pair(RecordedPair("A", period([1, 2]), period([3, 4]), 30.0))
+    recording.keep_pair(RecordedPair("A", period([1, 2]), period([3, 4]), 30.0, 5.0))
     with pytest.raises(UsageError, match=r"pair-0000.npz.* is damaged"):
         recording.recorded(3)
     whole = (tmp_path / "reference.npz").read_bytes()

@@ -14,7 +14,7 @@ from pgdyno.probes.statements import DatabaseTotals, SessionCounts
 from pgdyno.stats.body_index import PeriodCounts, StatementBody
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.studies.live.server_world import ServerWorld, StopFile
-from pgdyno.studies.live.switchback import BASELINE_ARM, A, B, LiveStopped, StopAsked
+from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
 from pgdyno.trial.live_guards import LiveGuards, LiveLoad
 from pgdyno.trial.sentry import GuardBreached
 from simulated_live_world import breached

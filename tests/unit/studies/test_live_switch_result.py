@@ -24,7 +24,8 @@ from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED
-from pgdyno.studies.live.switchback import LiveStopped, StopAsked, Switchback
+from pgdyno.studies.live.switchback import Switchback
+from pgdyno.studies.live.world import LiveStopped, StopAsked
 from pgdyno.studies.reports import compose
 from simulated_live_world import WATCHED, World, breached
 from study_example import make_study

@@ -13,18 +13,14 @@ from pgdyno.stats.body_index import PeriodCounts
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.studies.live.switchback import (
-    BASELINE_ARM,
     GUARD_REST_S,
     LATE_EFFECT,
     MOST_UNMATCHED,
     NEW_STATEMENTS,
     UNMATCHED,
-    A,
-    B,
-    LiveStopped,
-    StopAsked,
     Switchback,
 )
+from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
 from pgdyno.trial.live_cycle import LiveEnding
 from simulated_live_world import World, breached
 

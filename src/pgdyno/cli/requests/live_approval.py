@@ -8,8 +8,10 @@ import select
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -29,6 +31,8 @@ EACH, CLASS_A, AUTO = "each", "class-A", "auto"
 ANSWER_S = 900.0
 """So long the server waits in its baseline for an answer."""
 NOTIFY_S = 10.0
+LOOK_S = 0.5
+"""Who waits for an answer looks so often whether the study was stopped meanwhile."""
 _YES = ("y", "yes")
 _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
 """A comma before another KNOB=: those within a value stay."""
@@ -41,14 +45,19 @@ class Asker:
     timeout_s: float = ANSWER_S
     notify: tuple[str, ...] = ()
 
-    def ask(self, question: str) -> str:
-        """Return the line without its end; empty for silence and at the end of the input. Ctrl-C ends the study."""
+    def ask(self, question: str, stop_file: str) -> str:
+        """Return the line without its end; empty for silence, at the end of the input, and when the stop file appears.
+
+        Ctrl-C ends the study.
+        """
         click.echo(question, nl=False, err=True)
         self._tell(question)
-        if not select.select([sys.stdin], [], [], self.timeout_s)[0]:
-            click.echo("\nno answer", err=True)
-            return ""
-        return sys.stdin.readline().strip()
+        ends_at = time.monotonic() + self.timeout_s
+        while (left := ends_at - time.monotonic()) > 0 and not Path(stop_file).exists():
+            if select.select([sys.stdin], [], [], min(left, LOOK_S))[0]:
+                return sys.stdin.readline().strip()
+        click.echo("\nno answer", err=True)
+        return ""
 
     def _tell(self, question: str) -> None:
         """Run the command, for ten seconds at most, and go on whatever becomes of it."""
@@ -126,7 +135,7 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     if asker is None:
         return True
     question = f"Approve? No answer within {seconds_text(asker.timeout_s)} is a no. [y/N]: "
-    return asker.ask(question).lower() in _YES
+    return asker.ask(question, plan.stop_file).lower() in _YES
 
 
 def show_search(plan: SearchPlan) -> None:
@@ -157,7 +166,9 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         say_wrapped(what, f"{proposal.number} of {proposal.most} ({proposal.origin}): {changes}; by reload, no outage")
         say_wrapped("so far", proposal.learnt)
         left = seconds_text(asker.timeout_s)
-        word = asker.ask(f"Try it? y, n, q ends the search, KNOB=VALUE edits; silence for {left} is n: ")
+        word = asker.ask(
+            f"Try it? y, n, q ends the search, KNOB=VALUE edits; silence for {left} is n: ", plan.stop_file
+        )
         if "=" not in word:
             is_yes = word.lower() in _YES
             return Reply(Configuration.of(settings) if is_yes else None, ends=word.lower() in ("q", "quit"))

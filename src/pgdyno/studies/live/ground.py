@@ -37,9 +37,10 @@ from pgdyno.studies.live.reach import overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
 from pgdyno.studies.live.server_world import LOAD_LEFT, ServerWorld, StopFile
-from pgdyno.studies.live.switchback import GUARD_REST_S, LiveStopped
+from pgdyno.studies.live.switchback import GUARD_REST_S
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
+from pgdyno.studies.live.world import LiveStopped
 from pgdyno.studies.session.study_session import (
     STORE_PATIENCE_S,
     begin_session,
@@ -357,13 +358,16 @@ def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Map
     )  # fmt: skip
 
 
-def options_of(study: Study, budget_s: float, watch: Deadlines | None = None) -> LiveOptions:
-    """Return the options that a study was begun with, to go on with it for so long; `watch` are those of today."""
+def options_of(study: Study, budget_s: float | None = None, watch: Deadlines | None = None) -> LiveOptions:
+    """Return the options that a study was begun with, to go on with it; `watch` are those of today.
+
+    `budget_s` is how long it may take from now on, None what it was begun with.
+    """
     kept = study.options.get(StudyKind.LIVE.value)
     assert isinstance(kept, Mapping), "every live study keeps them"
     return LiveOptions(
         reference_s=float(kept["reference_s"]),
-        budget_s=budget_s,
+        budget_s=float(kept["budget_s"]) if budget_s is None else budget_s,
         seed=int(kept["seed"]),
         design=Design(**kept["design"]),
         guards=GuardPlan.from_json(kept["guards"]),

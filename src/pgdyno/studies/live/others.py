@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pgdyno.routes.file_check import read_files
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.snapshot import SettingState, differences
-from pgdyno.studies.live.switchback import LiveStopped
+from pgdyno.studies.live.world import LiveStopped
 from pgdyno.undo.ours import is_line_only, told
 
 

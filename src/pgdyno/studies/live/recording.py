@@ -26,12 +26,13 @@ _REFERENCE, _PAIR = "reference.npz", "pair-{:04}.npz"
 
 @dataclass(frozen=True, slots=True)
 class RecordedPair:
-    """A pair that was judged: the arm that came first, and both periods, which were so long."""
+    """A pair that was judged: the arm that came first, and both periods, which were so long with their wash-out."""
 
     first: str
     a: PeriodCounts
     b: PeriodCounts
     period_s: float
+    wash_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Recording:
 
     def keep_pair(self, pair: RecordedPair) -> None:
         """Keep one more pair."""
-        columns: Columns = {"first": np.array([pair.first == "B"]), "period_s": _one(pair.period_s)}
+        columns: Columns = {"first": np.array([pair.first == "B"]), "seconds": np.array([pair.period_s, pair.wash_s])}
         for arm, period in (("a", pair.a), ("b", pair.b)):
             columns |= {f"{arm}_calls": period.calls, f"{arm}_time": period.time_ms, f"{arm}_new": _one(period.new_ms)}
             if period.first is not None:
@@ -108,9 +109,11 @@ class Recording:
             columns = self._read(path)
             if any(columns[f"{arm}_{what}"].shape != (size,) for arm in "ab" for what in ("calls", "time")):
                 raise _foreign(path)
+            if columns["seconds"].shape != (2,):
+                raise _foreign(path)
             a, b = (_period(columns, arm) for arm in "ab")
             first = "B" if bool(columns["first"][0]) else "A"
-            found.append(RecordedPair(first, a, b, float(columns["period_s"][0])))
+            found.append(RecordedPair(first, a, b, *map(float, columns["seconds"])))
         self.pairs = len(found)
         return found
 

@@ -17,7 +17,8 @@ from pgdyno.studies.live.ground import LiveGround, LiveOptions, WatchedServer, l
 from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED, judgement
-from pgdyno.studies.live.switchback import A, B, LiveOutcome, Switchback
+from pgdyno.studies.live.switchback import LiveOutcome, Switchback
+from pgdyno.studies.live.world import A, B
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.trial.watcher import Watcher
@@ -63,7 +64,7 @@ def asked_by(study: Study) -> AskedArms:
     if not isinstance(a, Mapping) or not isinstance(b, Mapping) or not b or not isinstance(critical, list):
         raise UsageError(
             f"study {study.id} compared no two configurations, and cannot be resumed",
-            hint="Only pgdyno live --b and --rule are resumed; begin others anew.",
+            hint="Begin it anew, without --resume.",
         )
     return AskedArms(dict(a), dict(b), told.get(OPTION), tuple(int(one) for one in critical))
 

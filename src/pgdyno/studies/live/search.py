@@ -40,7 +40,9 @@ from pgdyno.studies.live.candidates import (
     told,
 )
 from pgdyno.studies.live.switchback import LiveOutcome
+from pgdyno.studies.live.world import LiveStopped, StopAsked
 from pgdyno.trial.live_cycle import STUDY_STOPS, LiveEnding
+from pgdyno.trial.sentry import GuardBreached
 from pgdyno.units import digits_text
 
 FEWEST, MOST = 2, 4
@@ -76,7 +78,7 @@ class Duels(Protocol):
         """Compare two configurations; the server is in its baseline before and after."""
 
     def rest(self) -> None:
-        """Leave the server alone for as long as after a guard's breach."""
+        """Leave the server alone for as long as after a guard's breach. Raises what ends the study meanwhile."""
 
     def now(self) -> float:
         """Return the time that `until_s` counts in."""
@@ -254,7 +256,10 @@ class LiveSearcher:
             self.stopped = f"guards stopped {self._stops} times"
             self.is_over = self.is_restored = True
         elif outcome.breaches:
-            self.duels.rest()
+            try:
+                self.duels.rest()
+            except (LiveStopped, GuardBreached) as error:
+                self.stopped, self.is_over, self.is_restored = str(error), True, not isinstance(error, StopAsked)
 
     def _learnt(self) -> str:
         if not self.tried:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
@@ -12,19 +11,29 @@ from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, starting_p
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
+from pgdyno.model.study import Study, StudyKind
+from pgdyno.report.wording import plural
 from pgdyno.server.role_settings import statement
-from pgdyno.stats.period_choice import SWITCH_S, USUAL_S, WASH_S
-from pgdyno.stats.sequential import Design
+from pgdyno.stats.period_choice import USUAL_S, WASH_S
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.candidates import Proposal, Reply
-from pgdyno.studies.live.ground import LiveGround, LiveOptions, WatchedServer, live_ground, live_study
+from pgdyno.studies.live.ground import (
+    SESSIONS_ROOM,
+    LiveGround,
+    LiveOptions,
+    WatchedServer,
+    live_ground,
+    live_study,
+)
 from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.search import LiveSearcher
+from pgdyno.studies.live.search_duels import SearchDuels
+from pgdyno.studies.live.search_recording import SearchRecording
 from pgdyno.studies.live.search_words import search_judgement
 from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.switch_result import switch_of
-from pgdyno.studies.live.switchback import A, B, LiveOutcome, Switchback
+from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.trial.watcher import Watcher
@@ -77,10 +86,28 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True)
 class CandidatePlan:
-    """A candidate, and the values as found of the knobs that it sets."""
+    """A candidate, and the values as found of the knobs that it sets; `stop_file` ends the study meanwhile, too."""
 
     proposal: Proposal
     before: Mapping[str, str]
+    stop_file: str
+
+
+def is_search(study: Study) -> bool:
+    """Return whether a live study searched."""
+    kept = study.options.get(StudyKind.LIVE.value)
+    return isinstance(kept, Mapping) and "candidates" in kept
+
+
+def search_asked_by(study: Study, answer_s: float) -> AskedSearch:
+    """Return what a search was asked, to go on with it. Raises UsageError where that was not kept."""
+    kept = study.options.get(StudyKind.LIVE.value)
+    told = kept if isinstance(kept, Mapping) else {}
+    candidates, words = told.get("candidates"), [told.get(name) for name in ("only", "include", "exclude")]
+    if not isinstance(candidates, int) or not isinstance(told.get("connections"), int):
+        raise UsageError(f"study {study.id} did not keep what it searched", hint="Begin it anew, without --resume.")
+    only, include, exclude = (tuple(map(str, one)) if isinstance(one, list) else () for one in words)
+    return AskedSearch(candidates, answer_s, only, include, exclude)
 
 
 def search_study(
@@ -94,19 +121,26 @@ def search_study(
     show: Callable[[SearchPlan], None],
     decide: Callable[[CandidatePlan], Reply],
     announce: Callable[[str], None],
+    resumed: Study | None = None,
 ) -> LiveResult:
     """Watch the server, search settings that its own load runs faster with, and keep all of it as a study.
 
-    `show` tells the plan, and `decide` answers for each candidate. At the end the server is as it was found. Raises
-    as `switch_study`.
+    `show` tells the plan, and `decide` answers for each candidate. At the end the server is as it was found. One that
+    is `resumed` is handed what it heard before it was ended, and has the time that was left. Raises as `switch_study`.
     """
     with live_ground(store, target, options, announce) as ground:
+        if resumed is not None:
+            ground.connections = _connections(ground, resumed)
         space, left_out = _space(ground, asked)
-        study = live_study(f"live search of {len(space.names())} knobs", request, ground, _kept(asked))
-        watched = ground.watch(study, watcher, space.names())
+        kept = {**_kept(asked), "connections": ground.connections}
+        study = resumed or live_study(f"live search of {len(space.names())} knobs", request, ground, kept)
+        watched = ground.watch(study, watcher, space.names(), resumes=resumed is not None)
         if watched.period_s is None:
             return watched.ending.complete(watched.told)
-        searching = _Searching(watched, options, asked, space, left_out, decide)
+        recording = SearchRecording(watched.recording.folder)
+        if resumed is not None:
+            recording.load()
+        searching = _Searching(watched, options, asked, space, left_out, decide, recording)
         show(searching.plan())
         searching.searcher.run()
         searching.end()
@@ -124,6 +158,7 @@ class _Searching:
         space: SearchSpace,
         left_out: Mapping[str, str],
         decide: Callable[[CandidatePlan], Reply],
+        recording: SearchRecording,
     ) -> None:
         ground = watched.ground
         assert watched.period_s is not None, "without a length of a period nothing is searched"
@@ -131,10 +166,13 @@ class _Searching:
         self._watched, self._options, self._asked = watched, options, asked
         self._space, self._left_out, self._decide = space, left_out, decide
         self._world: ServerWorld | None = None
-        self._compared = 0
+        self._duels = SearchDuels(
+            recording, watched.reference, self.period_s, options.seed, options.guard_rest_s, self._open_world,
+            ground.announce,
+        )  # fmt: skip
         chosen = watched.told.chosen
         self.searcher = LiveSearcher(
-            duels=self,
+            duels=self._duels,
             space=space,
             facts=ground.facts,
             connections=ground.connections,
@@ -143,11 +181,11 @@ class _Searching:
             seed=options.seed,
             candidates=asked.candidates,
             pair_sd=(chosen.pair_sd if chosen is not None else None) or USUAL_SD,
-            pair_s=2 * (self.period_s + SWITCH_S),
-            ends_at=ground.ends_at,
-            decide=self._answer,
-            announce=ground.announce,
-            hear=lambda: watched.ending.hear(self.result(), ground.announce),
+            pair_s=self._duels.pair_s,
+            ends_at=self._duels.begin(watched.left_s),
+            decide=lambda proposal: self._duels.answer(proposal, self._answer),
+            announce=lambda text: None if self._duels.is_recalling else ground.announce(text),
+            hear=self._hear,
         )
 
     def plan(self) -> SearchPlan:
@@ -159,41 +197,20 @@ class _Searching:
             left_out=self._left_out,
             candidates=self._asked.candidates,
             period_s=self.period_s,
-            left_s=watched.left_s,
+            left_s=self.searcher.ends_at - self._duels.recording.told_at,
             stop_file=str(watched.stop.path),
             rollback=watched.rollback,
             notes=watched.told.notes,
         )
 
-    def now(self) -> float:
-        """Return the time that the study's end is told in."""
-        return time.monotonic()
+    def _open_world(self) -> ServerWorld:
+        self._world = self._watched.world({}, self._space.names())
+        self._world.keeps_session = True
+        return self._world
 
-    def rest(self) -> None:
-        """Leave the server alone for as long as after a guard's breach."""
-        if self._world is not None:
-            self._world.rest(self._options.guard_rest_s)
-
-    def compare(
-        self,
-        a: Configuration,
-        b: Configuration,
-        design: Design,
-        until_s: float,
-        enough: Callable[[Sequence[float]], bool] | None = None,
-    ) -> LiveOutcome:
-        """Compare two configurations on the server; see `search.Duels`."""
-        watched, options = self._watched, self._options
-        if self._world is None:
-            self._world = watched.world({}, self._space.names())
-            self._world.keeps_session = True
-        self._world.arms = {A: a, B: b}
-        self._world.ends_at = min(until_s, watched.ground.ends_at)
-        self._compared += 1
-        return Switchback(
-            self._world, watched.reference, self.period_s, design, options.seed + self._compared,
-            announce=watched.ground.announce, guard_rest_s=options.guard_rest_s, most_stops=1, enough=enough,
-        ).run()  # fmt: skip
+    def _hear(self) -> None:
+        if not self._duels.is_recalling:  # the store has it
+            self._watched.ending.hear(self.result(), self._watched.ground.announce)
 
     def end(self) -> None:
         """Put the server back."""
@@ -207,7 +224,10 @@ class _Searching:
         while True:
             if self._world is not None:
                 self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
-            answer = self._decide(CandidatePlan(proposal, self._before(proposal.settings)))
+            stop = self._watched.stop.path
+            answer = self._decide(CandidatePlan(proposal, self._before(proposal.settings), str(stop)))
+            if stop.exists():
+                return Reply(None, ends=True)
             if answer.settings is None or answer.settings == proposal.settings:
                 return answer
             try:
@@ -257,6 +277,20 @@ class _Searching:
         return replace(
             self._watched.told, search=search, title=said.title, word=said.word, elapsed_s=self._watched.elapsed_s
         )
+
+
+def _connections(ground: LiveGround, study: Study) -> int:
+    """Return how many sessions the search reckoned with. Raises EnvironmentUnsuitable where more are there now."""
+    kept = study.options[StudyKind.LIVE.value]
+    assert isinstance(kept, Mapping), "it was asked for what it searches"
+    before = int(kept["connections"])
+    if ground.connections > SESSIONS_ROOM * before:
+        now = ground.connections // SESSIONS_ROOM
+        raise EnvironmentUnsuitable(
+            f"{plural(now, 'session')} are there now, and the memory of its candidates was reckoned for {before}",
+            hint="Begin anew, without --resume.",
+        )
+    return before
 
 
 def _space(ground: LiveGround, asked: AskedSearch) -> tuple[SearchSpace, dict[str, str]]:

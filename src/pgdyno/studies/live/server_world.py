@@ -21,7 +21,7 @@ from pgdyno.stats.body_index import PeriodCounts, ServerUse, counts
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.reference import AWAY_S, LATE_S
-from pgdyno.studies.live.switchback import BASELINE_ARM, A, LiveStopped, StopAsked
+from pgdyno.studies.live.world import BASELINE_ARM, A, LiveStopped, StopAsked
 from pgdyno.trial.live_guards import STEP_S, LiveGuards
 from pgdyno.trial.sentry import GuardBreached, Sentry
 from pgdyno.trial.watcher import Watcher

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from pgdyno.errors import ApplyError, PgdynoError
 from pgdyno.model.guard import Breach, GuardKind
@@ -35,6 +34,7 @@ from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.stats.vanish import vanished
 from pgdyno.stats.veto import VetoState
 from pgdyno.studies.live.recording import RecordedPair, Recording
+from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, LiveWorld, StopAsked
 from pgdyno.studies.pairs.blocks import block_order
 from pgdyno.trial.live_cycle import (
     CANDIDATE_STOPS,
@@ -49,7 +49,6 @@ from pgdyno.trial.live_cycle import (
 )
 from pgdyno.trial.sentry import GuardBreached
 
-A, B, BASELINE_ARM = "A", "B", ""
 LONGEST_S = 300.0
 GUARD_REST_S = 600.0
 """After a guard the server is left alone for so long; after a veto, for one period."""
@@ -59,42 +58,6 @@ WORST_TAIL = 1.25
 """What is not in the body may look slower by this much, and no more."""
 LATE_EFFECT = "the effect came late, and periods were lengthened"
 UNMATCHED, NEW_STATEMENTS = "offered work differed", "more than 5 % of the time was in new statements"
-
-
-class LiveStopped(PgdynoError):
-    """The study has to end: somebody works on the same settings, or its load is gone."""
-
-
-class StopAsked(LiveStopped):
-    """A person wants the study to end."""
-
-
-class LiveWorld(Protocol):
-    """The server and its guards, as the executor needs them.
-
-    Everything but `put_back` may raise GuardBreached, and LiveStopped, after which the server is put back.
-    """
-
-    def apply(self, arm: str) -> None:
-        """Bring an arm into force by a reload and read it back; BASELINE_ARM is the server as found.
-
-        Raises ApplyError when it is not in force.
-        """
-
-    def wash(self, least_s: float, most_s: float) -> bool:
-        """Wait until what began before the switch has ended, `least_s` at least; False when that takes `most_s`."""
-
-    def count(self, seconds: float) -> PeriodCounts | VoidCause:
-        """Count the statements of so many seconds from now on."""
-
-    def has_room(self, seconds: float) -> bool:
-        """Tell whether so much more fits into the study's time; raise LiveStopped when there is no load any more."""
-
-    def rest(self, seconds: float) -> None:
-        """Leave the server alone in the baseline."""
-
-    def put_back(self) -> None:
-        """End the session: the server is as it was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +145,7 @@ class Switchback:
 
     def run(self) -> LiveOutcome:
         """Run pairs until the study is over; the server is put back on every way out, an exception included."""
-        self._begin_verdict()
-        for pair in self.recorded:
-            self._take(pair)
-        self._drawn, self._dead = len(self.recorded), bool(self._vetoed)
+        self._go_on()
         checking = replace(begin().cycle, most_stops=self.most_stops)
         at = step(step(checking, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)
         try:
@@ -199,6 +159,19 @@ class Switchback:
         self._finish(at)
         assert at.cycle.ending is not None, "what is over has ended somehow"
         return self.outcome(at.cycle.ending)
+
+    def recalled(self, ending: LiveEnding) -> LiveOutcome:
+        """Return what came of a comparison that has ended so, by its recorded pairs alone."""
+        self._go_on()
+        return self.outcome(ending)
+
+    def _go_on(self) -> None:
+        if self.recorded:
+            self.period_s, self._least_wash_s = self.recorded[-1].period_s, self.recorded[-1].wash_s
+        self._begin_verdict()
+        for pair in self.recorded:
+            self._take(pair)
+        self._drawn, self._dead = len(self.recorded), bool(self._vetoed)
 
     def _finish(self, at: LiveStep) -> None:
         if LiveOrder.PUT_BACK in at.orders:
@@ -319,7 +292,7 @@ class Switchback:
             self._work.append(0.0 if pair is None else pair.work_log_ratio)
             return LiveEvent.MORE_PAIRS
         self._work = []
-        counted = RecordedPair(self._order[0], a, b, self.period_s)
+        counted = RecordedPair(self._order[0], a, b, self.period_s, self._wash_s)
         self._take(counted)
         if self.recording is not None:
             self.recording.keep_pair(counted)
