@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from live_queue import QueueLoad, Readings, calls_of, trips
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.model.guard import GuardPlan
 from pgdyno.stats.body_index import body_of, pair_index
@@ -30,6 +32,13 @@ LOADS = {
     "drifting parameters": SimulatedLoad(drift=0.3),
     "thin": SimulatedLoad(calls_a_second=200.0),
 }
+QUEUES = {
+    "usual": QueueLoad(),
+    "busy, more bursts": QueueLoad(rate=250.0, burst=2.5, burst_every_s=300.0),
+    "more locks": QueueLoad(lock_every_s=300.0, lock_s=5.0),
+    "longer reports": QueueLoad(report_every_s=900.0, report_s=40.0),
+}
+QUEUE_SEEDS, QUEUE_REFERENCE_S = 3, 1800.0
 EFFECTS = (1.0, 0.97, 0.95, 0.9, 0.7, 1.1)
 COUNTED_S = 25.0
 SWITCH_STEPS = 15
@@ -41,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--guard-days", type=float, default=0.0, help="only simulate guard statement-time for so long")
+    parser.add_argument("--guard-days", type=float, default=0.0, help="only simulate the guards for so long")
     given = parser.parse_args()
     if given.guard_days:
         _print_guard(given.guard_days, given.seed)
@@ -73,6 +82,32 @@ def _print_guard(days: float, seed: int) -> None:
         tripped, most = guard_trips(load, seed, steps)
         found = "  ".join(f"{factor:g}x: {_until_trip(load, seed, factor)}" for factor in (4.0, 10.0))
         print(f"{name:<20}  {tripped} in {days:g} days  {most:.2f}  {found}")
+    print("\nall guards on a bursty load that queues  trips on equal arms, by guard")
+    for name, queue in QUEUES.items():
+        counted: Counter[str] = Counter()
+        for one in range(QUEUE_SEEDS):
+            counted += queue_trips(queue, seed + one, 86400 * days)
+        words = ", ".join(f"{guard} {number}" for guard, number in counted.items()) or "none"
+        print(f"{name:<38}  {words} in {QUEUE_SEEDS} x {days:g} days")
+    for what, factor in (("10 times slower", 10.0), ("no statement ends", math.inf)):
+        times = [queue_until_trip(QueueLoad(), seed + one, factor) for one in range(20)]
+        print(f"{what:<38}  seconds until a guard trips: median {np.median(times):g}, at most {max(times):g}")
+
+
+def queue_trips(load: QueueLoad, seed: int, seconds: float) -> Counter[str]:
+    """Return how often each guard trips in so long of equal arms, after a reference of half an hour."""
+    whole = QUEUE_REFERENCE_S + seconds
+    found = Readings(calls_of(load, whole, seed), load, whole)
+    guards = LiveGuards(found.usual(int(QUEUE_REFERENCE_S / STEP_S), load.cores), GuardPlan())
+    return Counter(name for _, name in trips(guards, found, QUEUE_REFERENCE_S, whole))
+
+
+def queue_until_trip(load: QueueLoad, seed: int, factor: float) -> float:
+    """Return after how many seconds the first guard trips when every call takes so many times as long."""
+    began, whole = QUEUE_REFERENCE_S + 30.0, QUEUE_REFERENCE_S + 150.0
+    found = Readings(calls_of(load, whole, seed, slow_from_s=began, factor=factor), load, whole)
+    guards = LiveGuards(found.usual(int(QUEUE_REFERENCE_S / STEP_S), load.cores), GuardPlan())
+    return next((at - began for at, _ in trips(guards, found, began, whole)), math.inf)
 
 
 def _guards(simulation: LiveSimulation) -> LiveGuards:

@@ -43,7 +43,7 @@ An indicator is amber from 80 % of a ceiling or below 1.5 times a floor, green a
 """
 
 _LIVE = f"""
-{" and ".join(f"`{name}`" for name in LIVE_GUARDS)} watch `pgdyno live` alone, whose load has no driver;
+{", ".join(f"`{name}`" for name in LIVE_GUARDS)} watch `pgdyno live` alone, whose load has no driver;
 `throughput` and `p99` are off there. A breach under B ends the study after `--guard-trips`, by default the first; one
 under A, or of the environment, lets the server rest for ten minutes.
 """

@@ -25,7 +25,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.privileges import missing, privileges, read_role
 from pgdyno.stats.statement_deltas import StatementDeltas, VoidCause, deltas
-from server_image import files_of, settings_of
+from server_image import eventually, files_of, settings_of
 from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
@@ -91,6 +91,22 @@ def test_calls_and_times_are_those_that_the_clients_made(owner: Postgres) -> Non
         assert 200 <= found.time_ms[place] <= passed_ms
         assert reader.sees_all
         assert reader.names()[1][reader.keys[int(found.ids[place])].role] == APP
+
+
+def test_sessions_tell_who_waits_for_a_lock_and_when_statements_began(owner: Postgres) -> None:
+    with opened(owner) as reader, app_session(owner) as holder, app_session(owner) as waiter:
+        before = reader.sessions(0.0, 0.0)
+        holder.execute("SELECT pg_advisory_lock(77)")
+        thread = threading.Thread(target=lambda: waiter.execute("SELECT pg_advisory_lock(77)"))
+        thread.start()
+        try:
+            eventually(lambda: reader.sessions(0.0).blocked > before.blocked, "a session that waits for a second")
+            found = reader.sessions(0.0, before.at)
+            assert [one for one in found.begun if before.at <= one < found.at - 1.0]
+            assert reader.sessions(0.0, found.at + 60.0).begun == ()
+        finally:
+            holder.execute("SELECT pg_advisory_unlock(77)")
+            thread.join(30)
 
 
 def test_our_own_readings_are_no_part_of_the_load(owner: Postgres) -> None:

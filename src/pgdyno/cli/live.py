@@ -44,6 +44,10 @@ LEAST_PAIRS = 3
 LEAST_REFERENCE_MIN = 2.0
 """Of less, no length of a period has enough neighbours to be chosen."""
 USUAL_PAIR_MIN = 1.0
+OF_THE_BEGINNING = frozenset(
+    {"reference", "max_pairs", "smallest_effect", "guards", "guard_trips", "seed", "not_during"}
+)
+"""What a study that is resumed has from its begin."""
 
 
 @click.command("live", cls=GroupedCommand)
@@ -91,6 +95,8 @@ USUAL_PAIR_MIN = 1.0
               help="How often guards may stop B before it is given up.")  # fmt: skip
 @click.option("--watchdog-deadline", type=Time("s", 1, 3600), default=30.0, show_default=True,
               help="How long the server may be silent before the watchdog puts it back.")  # fmt: skip
+@click.option("--not-during", multiple=True, metavar="HH:MM-HH:MM",
+              help="Leave the server in its baseline at this time of the day; may be given again.")  # fmt: skip
 @click.option("--seed", type=int, default=None, help="Seed of the order within the pairs.  [default: drawn]")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -165,7 +171,7 @@ def _check_companions(modes: Mapping[str, bool]) -> None:
             raise UsageError(f"--{name} is for --search", hint="Leave it out, or search: pgdyno live --search.")
     if "critical" in typed and not modes["compares"]:
         raise UsageError("--critical is for --b and --rule", hint="A search vetoes what becomes twice as slow.")
-    for name in sorted(typed & {"reference", "max_pairs", "smallest_effect", "guards", "guard_trips", "seed"}):
+    for name in sorted(typed & OF_THE_BEGINNING):
         if modes["resume"]:
             flag = next(one.opts[0] for one in context.command.params if one.name == name)
             raise UsageError(f"{flag} is what the study was begun with", hint="Leave it out, or begin a study anew.")
@@ -302,6 +308,7 @@ def _options(flags: Flags) -> LiveOptions:
     from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.live.ground import LiveOptions
+    from pgdyno.studies.live.quiet import QuietTimes
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
 
@@ -326,4 +333,5 @@ def _options(flags: Flags) -> LiveOptions:
         ),
         guards=guard_plan(flags.words("guards"), flags.whole("guard_trips"), {**GUARDS, **LIVE_GUARDS}),
         watch=Deadlines(health_s=flags.real("watchdog_deadline")),
+        not_during=QuietTimes.of(flags.words("not_during")).words,
     )

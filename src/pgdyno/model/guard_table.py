@@ -163,6 +163,20 @@ _LIVE = (
         "that is more",
         reason="what arrives and does not end piles up before any counter of statements shows it.",
     ),
+    Guard(
+        "oldest-statement", _CONFIGURATION, "x", 10,
+        reads="how long a statement that began under B has run, of the longest that the reference saw, or of 6 s where "
+        "that is more; whichever arm is in force by then",
+        reason="no counter shows a statement before it ends, and one with a bad plan may not: what takes ten times the "
+        "longest, and a minute at least, is told while it runs.",
+    ),
+    Guard(
+        "lock-waits", _ENVIRONMENT, "x", 3, hold_s=5,
+        reads="sessions that wait for a lock in a statement of more than a second, of the most that the reference saw, "
+        "or of five thirds where that is more",
+        reason="who waits for a lock measures its holder, and no setting. More than five sessions for five seconds "
+        "are a queue.",
+    ),
 )  # fmt: skip
 
 GUARDS: dict[str, Guard] = {

@@ -7,6 +7,7 @@ core). Nothing is ever reset. PostgreSQL 13 to 18.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -56,12 +57,19 @@ class StatementKey:
 
 @dataclass(frozen=True, slots=True)
 class SessionCounts:
-    """Sessions of others at one moment; `old` began before the reading did, `oldest_s` is the longest statement."""
+    """Sessions of others `at` one moment by the server's clock; `old` began before the reading did.
+
+    `oldest_s` is how long the longest statement has run, `blocked` are those that wait for a lock in one of more than a
+    second, and `begun` says when statements began, the oldest twenty of those that were asked for.
+    """
 
     sessions: int
     active: int
     old: int
     oldest_s: float
+    at: float = 0.0
+    blocked: int = 0
+    begun: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +156,26 @@ class StatementReader:
         """Read the counters of all statements of others. Raises ConnectError, or EnvironmentUnsuitable when refused."""
         return self._asked(self._statements)
 
-    def sessions(self, since: float) -> SessionCounts:
-        """Count the sessions of others, and of them those that began before `since`. Errors as `statements`."""
-        row = self._row("live_sessions", {"since": since})
-        return SessionCounts(int(row["sessions"]), int(row["active"]), int(row["old"]), float(row["oldest_s"]))
+    def sessions(self, since: float, begun: float = math.inf) -> SessionCounts:
+        """Count the sessions of others, and of them those that began before `since`.
+
+        Statements are told by when they began, where that is not before `begun`. Errors as `statements`.
+        """
+
+        def read(connection: psycopg.Connection[DictRow]) -> SessionCounts:
+            row = connection.execute(self._queries["live_sessions"], {"since": since, "begun": begun}).fetchone()
+            assert row is not None, "one row, whatever is there"
+            return SessionCounts(
+                sessions=int(row["sessions"]),
+                active=int(row["active"]),
+                old=int(row["old"]),
+                oldest_s=float(row["oldest_s"]),
+                at=float(row["at"]),
+                blocked=int(row["blocked"]),
+                begun=tuple(map(float, row["begun"] or ())),
+            )
+
+        return self._asked(read)
 
     def crossing(self, after: float, before: float) -> int:
         """Count the statements of others at work that began between two moments of the server's clock."""

@@ -1,5 +1,7 @@
 """The guards of a live study, whose load has no driver: do its statements still end, and in which time? Pure.
 
+A statement that began under B and does not end is B's, whichever arm is in force by then.
+
 From a switch to the breach it takes two windows' worth of readings at the most, so that a change that cripples the load
 is taken back within ten seconds. What is read of sessions and statements is handed in; a breach is the caller's to
 carry out.
@@ -7,15 +9,16 @@ carry out.
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.model.guard import Absent, Breach, GuardPlan, GuardReading, Indicator
 from pgdyno.model.guard_table import LIVE_GUARDS
 from pgdyno.stats.body_index import PeriodCounts, StatementBody
 from pgdyno.trial.guards import GuardStatus, judge
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, seconds_text
 
 STEP_S = 2.0
 """Statements are read so often while an arm is in force."""
@@ -26,24 +29,35 @@ FEWEST = 20
 USUAL = 40
 """... unless the reference had so many."""
 CORES_SHARE = 4 / 3
+SHORT_S = 6.0
+"""A load whose statements are all shorter than this is taken for one with such a statement."""
+FEW_BLOCKED = 5 / 3
+"""As SHORT_S, of sessions that wait for locks."""
+OF_B = frozenset({"oldest-statement"})
+"""What these guards watch is of B alone."""
 UNKNOWN_CORES = 16
 """Taken where the host is not seen: rather a late alarm than one for a burst."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveLoad:
-    """What is usual: `calls_a_second` of the body, and sessions at work, 95 and 99 % of the time at most."""
+    """What is usual: `calls_a_second` of the body, and sessions at work, 95 and 99 % of the time at most.
+
+    `longest_s` is the longest statement, `most_blocked` how many sessions at most waited for locks.
+    """
 
     body: StatementBody
     calls_a_second: float
     active_p95: float
     active_p99: float
     cores: int | None
+    longest_s: float = 0.0
+    most_blocked: int = 0
 
 
 @dataclass(slots=True)
 class LiveGuards:
-    """The standing of both guards since the last switch. Times are seconds of the caller's clock."""
+    """The standing of the guards since the last switch. Times are seconds of the caller's clock."""
 
     load: LiveLoad
     plan: GuardPlan
@@ -51,12 +65,30 @@ class LiveGuards:
     _active: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=int(STEPS * STEP_S / 0.5)))
     _standings: Mapping[str, GuardStatus] = field(default_factory=dict)
     _usual: float = 1.0
+    _spans: list[list[float]] = field(default_factory=list)
+    """From when to when B was in force since the baseline was, by the server's clock."""
 
     def begin(self) -> None:
         """Forget what was before a switch."""
         self._steps.clear()
         self._active.clear()
         self._standings = {}
+
+    def switched(self, is_b: bool, at: float) -> None:
+        """Hear that B came into force, or A, at this moment by the server's clock."""
+        if self._spans:
+            self._spans[-1][1] = min(self._spans[-1][1], at)
+        if is_b:
+            self._spans.append([at, math.inf])
+
+    def back(self) -> None:
+        """Hear that the baseline is in force again: what began before is not watched any more."""
+        self._spans.clear()
+
+    @property
+    def since(self) -> float:
+        """Return from when on statements are told by when they began, by the server's clock."""
+        return self._spans[0][0] if self._spans else math.inf
 
     def hold_against(self, period: PeriodCounts) -> None:
         """Hear a whole period of A: where the server is slower than in the reference anyhow, that is no arm's doing."""
@@ -75,13 +107,27 @@ class LiveGuards:
         """Return the lamps of the latest readings."""
         return tuple(standing.lamp for standing in self._standings.values())
 
-    def sessions(self, t: float, active: int) -> Breach | None:
-        """Hear how many sessions are at work; return the breach that it is, if it is one."""
+    def sessions(
+        self, t: float, active: int, blocked: int = 0, at: float = 0.0, begun: Sequence[float] = ()
+    ) -> Breach | None:
+        """Hear how many sessions are at work and wait for locks, and when statements began, `at` the server's clock.
+
+        Return the breach that it is, if it is one.
+        """
         self._active.append((t, active))
         cores = self.load.cores or UNKNOWN_CORES
         usual = max(1.0, self.load.active_p99, CORES_SHARE * cores)
         about = f"{active} sessions at work, {digits_text(usual)} are usual"
-        return self._stand(GuardReading("backlog", t, active / usual, about=about))
+        readings = [GuardReading("backlog", t, active / usual, about=about), self._oldest(t, at, begun)]
+        about = f"{blocked} sessions wait for locks, {self.load.most_blocked} did at most"
+        readings.append(GuardReading("lock-waits", t, blocked / max(FEW_BLOCKED, self.load.most_blocked), about=about))
+        return next((breach for breach in map(self._stand, readings) if breach is not None), None)
+
+    def _oldest(self, t: float, at: float, begun: Sequence[float]) -> GuardReading:
+        age_s = max((at - one for one in begun if any(begin <= one < end for begin, end in self._spans)), default=0.0)
+        usual_s = max(SHORT_S, self.load.longest_s)
+        about = f"a statement of B has run for {seconds_text(age_s)}, {seconds_text(usual_s)} are usual"
+        return GuardReading("oldest-statement", t, age_s / usual_s, about=about)
 
     def statements(self, t: float, step: PeriodCounts) -> Breach | None:
         """Hear what ended since the reading before; return the breach that it is, if it is one."""

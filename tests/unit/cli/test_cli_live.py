@@ -90,7 +90,16 @@ def test_a_person_is_asked_unless_they_have_said_otherwise(approve, names, asks)
 def plan() -> SwitchPlan:
     arms = Arms(BASELINE, Configuration.of({"work_mem": "64MB"}), {"work_mem": "4MB"})
     return SwitchPlan(
-        "db1", arms, 30.0, 5400.0, 48, "48 pairs take 48 min.", "/tmp/stop", "pgdyno rollback --last", ("A note.",)
+        "db1",
+        arms,
+        30.0,
+        5400.0,
+        48,
+        "48 pairs take 48 min.",
+        "/tmp/stop",
+        "/tmp/pause",
+        "pgdyno rollback --last",
+        ("A note.",),
     )
 
 
@@ -123,6 +132,7 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
         "none: reloads only",
         "pgdyno rollback --last",
         "touch /tmp/stop",
+        "touch /tmp/pause  # goes on",
         "A note.",
         "Approve?",
     ):

@@ -39,7 +39,7 @@ class Server(World):
 
     def __init__(self, clock, kill_at=None, **more):
         super().__init__(seed=1, **more)
-        self.clock, self.kill_at, self.arms, self.ends_at = clock, kill_at, {}, 0.0
+        self.clock, self.kill_at, self.arms, self.ends_at, self.waited_s = clock, kill_at, {}, 0.0, 0.0
 
     def count(self, seconds):
         if self.counted + 1 == self.kill_at:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import datetime
 
 import numpy as np
 import pytest
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.guard import GuardPlan
+from pgdyno.model.guard import GuardKind, GuardPlan
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts
 from pgdyno.stats.body_index import PeriodCounts, StatementBody
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
+from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.server_world import ServerWorld, StopFile
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
 from pgdyno.trial.live_guards import LiveGuards, LiveLoad
@@ -31,6 +33,7 @@ class Server:
         self.factor, self.share, self.active, self.crossings, self.away = {}, 1.0, 1, 0, 0
         self.arm, self.watching, self.loaded_at, self.looked, self.breach, self.jump = BASELINE, 0, 1.0, 0, None, 0.0
         self.others_say = None
+        self.started, self.blocked = [], 0
         self.world = ServerWorld(
             session=self, reader=self, sentry=self, others=self, watcher=self, stop=StopFile(tmp_path / "stop"),
             guards=LiveGuards(LiveLoad(BODY, RATE, 3.0, 4.0, 2), GuardPlan()),
@@ -53,9 +56,10 @@ class Server:
             rows=np.zeros(1), blocks=np.zeros(1), since=np.full(1, np.nan), loaded_at=self.loaded_at,
         )  # fmt: skip
 
-    def sessions(self, since):
+    def sessions(self, since, begun):
         self._answer()
-        return SessionCounts(9, self.active, 4, 0.1)
+        started = tuple(one for one in self.started if one >= begun)
+        return SessionCounts(9, self.active, 4, 0.1, self.now, self.blocked, started)
 
     def databases(self):
         return DatabaseTotals(0.0, 0.0, self.spent, 3.0 * self.calls, 2.0 * self.calls, self.calls)
@@ -248,3 +252,63 @@ def test_a_load_that_went_home_leaves_nothing_to_measure_and_b_alone_does_not_sa
 def test_what_does_not_fit_into_the_time_is_not_begun(server):
     assert server.world.has_room(1000.0)
     assert not server.world.has_room(1001.0)
+
+
+@pytest.mark.requirement("R-SAF-12")
+def test_a_pause_is_waited_for_in_the_baseline_and_is_not_of_the_study_s_time(server, tmp_path):
+    pause, said = tmp_path / "pause", []
+    server.world.quiet, server.world.announce = QuietTimes.of([], pause), said.append
+    server.world.apply(B)
+    pause.touch()
+    real = server.sleep
+
+    def sleep(seconds):
+        assert server.arm == BASELINE
+        assert server.watching == 0
+        real(seconds)
+        if server.now > 1900.0:
+            pause.unlink(missing_ok=True)
+
+    server.world.sleep = sleep
+    assert server.world.has_room(990.0)
+    assert server.now > 1900.0
+    assert said[0].startswith("the server waits in its baseline: the pause file")
+    pause.touch()
+    server.world.stop.path.touch()
+    with pytest.raises(StopAsked):
+        server.world.has_room(60.0)
+
+
+def test_a_pair_that_would_reach_into_a_quiet_time_waits_for_its_end(server):
+    server.world.quiet = QuietTimes.of(["18:00-18:10"])
+    begin = datetime(2026, 3, 10, 17, 59).timestamp()
+    server.world.wall = lambda: begin + server.now - 1000.0
+    assert server.world.has_room(60.0)
+    assert server.now == pytest.approx(1000.0 + 660.0, abs=2.0)
+    assert server.applied == [], "it was in its baseline"
+
+
+@pytest.mark.requirement("R-TUN-11")
+def test_a_statement_of_b_that_does_not_end_is_told_under_a_too_and_forgotten_in_the_baseline(server):
+    server.world.apply(A)
+    server.started = [server.now]  # A's own
+    server.world.apply(B)
+    server.started.append(server.now)
+    assert isinstance(server.world.count(30.0), PeriodCounts)
+    server.world.apply(A)
+    with pytest.raises(GuardBreached, match="oldest-statement") as told:
+        server.world.count(60.0)
+    assert "a statement of B has run for" in str(told.value)
+    assert 60.0 < server.now - server.started[1] < 61.0
+    server.world.apply(BASELINE_ARM)
+    server.world.rest(600.0)
+
+
+def test_sessions_that_wait_for_locks_end_an_arm_for_no_fault_of_it(server):
+    server.world.apply(B)
+    server.blocked = 5
+    assert isinstance(server.world.count(25.0), PeriodCounts)
+    server.blocked = 6
+    with pytest.raises(GuardBreached, match="lock-waits") as told:
+        server.world.count(25.0)
+    assert told.value.breach.kind is GuardKind.ENVIRONMENT

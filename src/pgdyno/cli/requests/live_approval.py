@@ -194,7 +194,8 @@ def _say_undo(plan: SwitchPlan | SearchPlan) -> None:
     say_wrapped(
         "undo", "automatic: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
     )
-    for label, command in (("", plan.rollback), ("stop", f"touch {shlex.quote(plan.stop_file)}")):
+    stop, pause = (f"touch {shlex.quote(file)}" for file in (plan.stop_file, plan.pause_file))
+    for label, command in (("", plan.rollback), ("stop", stop), ("pause", f"{pause}  # goes on when it is removed")):
         click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied
     for note in plan.notes:
         say_wrapped("note", note)

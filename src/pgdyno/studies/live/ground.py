@@ -33,6 +33,7 @@ from pgdyno.studies.live.checking import surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reach import overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
@@ -71,7 +72,8 @@ ERRORS_ROOM, ERRORS_MORE = 3.0, 2.0
 class LiveOptions:
     """How a live study is run: how long the server is watched first, how long all may take, and how it is judged.
 
-    `period_s` stands for the length that the reference would choose.
+    `period_s` stands for the length that the reference would choose. The server is left alone `not_during` these times
+    of the day, HH:MM-HH:MM.
     """
 
     reference_s: float
@@ -82,6 +84,7 @@ class LiveOptions:
     watch: Deadlines = field(default_factory=Deadlines)
     period_s: float | None = None
     guard_rest_s: float = GUARD_REST_S
+    not_during: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -121,6 +124,7 @@ class LiveGround:
         self.announce(off_text(sentry.begin()))
         folder = places.ensure(places.ensure(places.state_dir() / "runs") / study.id)
         stop, recording = StopFile(folder / "stop"), Recording(folder)
+        quiet = QuietTimes.of(self.options.not_during, folder / "pause")
         earlier = self._earlier(study, recording) if resumes else None
         ending = self.stack.enter_context(kept(self.store, study, self.began, resumes=resumes))
         recorder = self.stack.enter_context(LiveRecorder(watcher, LiveBoard(self.store), study.id))
@@ -150,7 +154,7 @@ class LiveGround:
                 recording.keep_reference(RecordedReference(keys, reference, period_s, time.time()))
                 ending.hear(told, self.announce)
         return WatchedServer(
-            self, study, sentry, stop, ending, recorder, seen, names, keys, reference, told, period_s, recording
+            self, study, sentry, stop, quiet, ending, recorder, seen, names, keys, reference, told, period_s, recording
         )
 
     def _earlier(self, study: Study, recording: Recording) -> RecordedReference:
@@ -179,6 +183,7 @@ class WatchedServer:
     study: Study
     sentry: Sentry
     stop: StopFile
+    quiet: QuietTimes
     ending: Ending
     recorder: LiveRecorder
     seen: Watched
@@ -214,7 +219,9 @@ class WatchedServer:
         p95, p99 = (float(one) for one in np.quantile(active, [0.95, 0.99]))
         cores = self.ground.facts.host.cores
         calls = float(self.reference.calls[body.ids].sum()) / self.reference.seconds
-        return LiveLoad(body, calls, p95, p99, cores if isinstance(cores, int) else None)
+        longest_s = max([self.told.reference.oldest_s, *(one.oldest_s for one in self.seen.sessions)])
+        blocked = max((one.blocked for one in self.seen.sessions), default=0)
+        return LiveLoad(body, calls, p95, p99, cores if isinstance(cores, int) else None, longest_s, blocked)
 
     def world(self, arms: Mapping[str, Configuration], own: Collection[str]) -> ServerWorld:
         """Begin the undo session, which ends with the ground, and return the server to switch; `own` are the knobs."""
@@ -235,6 +242,8 @@ class WatchedServer:
             others=OthersSettings(ground.target.postgres, own),
             watcher=self.recorder,
             stop=self.stop,
+            quiet=self.quiet,
+            announce=ground.announce,
             arms=arms,
             size=len(self.keys),
             calls_a_second=float(self.reference.calls.sum()) / self.reference.seconds,
@@ -351,6 +360,7 @@ def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Map
         "seed": options.seed,
         "design": asdict(options.design),
         "guards": options.guards.to_json(),
+        "not_during": list(options.not_during),
     }
     return observed_study(
         StudyKind.LIVE, name, request, ground.target, ground.facts,
@@ -372,4 +382,5 @@ def options_of(study: Study, budget_s: float | None = None, watch: Deadlines | N
         design=Design(**kept["design"]),
         guards=GuardPlan.from_json(kept["guards"]),
         watch=watch or Deadlines(),
+        not_during=tuple(map(str, kept.get("not_during", ()))),
     )

@@ -52,6 +52,7 @@ class SwitchPlan:
     max_pairs: int
     effect: str
     stop_file: str
+    pause_file: str
     rollback: str
     notes: tuple[str, ...]
 
@@ -144,6 +145,7 @@ def _plan(watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: fl
         max_pairs=options.design.max_pairs,
         effect=f"{options.design.max_pairs} pairs take {seconds_text(pairs_s)}. {told.title if told.period_s else ''}",
         stop_file=str(watched.stop.path),
+        pause_file=str(watched.quiet.pause),
         rollback=watched.rollback,
         notes=told.notes,
     )

@@ -16,16 +16,20 @@ from pgdyno.stats.body_index import StatementReference
 from pgdyno.stats.period_choice import SWITCH_S
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Proposal, Reply
-from pgdyno.studies.live.search_recording import Answer, Begin, Compared, Ended, Rested, SearchRecording
+from pgdyno.studies.live.search_recording import Answered, DuelBegun, DuelEnded, Rested, SearchBegun, SearchRecording
 from pgdyno.studies.live.switchback import LiveOutcome, Switchback
 from pgdyno.studies.live.world import A, B, LiveWorld
 
 
 class SearchWorld(LiveWorld, Protocol):
-    """A server that many comparisons are made on; `ends_at` is when the one at hand is over, by the clock."""
+    """A server that many comparisons are made on; `ends_at` is when the one at hand is over, by the clock.
+
+    It has waited for `waited_s` in all, which is not of the search's time.
+    """
 
     arms: Mapping[str, Configuration]
     ends_at: float
+    waited_s: float
 
 
 @dataclass(slots=True)
@@ -57,10 +61,10 @@ class SearchDuels:
 
     def begin(self, left_s: float) -> float:
         """Return how many seconds the search has: so many, unless it was begun before."""
-        heard = self.recording.recall(Begin)
-        if isinstance(heard, Begin):
+        heard = self.recording.recall(SearchBegun)
+        if isinstance(heard, SearchBegun):
             return heard.left_s
-        self._hear(Begin(left_s))
+        self._hear(SearchBegun(left_s))
         return left_s
 
     def now(self) -> float:
@@ -69,12 +73,12 @@ class SearchDuels:
 
     def answer(self, proposal: Proposal, ask: Callable[[Proposal], Reply]) -> Reply:
         """Return what the person says, or said before."""
-        heard = self.recording.recall(Answer)
-        if isinstance(heard, Answer):
+        heard = self.recording.recall(Answered)
+        if isinstance(heard, Answered):
             self.recording.require(heard.proposed == dict(proposal.settings))
             return heard.reply
         reply = ask(proposal)
-        self._hear(Answer.of(proposal, reply))
+        self._hear(Answered.of(proposal, reply))
         return reply
 
     def rest(self) -> None:
@@ -94,11 +98,11 @@ class SearchDuels:
     ) -> LiveOutcome:
         """Compare two configurations, or say what came of it before; one that was cut off goes on from its pairs."""
         self._compared += 1
-        wanted, pairs = Compared(dict(a), dict(b)), self.recording.pairs(self._compared)
-        begun = self.recording.recall(Compared)
+        wanted, pairs = DuelBegun(dict(a), dict(b)), self.recording.pairs(self._compared)
+        begun = self.recording.recall(DuelBegun)
         self.recording.require(begun in (None, wanted))
         recorded = pairs.recorded(self.reference.calls.size) if begun else []
-        ended = self.recording.recall(Ended)
+        ended = self.recording.recall(DuelEnded)
 
         def duel(world: LiveWorld, period_s: float) -> Switchback:
             return Switchback(
@@ -106,7 +110,7 @@ class SearchDuels:
                 guard_rest_s=self.guard_rest_s, most_stops=1, enough=enough, recorded=recorded, recording=pairs,
             )  # fmt: skip
 
-        if isinstance(ended, Ended):
+        if isinstance(ended, DuelEnded):
             nothing = cast(LiveWorld, None)  # there is nothing left to be done on a server
             return replace(
                 duel(nothing, ended.period_s).recalled(ended.ending),
@@ -119,11 +123,13 @@ class SearchDuels:
         if self._world is None:
             self._world = self.open_world()
         self._world.arms, self._world.ends_at = {A: a, B: b}, zero + until_s
+        waited_s = self._world.waited_s
         outcome = duel(self._world, self.period_s).run()
-        self._hear(Ended.of(outcome))
+        self._zero = zero + self._world.waited_s - waited_s
+        self._hear(DuelEnded.of(outcome))
         return outcome
 
-    def _hear(self, event: Begin | Answer | Compared | Ended | Rested) -> None:
+    def _hear(self, event: SearchBegun | Answered | DuelBegun | DuelEnded | Rested) -> None:
         self.recording.keep(event, self.clock() - self._since(0.0))
 
     def _since(self, spent_s: float) -> float:

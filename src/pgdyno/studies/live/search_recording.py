@@ -25,14 +25,14 @@ from pgdyno.trial.live_cycle import LiveEnding
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class SearchBegun:
     """The search began, with so many seconds before it."""
 
     left_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answered:
     """What a person said to a proposal; `settings` None is a rejection, `ends` the end of the search."""
 
     proposed: dict[str, str]
@@ -40,7 +40,7 @@ class Answer:
     ends: bool
 
     @classmethod
-    def of(cls, proposal: Proposal, reply: Reply) -> Answer:
+    def of(cls, proposal: Proposal, reply: Reply) -> Answered:
         """Return a reply as it is kept."""
         said = None if reply.settings is None else dict(reply.settings)
         return cls(dict(proposal.settings), said, reply.ends)
@@ -52,7 +52,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class DuelBegun:
     """A comparison of B with A began."""
 
     a: dict[str, str]
@@ -60,7 +60,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class DuelEnded:
     """It ended so; its pairs are in its folder."""
 
     ending: LiveEnding
@@ -72,7 +72,7 @@ class Ended:
     is_asked: bool
 
     @classmethod
-    def of(cls, outcome: LiveOutcome) -> Ended:
+    def of(cls, outcome: LiveOutcome) -> DuelEnded:
         """Return what of an outcome does not follow from its pairs."""
         return cls(
             outcome.ending, dict(outcome.lost), outcome.breaches, outcome.period_s, outcome.wash_s, outcome.stopped,
@@ -85,9 +85,9 @@ class Rested:
     """The server was left alone for a while."""
 
 
-Event = Begin | Answer | Compared | Ended | Rested
+Event = SearchBegun | Answered | DuelBegun | DuelEnded | Rested
 _KINDS: Mapping[str, type[Event]] = {
-    "begin": Begin, "answer": Answer, "compared": Compared, "ended": Ended, "rested": Rested,
+    "begin": SearchBegun, "answer": Answered, "compared": DuelBegun, "ended": DuelEnded, "rested": Rested,
 }  # fmt: skip
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 
@@ -113,7 +113,7 @@ class SearchRecording:
             self._heard = [(float(at), shaped(_KINDS[word], values, word)) for word, at, values in rows]
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise UsageError(
-                f'"{self.path}" is damaged, or not of this study', hint="Begin it anew, without --resume."
+                f'"{self.path}" is damaged, or not of this study', hint="SearchBegun it anew, without --resume."
             ) from error
 
     @property
@@ -144,7 +144,7 @@ class SearchRecording:
             raise UsageError(
                 "the search cannot be followed: it would go another way now than it went before it was ended",
                 detail="Another version of pgdyno began it, or the server has other settings now.",
-                hint="Begin it anew, without --resume.",
+                hint="SearchBegun it anew, without --resume.",
             )
 
     def keep(self, event: Event, at: float) -> None:

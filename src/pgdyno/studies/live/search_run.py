@@ -80,6 +80,7 @@ class SearchPlan:
     period_s: float
     left_s: float
     stop_file: str
+    pause_file: str
     rollback: str
     notes: tuple[str, ...]
 
@@ -199,6 +200,7 @@ class _Searching:
             period_s=self.period_s,
             left_s=self.searcher.ends_at - self._duels.recording.told_at,
             stop_file=str(watched.stop.path),
+            pause_file=str(watched.quiet.pause),
             rollback=watched.rollback,
             notes=watched.told.notes,
         )

@@ -20,8 +20,9 @@ from pgdyno.probes.statements import DatabaseTotals, SessionCounts
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, counts
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
 from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reference import AWAY_S, LATE_S
-from pgdyno.studies.live.world import BASELINE_ARM, A, LiveStopped, StopAsked
+from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
 from pgdyno.trial.live_guards import STEP_S, LiveGuards
 from pgdyno.trial.sentry import GuardBreached, Sentry
 from pgdyno.trial.watcher import Watcher
@@ -30,6 +31,7 @@ from pgdyno.undo.session import ServerSession
 T = TypeVar("T")
 TURN_S = 0.25
 SESSIONS_S = 0.5
+QUIET_TURN_S = 1.0
 APPLY_S = 300.0
 """Longer than this a reload hangs."""
 OVERRUN_S = 60.0
@@ -46,8 +48,8 @@ class SwitchReads(Protocol):
     def statements(self) -> StatementSnapshot:
         """Read the counters of all statements of others."""
 
-    def sessions(self, since: float) -> SessionCounts:
-        """Count the sessions of others."""
+    def sessions(self, since: float, begun: float) -> SessionCounts:
+        """Count the sessions of others, and say when statements began, of those begun since a moment."""
 
     def databases(self) -> DatabaseTotals:
         """Return what all databases did."""
@@ -78,7 +80,8 @@ class ServerWorld:
     `calls_a_second` are the reference's, `ends_at` is when the study's time is over, by `clock`. `dbname` is the
     database that most of the load's time is spent in: guards of errors, deadlocks and temporary files watch that.
     `cpu_s` returns the server's CPU seconds, None where they cannot be seen. Where it `keeps_session`, a comparison
-    ends in the baseline and another one may follow.
+    ends in the baseline and another one may follow. What it has waited for `quiet` times to end, `waited_s`, is not of
+    the study's time.
     """
 
     session: ServerSession
@@ -95,7 +98,11 @@ class ServerWorld:
     ends_at: float
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    wall: Callable[[], float] = time.time
+    quiet: QuietTimes = field(default_factory=QuietTimes)
+    announce: Callable[[str], None] = lambda _text: None
     keeps_session: bool = False
+    waited_s: float = 0.0
     cpu_s: Callable[[], float | None] = lambda: None
     _watching: ExitStack = field(default_factory=ExitStack)
     _arm: str = BASELINE_ARM
@@ -119,6 +126,7 @@ class ServerWorld:
         self.session.apply(BASELINE if is_baseline else self.arms[arm], restart="never")
         self._arm, self._switched_at = arm, self.clock()
         if is_baseline:
+            self.guards.back()
             self.session.expect("baseline")
             self.others.taken_back()
             return
@@ -126,6 +134,7 @@ class ServerWorld:
         self.others.switched()
         self._last = self._read()
         self._server_at = self._last.at
+        self.guards.switched(arm == B, self._server_at)
 
     def wash(self, least_s: float, most_s: float) -> bool:
         """Wait until what began before the switch has ended; see `LiveWorld.wash`.
@@ -171,7 +180,26 @@ class ServerWorld:
         """Tell whether so much more fits into the study's time and there is a load; see `LiveWorld.has_room`."""
         if self._load_left < LOAD_LEFT:
             raise LiveStopped(f"the load fell to {100 * self._load_left:.0f} % of the calls that the reference had")
+        self._wait_for_quiet_times(seconds)
         return self.clock() + seconds <= self.ends_at
+
+    def _wait_for_quiet_times(self, seconds: float) -> None:
+        """Wait in the baseline while no pair of so many seconds is to begin."""
+        why = self.quiet.why_wait(self.wall(), seconds)
+        if not why:
+            return
+        if self._arm != BASELINE_ARM:
+            self.apply(BASELINE_ARM)
+        self.watcher.phase(f"wait in the baseline: {why}")
+        self.announce(f"the server waits in its baseline: {why}")
+        began = self.clock()
+        while self.quiet.why_wait(self.wall(), seconds):
+            self.session.expect("a quiet time to end", OVERRUN_S)
+            self.stop.look()
+            self.sleep(QUIET_TURN_S)
+        self.announce("it goes on")
+        self.ends_at += self.clock() - began
+        self.waited_s += self.clock() - began
 
     def rest(self, seconds: float) -> None:
         """Leave the server alone, and see at the end that the baseline is well; see `LiveWorld.rest`."""
@@ -223,9 +251,9 @@ class ServerWorld:
         self.stop.look()
 
     def _see_sessions(self) -> None:
-        seen = self._attempt(lambda: self.reader.sessions(0.0))
+        seen = self._attempt(lambda: self.reader.sessions(0.0, self.guards.since))
         if seen is not None:
-            _raise(self.guards.sessions(self.clock(), seen.active))
+            _raise(self.guards.sessions(self.clock(), seen.active, seen.blocked, seen.at, seen.begun))
             self.watcher.guards((*self.sentry.lamps, *self.guards.lamps))
 
     def _see_statements(self) -> None:

@@ -47,6 +47,7 @@ from pgdyno.trial.live_cycle import (
     is_candidate_dead,
     step,
 )
+from pgdyno.trial.live_guards import OF_B
 from pgdyno.trial.sentry import GuardBreached
 
 LONGEST_S = 300.0
@@ -200,7 +201,7 @@ class Switchback:
         if at.cycle.phase in (LivePhase.REVERTING, LivePhase.RESTING, LivePhase.DECIDED):
             return LiveEvent.STOPPED  # it goes on in the baseline itself: nothing of ours can help
         arm = self._order[at.cycle.period] if self._order else BASELINE_ARM
-        outside = arm != B or breach.kind is GuardKind.ENVIRONMENT
+        outside = (arm != B and breach.name not in OF_B) or breach.kind is GuardKind.ENVIRONMENT
         return LiveEvent.BREACH_OUTSIDE if outside else LiveEvent.BREACH
 
     def _do(self, order: LiveOrder, at: LiveStep) -> LiveEvent | None:
