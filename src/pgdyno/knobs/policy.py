@@ -70,10 +70,11 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The whole policy: a ruling for each parameter that it knows, by name."""
+    """The whole policy: a ruling for each parameter that it knows, by name; `capture` are what only a capture sets."""
 
     rulings: Mapping[str, Ruling] = field(default_factory=dict)
     standby_ordered: frozenset[str] = frozenset()
+    capture: frozenset[str] = frozenset()
 
 
 @cache
@@ -85,7 +86,7 @@ def load_policy() -> Policy:
 def parse_policy(text: str) -> Policy:
     """Read a policy; raises UsageError on anything but the documented form, so that a slip cannot open a door."""
     document = tomllib.loads(text)
-    unknown = set(document) - {"rule", "standby_ordered"}
+    unknown = set(document) - {"rule", "standby_ordered", "capture"}
     if unknown:
         raise UsageError(f"policy: unknown key {', '.join(sorted(unknown))}")
     rulings: dict[str, Ruling] = {}
@@ -94,7 +95,12 @@ def parse_policy(text: str) -> Policy:
             if ruling.name in rulings:
                 raise UsageError(f'policy: parameter "{ruling.name}" is ruled twice')
             rulings[ruling.name] = ruling
-    return Policy(rulings, frozenset(document.get("standby_ordered", ())))
+    capture = frozenset(document.get("capture", ()))
+    logging = {name for name, ruling in rulings.items() if ruling.durability is None}
+    risky = sorted(capture - logging)
+    if risky:
+        raise UsageError(f"policy: a capture sets logging alone, and not {', '.join(risky)}")
+    return Policy(rulings, frozenset(document.get("standby_ordered", ())), capture)
 
 
 def _rulings(rule: Mapping[str, object]) -> Iterable[Ruling]:

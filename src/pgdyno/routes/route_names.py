@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pgdyno.errors import PolicyError
-from pgdyno.knobs.policy import ruling_of
+from pgdyno.knobs.policy import load_policy, ruling_of
 
 _SECRETIVE = ("_command", "_conninfo")
 
@@ -17,7 +17,7 @@ _SECRETIVE = ("_command", "_conninfo")
 def is_ours(name: str) -> bool:
     """Return True for a parameter that pgdyno may set: one that is there and was not before is from a session."""
     ruling = ruling_of(name)
-    return ruling is not None and ruling.settable
+    return ruling is not None and (ruling.settable or ruling.name in load_policy().capture)
 
 
 def refuse_strange(names: Iterable[str]) -> None:

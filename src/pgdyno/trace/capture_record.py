@@ -76,7 +76,7 @@ class CaptureRecord:
 
     version: int
     id: str
-    """Also the name of the undo session's study."""
+    """Also the study of the undo session."""
     target: str
     """Label of the server, without a password."""
     host: str | None
@@ -110,9 +110,11 @@ class CaptureRecord:
     """Databases whose tables and sequences could not be read, with the reason."""
     holes: tuple[str, ...] = ()
     """What is not in the log although it ran: overrides of the settings by role or database, in words."""
-    own_applications: tuple[str, ...] = ("pgdyno",)
+    own_applications: tuple[str, ...] = ("pgdyno", "pgdyno_observer")
     """Sessions with these names are ours: what they did is no load."""
     log_directory: str = ""
+    session: str = ""
+    """The undo session that switched the logging on."""
     logs: tuple[CapturedLog, ...] = ()
     end: SourceEnd | None = None
     commits: str | None = None
