@@ -11,7 +11,7 @@ from pathlib import Path
 
 from generated import keep_page
 from pgdyno.model.guard import Guard, GuardKind
-from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
+from pgdyno.model.guard_table import CAPTURE_GUARDS, GUARDS, LIVE_GUARDS
 from pgdyno.trial.guard_settings import limit_text
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "guards.md"
@@ -46,17 +46,21 @@ _LIVE = f"""
 {", ".join(f"`{name}`" for name in LIVE_GUARDS)} watch `pgdyno live` alone, whose load has no driver;
 `throughput` and `p99` are off there. A breach under B ends the study after `--guard-trips`, by default the first; one
 under A, or of the environment, lets the server rest for ten minutes.
+
+{" and ".join(f"`{name}`" for name in CAPTURE_GUARDS)} watches `pgdyno capture` alone. A breach of any guard ends the
+capture, and the server logs as it did before.
 """
+_ALL = (*GUARDS.values(), *LIVE_GUARDS.values(), *CAPTURE_GUARDS.values())
 
 
 def page() -> str:
     """Return the page."""
     table = "".join(f"{row}\n" for row in _rows())
-    return _HEAD + table + _LIVE + "".join(_section(guard) for guard in (*GUARDS.values(), *LIVE_GUARDS.values()))
+    return _HEAD + table + _LIVE + "".join(_section(guard) for guard in _ALL)
 
 
 def _rows() -> Iterator[str]:
-    for guard in (*GUARDS.values(), *LIVE_GUARDS.values()):
+    for guard in _ALL:
         side = "below" if guard.is_floor else "above"
         lasting = f"{side} for {guard.hold_s:g} s" if guard.hold_s else side
         ends = "trial" if guard.kind is GuardKind.CONFIGURATION else "study"

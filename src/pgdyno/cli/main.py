@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "matrix": "Measure loads x configurations x host states, and print the table.",
     "noise": "Say how small an effect this machine can show, and with which windows and pairs.",
     "live": "Watch a server under its users' own load, or compare settings on it.",
+    "capture": "Log the load that is really there for a while, for a trace and a replay.",
     "watch": "Watch a server for days, and say which statements became slower and what was changed.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",

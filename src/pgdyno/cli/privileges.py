@@ -36,6 +36,7 @@ if TYPE_CHECKING:
             "rollback",
             "live",
             "watch",
+            "capture",
         ]
     ),
     default="tune",

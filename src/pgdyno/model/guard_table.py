@@ -186,3 +186,16 @@ GUARDS: dict[str, Guard] = {
 
 LIVE_GUARDS: dict[str, Guard] = {guard.name: guard for guard in _LIVE}
 """What watches beside them while `pgdyno live` changes a server: its load has no driver that could be asked."""
+
+_CAPTURE = (
+    Guard(
+        "log-disk", _ENVIRONMENT, "B", 5, is_floor=True, default_is_share=True, least_default=GB, most_default=10 * GB,
+        reads="free space of the file system that the server logs to (statvfs f_bavail); off where it is the data "
+        "directory's",
+        reason="a server that cannot log loses lines without a word, and what else writes to that volume stops. A "
+        "capture writes hundreds of bytes for every statement.",
+    ),
+)  # fmt: skip
+
+CAPTURE_GUARDS: dict[str, Guard] = {guard.name: guard for guard in _CAPTURE}
+"""What watches beside them while `pgdyno capture` has a server log its load."""

@@ -18,10 +18,11 @@ from pgdyno.server.postgres import Postgres
 VERBS = (
     "inspect", "bench", "experiment", "tune",
     "advise", "guards", "noise", "matrix", "selftest", "preflight", "apply", "rollback", "live", "watch",
+    "capture",
 )  # fmt: skip
 """The first four from the least to the most, each with what those before it need; then those that need a part of it."""
 _LOADS = frozenset({"bench", "experiment", "tune", "noise", "matrix", "selftest"})
-_CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback", "live"})
+_CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback", "live", "capture"})
 _COUNTING = frozenset({"live", "watch"})
 """Verbs that know the load by its statements alone. Watching it changes nothing, and needs only to observe."""
 _CHECKPOINT_ROLE_SINCE = 150_000

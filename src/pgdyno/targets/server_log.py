@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,16 +114,27 @@ def _collected(target: Target, settings: Mapping[str, str]) -> list[LogFile] | U
     if isinstance(kind, Unknown):
         return kind
     folder = Path(settings.get("data_directory", "/nonexistent")) / settings.get("log_directory", "log")
+    found = files_in(target, folder, lambda name: name.endswith(LOG_KINDS[kind]))
+    if isinstance(found, Unknown):
+        return found
+    return found[-FILES_AT_MOST:] or Unknown(f'there is no {kind} file in "{folder}"')
+
+
+def files_in(target: Target, folder: Path, wanted: Callable[[str], bool]) -> list[LogFile] | Unknown:
+    """Return the server's own files of a folder whose names are wanted, oldest first; the first reason for none."""
     try:
-        paths = [folder / name for name in _hands(target).names(folder) if name.endswith(LOG_KINDS[kind])]
+        paths = [folder / name for name in _hands(target).names(folder) if wanted(name)]
     except OSError as error:
         return Unknown(f'"{folder}" cannot be listed: {error.strerror}')
     tried = [_of_server(path, target) for path in paths]
-    found = sorted((file for file in tried if isinstance(file, LogFile)), key=lambda file: (file.changed, file.path))
-    if found:
-        return found[-FILES_AT_MOST:]
+    found = [file for file in tried if isinstance(file, LogFile)]
     reasons = [reason for reason in tried if isinstance(reason, Unknown)]
-    return reasons[0] if reasons else Unknown(f'there is no {kind} file in "{folder}"')
+    return reasons[0] if reasons and not found else sorted(found, key=lambda file: (file.changed, file.path))
+
+
+def read_part(target: Target, path: Path, start: int, count: int) -> bytes:
+    """Return bytes of a file that `files_in` has found, READ_AT_MOST at most. Raises the plain OSError."""
+    return _hands(target).read(path, at_most=min(count, READ_AT_MOST), start=start)
 
 
 def _hands(target: Target) -> Hands:

@@ -1,0 +1,293 @@
+"""`pgdyno capture`: the load that is really there, logged for a while, for a trace and a replay."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.arguments.flags import F, Flags, stack
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Share, Time
+from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.terminal.columns import print_columns
+from pgdyno.errors import ExitCode, UsageError
+from pgdyno.units import bytes_text, parse_quantity, seconds_text
+
+if TYPE_CHECKING:
+    from pgdyno.studies.capture.plan import CaptureOptions, CapturePlan
+    from pgdyno.studies.capture.register import KnownCapture
+    from pgdyno.targets.target import Target
+    from pgdyno.trace.capture_record import CaptureRecord
+
+_STOP_S = 120.0
+LEAST_BYTES = 1 << 20
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def _what_options(function: F) -> F:
+    return stack(
+        function,
+        [
+            click.option("--for", "seconds", type=Time("s", 1), default=3600.0, show_default="1h", metavar="TIME",
+                         help="How long at most, such as 2h."),
+            click.option("--max-size", metavar="SIZE", default="10GB", show_default=True,
+                         help="How much log at most, such as 20GB."),
+            click.option("--style", type=click.Choice(["csvlog", "jsonlog"]), default="csvlog", show_default=True,
+                         help="How the server logs; jsonlog needs PostgreSQL 15, and 1.6 times the bytes."),
+            click.option("--sampled", type=Share(), metavar="SHARE",
+                         help="Log this share of the transactions: for response times, not for a replay."),
+        ],
+    )  # fmt: skip
+
+
+@click.group("capture")
+def command() -> None:
+    """Log the load of a server for a while, put the logging back, and keep what a replay must know beside the log.
+
+    check says what it would cost and what is in the way; start captures, in the foreground; stop and status work from
+    another terminal.
+    """
+
+
+@command.command("check")
+@target_options
+@_what_options
+@_JSON
+def check(**values: object) -> int:
+    """Say what a capture would switch on and cost, and what is in the way; reads only, for a few seconds.
+
+    Exit code 6 where a capture cannot be.
+    """
+    from pgdyno.studies.capture.plan import plan_capture
+    from pgdyno.studies.session.opening import opened
+
+    flags = Flags(values)
+    options = _options(flags)
+    with opened(target_request(flags)) as target:
+        plan = plan_capture(target, options)
+        if flags.on("as_json"):
+            click.echo(json.dumps(_plan_json(target, plan)))
+        else:
+            _print_plan(target, plan, err=False)
+    return int(ExitCode.UNSUITABLE if plan.refusals else ExitCode.OK)
+
+
+@command.command("start", cls=GroupedCommand)
+@target_options
+@_what_options
+@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Make this folder, with a copy of the log at the end.  [default: our own, no copy]")  # fmt: skip
+@click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE",
+              help="Where a guard trips and ends the capture, such as log-disk=5GB, or NAME=off.")  # fmt: skip
+@click.option("--watchdog-deadline", type=Time("s", 1, 3600), default=30.0, show_default=True,
+              help="How long the server may be silent before the watchdog puts the logging back.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print the plan, its cost and the undo; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
+@_JSON
+def start(**values: object) -> int:
+    """Switch the logging of all statements on, wait, and put it back.
+
+    The change goes through an undo bundle, with a watchdog and guards; at --for or --max-size, with Ctrl-C, and
+    whatever dies, the server logs as it did before. Only a reload is needed.
+
+    Exit code 0 when it ended by time, size or `pgdyno capture stop`, 4 when a guard or somebody else's change ended it,
+    6 when it cannot be, 130 after Ctrl-C; what was captured up to then is good in each case but 6.
+    """
+    from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.studies.capture.plan import plan_capture
+    from pgdyno.studies.capture.run import put_back_killed, run_capture
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.trace.capture_record import record_text
+
+    flags = Flags(values)
+    options, request, progress = _options(flags), target_request(flags), Progress()
+    with opened(request) as target:
+        put_back_killed(target, progress.announce, may_change=not flags.on("dry_run"))
+        plan = plan_capture(target, options)
+        _print_plan(target, plan, err=True)
+        plan.require()
+        if flags.on("dry_run"):
+            click.echo("nothing was changed; leave out --dry-run to capture", err=True)
+            if flags.on("as_json"):
+                click.echo(json.dumps(_plan_json(target, plan)))
+            return ExitCode.OK
+        _ask(target, ask=not flags.on("yes"))
+        done = run_capture(target, plan, output=flags.path("output"), host=request.host, announce=progress.announce)
+    if flags.on("as_json"):
+        click.echo(record_text(done.record), nl=False)
+    else:
+        _print_record(done.folder, done.record)
+    return done.exit_code
+
+
+@command.command("status")
+@_JSON
+def status(as_json: bool) -> int:
+    """List the captures that this user has begun on this host: size, rate, time left."""
+    from pgdyno.model.shapes import plain
+    from pgdyno.studies.capture.register import known_captures
+
+    known = known_captures()
+    if as_json:
+        told = [{**_known_json(one), "record": plain(one.record)} for one in known]
+        click.echo(json.dumps({"captures": told}))
+    elif not known:
+        click.echo("this user has captured nothing on this host")
+    else:
+        print_columns(
+            ("capture", "state", "server", "log", "a minute", "left", "ended by", "folder"),
+            [_row(one) for one in known],
+        )
+    return ExitCode.OK
+
+
+@command.command("stop")
+@click.argument("name", required=False, metavar="[CAPTURE]")
+@_JSON
+def stop(name: str | None, as_json: bool) -> int:
+    """End the capture that runs, or the one of this name; one that was killed gets the end of its record.
+
+    Waits until the server logs as it did before.
+    """
+    from pgdyno.studies.capture.register import CaptureState, find_capture, finish_killed
+    from pgdyno.trace.capture_record import record_text
+
+    known = find_capture(name)
+    if known.state is CaptureState.RUNNING:
+        known.stop()
+        deadline = time.monotonic() + _STOP_S
+        while known.state is CaptureState.RUNNING and time.monotonic() < deadline:
+            time.sleep(0.2)
+            known = find_capture(known.record.id)
+    if known.state is CaptureState.RUNNING:
+        raise UsageError(
+            f"capture {known.record.id} has not ended within {seconds_text(_STOP_S)}",
+            hint=f"See what its terminal says, or end process {known.progress.process.pid}: the watchdog restores.",
+        )
+    record = known.record
+    if known.state is CaptureState.KILLED:
+        record = finish_killed(known, lambda text: click.echo(text, err=True))
+    if as_json:
+        click.echo(record_text(record), nl=False)
+    else:
+        _print_record(known.progress.folder, record)
+    return ExitCode.OK
+
+
+def _options(flags: Flags) -> CaptureOptions:
+    from pgdyno.model.guard_table import CAPTURE_GUARDS, GUARDS
+    from pgdyno.studies.capture.plan import CaptureOptions
+    from pgdyno.trial.guard_settings import guard_plan
+    from pgdyno.undo.watch import Deadlines
+
+    sampled = flags.number("sampled")
+    if sampled == 0:
+        raise UsageError("--sampled 0 logs nothing", hint="Give a share such as 10%, or leave it out.")
+    words = flags.words("guards") if "guards" in flags.values else ()
+    deadline = flags.real("watchdog_deadline") if "watchdog_deadline" in flags.values else Deadlines().health_s
+    return CaptureOptions(
+        seconds=flags.real("seconds"),
+        max_bytes=_bytes(flags.choice("max_size")),
+        style=flags.choice("style"),
+        sampled=sampled,
+        guards=guard_plan(words, 1, {**GUARDS, **CAPTURE_GUARDS}),
+        watch=Deadlines(health_s=deadline),
+    )
+
+
+def _bytes(text: str) -> int:
+    size = parse_quantity(text, "B")
+    if not LEAST_BYTES <= size < 1 << 62:
+        raise UsageError(f"--max-size {text} is out of range", hint="Give a size such as 20GB; at least 1MB.")
+    return int(size)
+
+
+def _ask(target: Target, *, ask: bool) -> None:
+    if target.disposable or not ask:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
+    click.confirm("Go on?", abort=True, err=True)
+
+
+def _print_plan(target: Target, plan: CapturePlan, *, err: bool) -> None:
+    rows = [("target", target.name)]
+    rows += [("set", f"{name}: {plan.before(name)} -> {value} (reload)") for name, value in plan.change.items()]
+    rows += [("cost", line) for line in plan.cost.lines()]
+    rows.append(("disk", f'"{plan.folder.path}": {_free_text(plan)}'))
+    rows.append(("bound", f"{seconds_text(plan.options.seconds)} or {bytes_text(plan.options.max_bytes)} of log"))
+    rows += [("hole", line) for line in plan.holes]
+    rows += [("mind", line) for line in plan.warnings]
+    rows += [("refused", f"{one.reason}. {one.remedy}") for one in plan.refusals]
+    rows.append(("outage", "none: a reload"))
+    rows.append(("undo", "at the end, by itself; after a kill by the watchdog, or pgdyno rollback --last"))
+    for word, text in rows:
+        click.echo(f"{word:8} {text}", err=err)
+
+
+def _free_text(plan: CapturePlan) -> str:
+    if plan.free is None:
+        return "how much is free cannot be seen from here"
+    full = plan.cost.seconds_to_fill(plan.free)
+    return f"{bytes_text(plan.free)} free" + ("" if full is None else f", full after {seconds_text(full)} at this rate")
+
+
+def _plan_json(target: Target, plan: CapturePlan) -> dict[str, object]:
+    return {
+        "target": target.name,
+        "changes": [{"setting": n, "from": plan.before(n), "to": value} for n, value in plan.change.items()],
+        "bytes_per_hour": plan.cost.bytes_per_hour,
+        "cpu_per_s": list(plan.cost.cpu_per_s),
+        "statements_per_s": plan.cost.rate.statements_per_s,
+        "transactions_per_s": plan.cost.rate.transactions_per_s,
+        "log_directory": str(plan.folder.path),
+        "free_bytes": plan.free,
+        "holes": list(plan.holes),
+        "warnings": list(plan.warnings),
+        "refusals": [{"reason": one.reason, "remedy": one.remedy} for one in plan.refusals],
+    }
+
+
+def _row(known: KnownCapture) -> tuple[str, ...]:
+    record, running = known.record, known.left_s > 0
+    size = sum(log.end or 0 for log in record.logs) if record.end is not None else known.progress.bytes
+    return (
+        record.id,
+        known.state.value,
+        record.target,
+        bytes_text(size),
+        bytes_text(60 * known.progress.bytes_per_s) if running else "-",
+        seconds_text(known.left_s) if running else "-",
+        "-" if record.end is None else record.end.because[:40],
+        str(known.progress.folder),
+    )
+
+
+def _known_json(known: KnownCapture) -> dict[str, object]:
+    return {
+        "capture": known.record.id,
+        "state": known.state.value,
+        "folder": str(known.progress.folder),
+        "bytes": known.progress.bytes,
+        "bytes_per_s": known.progress.bytes_per_s,
+        "left_s": known.left_s,
+    }
+
+
+def _print_record(folder: Path, record: CaptureRecord) -> None:
+    assert record.end is not None
+    size = sum(log.end or 0 for log in record.logs)
+    files = f"{len(record.logs)} file" + ("" if len(record.logs) == 1 else "s")
+    click.echo(f"captured {bytes_text(size)} in {files}, from {record.began_at} to {record.end.at}")
+    click.echo(f"ended by {record.end.because}; the server logs as it did before")
+    for log in record.logs:
+        click.echo(f"  {folder / log.copy if log.copy else log.path}")
+    if not record.is_replayable:
+        click.echo("a sample of the transactions: for response times, not for a replay")
+    click.echo(f"next: pgdyno trace build {shlex.quote(str(folder))}")

@@ -1,0 +1,85 @@
+"""The end of a capture: which bytes of which files are its log, the source as it is then, and a copy where asked."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from pgdyno.errors import PgdynoError
+from pgdyno.outputs import open_new
+from pgdyno.studies.capture.plan import CapturePlan
+from pgdyno.studies.capture.register import CaptureFolder
+from pgdyno.studies.capture.source import read_contents, read_moment
+from pgdyno.targets.server_log import LogFile
+from pgdyno.targets.target import Target
+from pgdyno.trace.capture_record import CapturedLog, CaptureRecord, SourceEnd
+from pgdyno.units import bytes_text
+
+_SETTLED_S, _SETTLES_S = 1.0, 15.0
+"""The collector still writes what is in its pipe: a log is whole when it has not grown for the first of these."""
+
+
+def ended_record(
+    target: Target,
+    plan: CapturePlan,
+    record: CaptureRecord,
+    because: str,
+    announce: Callable[[str], None],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> CaptureRecord:
+    """Return the record with its end: which bytes of which files, and the source as it is now."""
+    files = _settled(plan, clock, sleep)
+    logs = record.logs if files is None else tuple(CapturedLog(f.path, plan.options.style, 0, f.size) for f in files)
+    try:
+        moment = read_moment(target.postgres)
+        contents = read_contents(target.postgres, tables=False)
+        end = SourceEnd(moment.at, because, moment.lsn, contents.sequences, contents.databases)
+    except PgdynoError as error:
+        announce(f"the source could not be asked how it is at the end: {error.message}")
+        end = SourceEnd(time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), because)
+    return replace(record, logs=logs, end=end)
+
+
+def _settled(plan: CapturePlan, clock: Callable[[], float], sleep: Callable[[float], None]) -> list[LogFile] | None:
+    """Return the files when they grow no more; None where they cannot be seen."""
+    deadline, before = clock() + _SETTLES_S, None
+    while True:
+        try:
+            files = plan.folder.files(plan.id, plan.options.style)
+        except PgdynoError:
+            return None
+        sizes = [(file.path, file.size) for file in files]
+        if sizes == before or clock() >= deadline:
+            return files
+        before = sizes
+        sleep(_SETTLED_S)
+
+
+def copied(
+    plan: CapturePlan, folder: CaptureFolder, record: CaptureRecord, announce: Callable[[str], None]
+) -> CaptureRecord:
+    """Copy the log into the capture's folder, read by the server's account; without room or a right it is named."""
+    total = sum(log.end or 0 for log in record.logs)
+    system = os.statvfs(folder.folder)
+    if total > system.f_bavail * system.f_frsize:
+        announce(f'"{folder.folder}" has no room for {bytes_text(total)}: the log stays where it is')
+        return record
+    for number, log in enumerate(record.logs):
+        name = Path(log.path).name
+        try:
+            with open_new(folder.folder / name) as file:
+                for block in plan.folder.blocks(log.path, log.end or 0):
+                    file.write(block)
+        except (OSError, PgdynoError) as error:
+            (folder.folder / name).unlink(missing_ok=True)
+            announce(f"{name} was not copied: {error}")
+            return record
+        logs = (*record.logs[:number], replace(log, copy=name), *record.logs[number + 1 :])
+        record = replace(record, logs=logs)
+        folder.keep(record)
+        announce(f"copied {name}, {bytes_text(log.end or 0)}")
+    return record

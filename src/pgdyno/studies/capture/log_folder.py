@@ -1,0 +1,113 @@
+"""The files of a capture in the server's log folder: seen by the server's own account here, by SQL elsewhere.
+
+Root itself neither lists, reads nor copies them: on this host the process that has become the server's owner does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.guard import Absent, Failed
+from pgdyno.probes.guards.reader import BY_SQL_ALONE, ELSEWHERE
+from pgdyno.probes.guards.volumes import Volume
+from pgdyno.routes.sql_route import SqlRoute
+from pgdyno.targets.server_log import READ_AT_MOST, LogFile, files_in, read_part
+from pgdyno.targets.target import Target
+from pgdyno.trace.capture_logging import files_of
+
+_LISTED = """
+SELECT name::text AS name, size::int8 AS size, extract(epoch FROM modification)::float8 AS changed
+  FROM pg_catalog.pg_ls_logdir() WHERE name LIKE 'pgdyno-%'
+"""
+_READ = "SELECT pg_catalog.pg_read_binary_file(%s, %s, %s) AS block"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """The folder that the server logs to. Listing raises EnvironmentUnsuitable with what is in the way."""
+
+    target: Target
+    path: PurePosixPath
+    data: PurePosixPath
+
+    @classmethod
+    def of(cls, target: Target, facts: Facts) -> LogFolder:
+        """Return the folder that the server's settings name. Raises EnvironmentUnsuitable where they are hidden."""
+        data, row = facts.server.data_directory, facts.settings.get("log_directory")
+        if isinstance(data, Unknown) or row is None:
+            raise EnvironmentUnsuitable(
+                f'the role on "{target.postgres.label}" may not see where the server logs to',
+                hint="GRANT pg_read_all_settings to the role, or connect as a superuser.",
+            )
+        return cls(target, PurePosixPath(data) / row.setting, PurePosixPath(data))
+
+    @property
+    def is_here(self) -> bool:
+        """Tell whether the files are on this host and the server's account is at hand."""
+        return self.target.remote is None and self.target.local and self.target.directory is not None
+
+    def files(self, capture: str, style: str) -> list[LogFile]:
+        """Return the capture's files as they are now, oldest first."""
+        found = self._here() if self.is_here else self._by_sql()
+        names = {PurePosixPath(file.path).name: file for file in found}
+        return [names[name] for name in files_of(capture, style, names)]
+
+    def free(self) -> Volume | Absent | Failed:
+        """Return the free space of its file system; absent where a guard of the data directory sees it already."""
+        if not self.is_here:
+            if not self.path.is_relative_to(self.data):
+                return Absent(BY_SQL_ALONE if isinstance(self.target.route, SqlRoute) else ELSEWHERE)
+            return Absent("it is on the data volume, which guard disk watches where it can")
+        try:
+            folder, data = Path(self.path), Path(self.data)
+            if folder.stat().st_dev == data.stat().st_dev:
+                return Absent("it is on the data volume, which guard disk watches")
+            system = os.statvfs(folder)
+        except OSError as error:
+            return Failed(f'"{self.path}": {error.strerror}')
+        return Volume(system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize, folder)
+
+    def free_bytes(self) -> int | None:
+        """Return the free bytes of the file system that holds it, None where they cannot be seen from here."""
+        if not self.is_here:
+            return None
+        try:
+            system = os.statvfs(self.path)
+        except OSError:  # made by the collector with its first file
+            try:
+                system = os.statvfs(self.data)
+            except OSError:
+                return None
+        return system.f_bavail * system.f_frsize
+
+    def blocks(self, path: str, end: int) -> Iterator[bytes]:
+        """Yield the bytes of a file up to `end`. Raises EnvironmentUnsuitable where they cannot be read."""
+        at = 0
+        while at < end:
+            count = min(READ_AT_MOST, end - at)
+            try:
+                block = read_part(self.target, Path(path), at, count) if self.is_here else self._block(path, at, count)
+            except OSError as error:
+                raise EnvironmentUnsuitable(f'"{path}" cannot be read: {error.strerror}') from error
+            if not block:
+                raise EnvironmentUnsuitable(f'"{path}" has {at} bytes, and had {end}')
+            at += len(block)
+            yield block
+
+    def _block(self, path: str, at: int, count: int) -> bytes:
+        return bytes(memoryview(self.target.postgres.fetch(_READ, [path, at, count])[0]["block"]))  # type: ignore[arg-type]  # of the server's word, a bytea
+
+    def _here(self) -> list[LogFile]:
+        found = files_in(self.target, Path(self.path), lambda name: name.startswith("pgdyno-"))
+        if isinstance(found, Unknown):
+            raise EnvironmentUnsuitable(f"the server's log cannot be seen: {found.reason}")
+        return found
+
+    def _by_sql(self) -> list[LogFile]:
+        rows = self.target.postgres.fetch(_LISTED)
+        return [LogFile(str(self.path / str(r["name"])), int(str(r["size"])), float(str(r["changed"]))) for r in rows]

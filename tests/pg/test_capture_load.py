@@ -1,0 +1,163 @@
+"""`pgdyno capture` on real servers, 13 and 18: what a client sent stands in the log, and the server logs as before."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fix_postgres import BUILDS, find_build
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.owner.hands import hands_of
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.studies.capture.plan import CaptureOptions, plan_capture
+from pgdyno.studies.capture.register import CaptureState, finish_killed, known_captures
+from pgdyno.trace.capture_record import CaptureRecord, parse_record
+from server_image import eventually, files_of, settings_of
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+MESSAGE, APPLICATION = 13, 22
+"""Columns of csvlog, 13 to 18."""
+
+
+def started_with_collector(make: Callable[..., Sandbox], build: str) -> Sandbox:
+    sandbox = make(f"captured-{build}", bin_dir=find_build(build))
+    sandbox.start()
+    sandbox.target().postgres.execute("ALTER SYSTEM SET logging_collector = on")
+    control = sandbox.target().control
+    assert control is not None
+    control.restart()
+    return sandbox
+
+
+@contextmanager
+def capturing(sandbox: Sandbox, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `capture start` until the logging is on; ended for good afterwards."""
+    words = ("capture", "start", "--target", sandbox.target().postgres.conninfo, "--yes", "--json", *words)
+    with subprocess.Popen(
+        [sys.executable, "-m", "pgdyno", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = list[str]()
+            for line in process.stderr:
+                said.append(line)
+                if "capturing for" in line:
+                    break
+            assert process.poll() is None, said
+            yield process
+        finally:
+            process.kill()
+
+
+def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def send_load(sandbox: Sandbox) -> None:
+    """Send 40 simple statements, 30 with values, 5 errors, and 200 transactions of pgbench, 7 statements each."""
+    target = sandbox.target()
+    with psycopg.connect(target.postgres.conninfo, application_name="counted", autocommit=True) as connection:
+        for number in range(40):
+            connection.execute(f"SELECT {number}, 'two\nlines'")  # type: ignore[arg-type]  # a text of ours
+        for number in range(30):
+            connection.execute("SELECT %s::int + %s", [number, None], prepare=True)
+        for _ in range(5):
+            with suppress(psycopg.Error):
+                connection.execute("SELECT 1 / 0")
+    environment = {**os.environ, **target.postgres.environment(), "PGAPPNAME": "bench"}
+    for words in (["-i", "-q"], ["-n", "-c", "2", "-t", "100", "-M", "prepared"]):
+        program = [str(target.program("pgbench")), *words]
+        subprocess.run(program, env=environment, check=True, capture_output=True, timeout=60)
+
+
+def lines_of(record: CaptureRecord, folder: Path) -> list[list[str]]:
+    rows = list[list[str]]()
+    for log in record.logs:
+        assert log.copy is not None
+        rows += csv.reader((folder / log.copy).read_text().splitlines(keepends=True))
+    return rows
+
+
+@pytest.mark.requirement("R-RPL-01", "R-SAF-02")
+@pytest.mark.parametrize("build", BUILDS)
+def test_what_a_client_sent_is_in_the_log_and_the_server_logs_as_before(
+    build: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: Path, tmp_path: Path
+) -> None:
+    sandbox = started_with_collector(make_sandbox, build)
+    sandbox.target().postgres.execute("CREATE SEQUENCE public.counter", dbname="postgres")
+    sandbox.target().postgres.fetch("SELECT nextval('public.counter')", dbname="postgres")
+    before = settings_of(sandbox), files_of(sandbox.data_directory)
+    folder = tmp_path / "out"
+    with capturing(sandbox, "--for", "10min", "--output", str(folder)) as process:
+        send_load(sandbox)
+        stopped = pgdyno("capture", "stop")
+        assert stopped.returncode == 0, stopped.stderr
+        told, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert (settings_of(sandbox), files_of(sandbox.data_directory)) == before
+
+    record = parse_record((folder / "capture.json").read_bytes(), "it")
+    assert parse_record(told, "it") == record
+    assert record.end is not None
+    assert record.end.because == "stopped"
+    assert (record.style, record.sampled, record.holes, record.unread) == ("csvlog B", None, (), {})
+    assert record.sequences == {"postgres.public.counter": 1}
+    assert record.lsn < record.end.lsn  # type: ignore[operator]  # the server was up
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+    rows = lines_of(record, folder)
+    assert sum(log.end or 0 for log in record.logs) == sum(path.stat().st_size for path in folder.glob("*.csv"))
+    counted = [row for row in rows if row[APPLICATION] == "counted"]
+    assert sum("two\nlines" in row[MESSAGE] for row in counted) == 40
+    assert sum("execute " in row[MESSAGE] and "$1::int" in row[MESSAGE] for row in counted) == 30
+    assert [row[12] for row in counted if row[11] == "ERROR"] == ["22012"] * 5
+    bench = [row[MESSAGE] for row in rows if row[APPLICATION] == "bench" and "  execute P_" in row[MESSAGE]]
+    assert len(bench) == 7 * 200
+
+
+@pytest.mark.requirement("R-SAF-02")
+def test_a_capture_that_is_killed_leaves_a_server_that_logs_as_before_and_a_record_to_finish(
+    make_sandbox: Callable[..., Sandbox], pgdyno_home: Path
+) -> None:
+    sandbox = started_with_collector(make_sandbox, "embedded-18")
+    before = settings_of(sandbox), files_of(sandbox.data_directory)
+    with capturing(sandbox, "--for", "10min") as process:
+        assert settings_of(sandbox) != before[0]
+        process.send_signal(signal.SIGKILL)
+        process.wait(60)
+    eventually(lambda: settings_of(sandbox) == before[0], "the logging put back by the watchdog")
+    assert files_of(sandbox.data_directory) == before[1]
+    killed = known_captures()[0]
+    assert killed.state is CaptureState.KILLED
+    told = list[str]()
+    record = finish_killed(killed, told.append)
+    assert told != []
+    assert record.end is not None
+    assert record.end.because == "killed"
+    assert known_captures()[0].state is CaptureState.ENDED
+    sizes = [hands_of(sandbox.data_directory).look(Path(log.path)) for log in record.logs]
+    assert [log.end for log in record.logs] == [status.st_size for status in sizes if status is not None] != []
+
+
+def test_a_server_without_a_collector_is_refused_with_the_command_that_proves_it_first(sandbox18: Sandbox) -> None:
+    plan = plan_capture(sandbox18.target(), CaptureOptions(seconds=60, max_bytes=1 << 30), rate_s=0)
+    with pytest.raises(EnvironmentUnsuitable, match="the load cannot be captured: logging_collector is off") as refused:
+        plan.require()
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith("Nothing was changed.")
+    proof = next(part for part in refused.value.hint.split(": ", 1)[1].split("; ") if "-C" in part)
+    program, *words = proof.split()
+    target = sandbox18.target()
+    done = target.runner.run([program, *words], user=target.os_user)
+    assert done.stdout.strip() == "on"
