@@ -10,7 +10,7 @@ JOBS   ?= 6
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint types pages kernel unit contract pg host web docs fuzz bench nightly wheel lock system clean
+.PHONY: help venv demo test lint types pages kernel unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -20,7 +20,7 @@ venv: $(RUN) ## Make .venv with what users get, every distribution checked by ha
 demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out/
 	$(BIN)/pgdyno demo --output demo-out
 
-test: $(DEV) system ## Install what is missing and run every check: what CI runs
+test: $(DEV) system engine ## Install what is missing and run every check: what CI runs
 	$(MAKE) --no-print-directory -j 2 --output-sync=target lint kernel  # these tests wait, and a busy core is nothing to them
 	$(BIN)/pytest $(SHUFFLED) -m "alone and quiet" tests/host
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" tests
@@ -45,6 +45,7 @@ pages:
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/man_page.py --check
 	$(BIN)/python tools/vendor.py --check
+	$(BIN)/python tools/build_engine.py --lint
 
 kernel: $(DEV)
 	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" tests/host
@@ -89,7 +90,7 @@ nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hosti
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/unit tests/pg tests/contract
 	$(MAKE) --no-print-directory fuzz
 
-wheel: $(DEV) ## Build the wheel that pip and pipx install, into dist/
+wheel: $(DEV) engine ## Build the wheel that pip and pipx install, into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 lock: $(DEV) ## Resolve the lock files anew, needs pip-tools in .venv
@@ -99,8 +100,11 @@ lock: $(DEV) ## Resolve the lock files anew, needs pip-tools in .venv
 system: ## Install the programs that tests drive and that are missing: needs root and apt, else those tests are skipped
 	@$(PYTHON) tools/system_packages.py
 
+engine: ## Build the compiled engine of replays where cargo 1.75 or newer is there; without it the Python engine is used
+	@$(PYTHON) tools/build_engine.py
+
 clean: ## Remove what can be made again
-	rm -rf $(VENV) demo-out build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) engine/target src/pgdyno/trace/bin demo-out build dist .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) tools/make_venv.py $(VENV)

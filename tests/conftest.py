@@ -27,6 +27,7 @@ pytest_plugins = [
     "fix_edited_server",
     "fix_kernel",
     "fix_lair",
+    "fix_engine",
 ]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.

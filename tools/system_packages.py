@@ -1,4 +1,4 @@
-"""Install the system programs that tests drive and that are missing: PostgreSQL, Patroni, etcd, sshd, Chromium.
+"""Install the system programs that tests drive and that are missing: PostgreSQL, Patroni, etcd, sshd, Chromium, Rust.
 
 Runs before any dependency of the project is there: standard library only. Needs root and apt; elsewhere it says what
 is missing, and the tests that need it are skipped with that reason. Debian's own cluster is not created: tests make
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import build_engine
+
 PROGRAMS = {
     "chromium": "chromium",
     "/usr/lib/postgresql/15/bin/postgres": "postgresql-15",
@@ -23,11 +25,16 @@ PROGRAMS = {
     "/usr/sbin/sshd": "openssh-server",
     "/usr/bin/sudo": "sudo",
 }
+_RUST = "cargo"
+_RUST_FOR_BROWSERS = "cargo-web"
+"""Debian 12 has a compiler of today under this name; its plain one is too old."""
 
 
 def main() -> None:
     """Install what is missing, or say why not."""
     missing = sorted({package for program, package in PROGRAMS.items() if not _is_there(program)})
+    if build_engine.toolchain() is None:
+        missing.append(_RUST)
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
@@ -62,13 +69,20 @@ def _no_service_starts() -> Iterator[None]:
 
 
 def _install(missing: list[str]) -> None:
+    if _apt("update", "--quiet"):
+        known = subprocess.run(["apt-cache", "show", _RUST_FOR_BROWSERS], check=False, capture_output=True)
+        rust = _RUST_FOR_BROWSERS if known.returncode == 0 else _RUST
+        names = (rust if name == _RUST else name for name in missing)
+        _apt("install", "--yes", "--quiet", "--no-install-recommends", *names)
+
+
+def _apt(*words: str) -> bool:
+    command = ["apt-get", *words]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing]
-    for command in (["apt-get", "update", "--quiet"], install):
-        done = subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
-        if done.returncode != 0:
-            print(f"`{' '.join(command)}` failed with {done.returncode}; tests that need it are skipped")
-            return
+    done = subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
+    if done.returncode != 0:
+        print(f"`{' '.join(command)}` failed with {done.returncode}; tests that need it are skipped")
+    return done.returncode == 0
 
 
 def _disable_sshd() -> None:

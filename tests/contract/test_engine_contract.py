@@ -9,27 +9,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from engine_tapes import DATABASE, USER, connect, leave, one, run_tape, send, write_tape
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.plan import Clock, EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import RESETS_ROLE, Act
-from pgdyno.trace.engines import PYTHON, run_engines
+from pgdyno.trace.engines import PYTHON
 from pgdyno.trace.outcome import Records, classes, read_records
-from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
+from pgdyno.trace.tape_writer import TapeRecord
 
 pytestmark = pytest.mark.pg
 
-ENGINES = {"python": PYTHON}
-DATABASE = "engine_contract"
-USER = "engine_role"
+ENGINES = ("python", "compiled")
 
 
 class Stage:
@@ -45,21 +43,12 @@ class Stage:
         self.tape = folder / "x.tape"
 
     def write(self, *records: TapeRecord) -> None:
-        with self.tape.open("wb") as file:
-            writer = TapeWriter(file)
-            for record in records:
-                writer.add(record)
-            writer.close()
+        write_tape(self.tape, records)
 
     def run(
         self, plan: EnginePlan | None = None, shards: int = 1, watch: Callable[[RunTally], bool] = lambda _: False
     ) -> tuple[RunTally, Records]:
-        files = [self.folder / f"{number}.records" for number in range(shards)]
-        for file in files:
-            file.write_bytes(b"")
-        tally = run_engines(plan or self.plan, self.tape, files, program=self.program, watch=watch)
-        (found,) = [read_records(file) for file in files] if shards == 1 else [None]
-        return tally, found if found is not None else read_records(files[0])
+        return run_tape(self.program, plan or self.plan, self.tape, shards, watch)
 
     def ask(self, query: str) -> list[tuple[object, ...]]:
         with (
@@ -71,33 +60,17 @@ class Stage:
 
 @pytest.fixture(params=ENGINES)
 def stage(request: pytest.FixtureRequest, sandbox18: Sandbox, tmp_path: Path) -> Iterator[Stage]:
+    program = PYTHON if request.param == "python" else (str(request.getfixturevalue("compiled_engine")),)
     postgres = sandbox18.target().postgres
     postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
     postgres.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(USER)))
     postgres.execute(sql.SQL("CREATE TABLE public.t (id int PRIMARY KEY, v text); GRANT ALL ON public.t TO {}").format(
         sql.Identifier(USER)), dbname=DATABASE)  # fmt: skip
     try:
-        yield Stage(sandbox18, ENGINES[request.param], tmp_path)
+        yield Stage(sandbox18, program, tmp_path)
     finally:
         postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
         postgres.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(USER)))
-
-
-def connect(session: int = 0, due: int = 0, user: str = USER, database: str = DATABASE) -> TapeRecord:
-    return TapeRecord(session, 0, Act.CONNECT, due, f"{user}\0{database}\0replayed\0".encode())
-
-
-def send(seq: int, payload: bytes, due: int = 0, session: int = 0, **more) -> TapeRecord:
-    return TapeRecord(session, seq, Act.SEND, due, payload, **more)
-
-
-def leave(seq: int, session: int = 0, due: int = 0) -> TapeRecord:
-    return TapeRecord(session, seq, Act.DISCONNECT, due)
-
-
-def one(found: Records, session: int, seq: int) -> Any:
-    (record,) = found[(found["session"] == session) & (found["seq"] == seq)]
-    return record
 
 
 def test_every_kind_of_statement_has_its_answer(stage: Stage) -> None:
@@ -233,6 +206,44 @@ def test_a_lost_connection_ends_its_session_alone(stage: Stage) -> None:
     assert list(lost["skip"][2:]) == [Skip.CONNECTION_LOST, Skip.CONNECTION_LOST]
     assert list(classes(found[found["session"] == 1])) == ["success"] * 3
     assert (tally.lost_sessions, tally.ended) == (1, "complete")
+
+
+def test_a_session_that_is_lost_between_its_statements_sends_no_more(stage: Stage) -> None:
+    others = "application_name = 'replayed' AND pid <> pg_backend_pid()"
+    stage.write(
+        connect(0),
+        send(1, wire.query("SELECT 1")),
+        send(2, wire.query("SELECT 1"), gates=[(1, 2)]),
+        leave(3),
+        connect(1, user=stage.owner),
+        send(1, wire.query(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"), session=1,
+             gates=[(0, 1)]),
+        send(2, wire.query("SELECT pg_sleep(0.7)"), session=1),
+        leave(3, 1),
+    )  # fmt: skip
+    tally, found = stage.run(replace(stage.plan, stall_ms=60_000))
+    lost = found[found["session"] == 0]
+    assert list(lost["skip"]) == [Skip.SENT, Skip.SENT, Skip.CONNECTION_LOST, Skip.CONNECTION_LOST]
+    assert [(row["sqlstate"], row["bytes"]) for row in lost[2:]] == [(b"", 0)] * 2
+    assert (tally.lost_sessions, tally.errors, tally.ended) == (1, 0, "complete")
+
+
+def test_a_notice_between_two_statements_belongs_to_neither(stage: Stage) -> None:
+    stage.write(
+        connect(0),
+        send(1, wire.query("LISTEN told")),
+        send(2, wire.query("SELECT 1"), gates=[(1, 3)]),
+        leave(3),
+        connect(1),
+        send(1, wire.query("SELECT 1"), session=1, gates=[(0, 1)]),
+        send(2, wire.query("NOTIFY told"), session=1),
+        send(3, wire.query("SELECT pg_sleep(0.7)"), session=1),
+        leave(4, 1),
+    )
+    _, found = stage.run(replace(stage.plan, stall_ms=60_000))
+    record = one(found, 0, 2)
+    assert record["bytes"] == one(found, 1, 1)["bytes"]
+    assert record["first_us"] >= record["sent_us"]
 
 
 def test_what_was_cancelled_is_cancelled(stage: Stage) -> None:

@@ -20,9 +20,24 @@ from pgdyno.trace.engine.tally import RunTally
 
 PYTHON = (sys.executable, "-m", "pgdyno.trace.engine")
 """The engine that is always there."""
+COMPILED = Path(__file__).with_name("bin") / "pgdyno-engine"
+"""The engine that `make engine` builds from `engine/`, and that a wheel may bring along."""
 END_TIMEOUT_S = 30.0
 """An engine that is told to end cancels what the server is at; then it is killed."""
 _MOST_STDERR = 4000
+
+
+def choose_engine(plan: EnginePlan, compiled: Path = COMPILED) -> tuple[tuple[str, ...], str]:
+    """Return the program that sends a plan's tape, and why it is that one: the compiled one unless it cannot."""
+    end_point = plan.end_point
+    if not os.access(compiled, os.X_OK):
+        return PYTHON, "the Python engine: no compiled one is installed, `make engine` builds it"
+    if not end_point.host.startswith("/") and end_point.tls not in ("disable", "allow"):
+        return PYTHON, f"the Python engine: the compiled one speaks no TLS, and sslmode is {end_point.tls}"
+    for role, password in plan.login.passwords.items():
+        if not password.isascii():
+            return PYTHON, f"the Python engine: the password of {role!r} is not all ASCII, and only it has SASLprep"
+    return (str(compiled),), "the compiled engine"
 
 
 @dataclass(slots=True)

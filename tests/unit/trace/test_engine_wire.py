@@ -78,3 +78,34 @@ def test_a_text_with_a_zero_byte_cannot_be_sent() -> None:
 )
 def test_rows_are_what_the_tag_counts(tag: bytes, rows: int | None) -> None:
     assert wire.rows_of(tag) == rows
+
+
+def test_an_error_whose_length_looks_like_a_field_has_its_code() -> None:
+    body = b"SERROR\0VERROR\0C22012\0M"
+    error = wire.message(b"E", body + b"x" * (67 - 4 - len(body) - 2) + b"\0\0")
+    assert error[4:5] == b"C"
+    session = ReplaySession(0, 0, 0, 1)
+    assert session.take(error + READY)
+    assert session.sqlstate == b"22012"
+
+
+def test_no_server_fills_our_memory_with_an_error() -> None:
+    session, size = ReplaySession(0, 0, 0, 1), 10_000_000
+    assert not session.take(b"E" + struct.pack("!i", size + 4) + b"SERROR\0C42601\0M")
+    for _ in range(size // 65536):
+        assert not session.take(bytes(65536))
+        assert len(session.partial) < 65536
+    assert session.take(bytes(session.passing) + READY)
+    assert session.sqlstate == b"42601"
+    for kind in (b"C", b"Z", b"G"):
+        with pytest.raises(ValueError, match="a message of 10000004 bytes"):
+            ReplaySession(0, 0, 0, 1).take(kind + struct.pack("!i", size + 4))
+
+
+def test_rows_that_no_record_can_hold_are_none() -> None:
+    session = ReplaySession(0, 0, 0, 1)
+    tag = wire.message(b"C", b"SELECT " + b"9" * 18 + b"\0")
+    session.take(wire.message(b"C", b"SELECT " + b"9" * 19 + b"\0"))
+    assert session.rows == -1
+    session.take(tag * 10)
+    assert session.rows == (1 << 63) - 1

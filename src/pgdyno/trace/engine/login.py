@@ -53,7 +53,7 @@ def open_session(plan: EnginePlan, user: str, database: str, application: str) -
             connection.sendall(opened.restore_role)
             _wait_ready(opened)
         connection.setblocking(False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, struct.error) as error:
         if connection is not None:
             connection.close()
         raise LoginError(str(error)) from None

@@ -126,7 +126,8 @@ class Engine:
                 self._pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
         elif session.gates:
             self.tally.stalls += 1
-            self._release(session, now)
+            session.gates, session.is_held, session.released = [], False, now
+            self._do(session, now)
 
     def _after(self, session: ReplaySession, moment: int, kind: _Timed) -> None:
         heapq.heappush(self._heap, (moment, kind, session.number, session.place))
@@ -175,16 +176,16 @@ class Engine:
             if session.cancel_us >= 0:
                 self._after(session, session.sent + session.cancel_us, _Timed.CANCEL)
             self._put(session, self.tape.view[session.start : session.end])
+        elif session.lost or session.act == tapes.Act.SEND:
+            session.lost = session.lost or Skip.NOT_CONNECTED
+            self._skip(session, session.lost)
+            self._advance(session, now)
         elif session.act == tapes.Act.CONNECT:
             session.is_busy = True
             words = bytes(self.tape.view[session.start : session.end]).decode().split("\0")
             self._pool.submit(self._open, session, *words[:3])
-        elif session.act == tapes.Act.DISCONNECT:
-            self._disconnect(session)
         else:
-            session.lost = Skip.NOT_CONNECTED
-            self._skip(session, session.lost)
-            self._advance(session, now)
+            self._disconnect(session)
 
     def _put(self, session: ReplaySession, payload: memoryview) -> None:
         assert session.connection is not None
@@ -228,6 +229,8 @@ class Engine:
                 self._refuse_copy(session)
             elif not data:
                 self._lose(session, "the server closed the connection")
+            elif not session.is_busy:  # a notice between two statements
+                session.first, session.received, session.sqlstate = -1, 0, tapes.NO_ERROR
             if len(data) < _CHUNK and not isinstance(connection, ssl.SSLSocket):
                 return
             connection = session.connection
@@ -270,11 +273,8 @@ class Engine:
             if any(other == ordinal for other, _ in waiting.gates):
                 self._waiting[ordinal].append(waiting)
             elif not waiting.gates and waiting.is_held:
-                self._release(waiting, now)
-
-    def _release(self, session: ReplaySession, now: int) -> None:
-        session.gates, session.is_held, session.released = [], False, now
-        self._do(session, now)
+                waiting.is_held, waiting.released = False, now
+                self._after(waiting, now, _Timed.DUE)  # not at once: what it sets free may be a chain of thousands
 
     # -- sessions -------------------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class Engine:
                 session.lost, session.sqlstate = Skip.NOT_CONNECTED, REFUSED_CONNECTION
             else:
                 session.connection, session.pid, session.key = found.socket, found.pid, found.key
-                session.restore_role = found.restore_role
+                session.restore_role, session.partial, session.passing = found.restore_role, bytes(found.backlog), 0
                 self._by_fd[found.socket.fileno()] = session
                 self._epoll.register(found.socket, select.EPOLLIN)
                 self.tally.open_sessions += 1
@@ -386,20 +386,19 @@ class Engine:
 
     def _close(self) -> None:
         """End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
         busy = [session for session in self._sessions if session.is_busy and session.connection is not None]
-        waits = [
-            self._pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
-            for session in busy
-        ]
-        for wait in waits:
-            wait.result()
-        self._pool.shutdown(cancel_futures=True)
+        with ThreadPoolExecutor(_CONNECTORS, "cancel") as pool:  # of its own: sessions may still be at being opened
+            for session in busy:
+                pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
+        self._pool.shutdown()
         while not self._opened.empty():
             found = self._opened.get()[2]
             if isinstance(found, Opened):
                 found.socket.close()
         for session in busy:
-            self._keep(session, -1, Skip.RUN_ENDED)
+            if not session.is_restoring:
+                self._keep(session, -1, Skip.RUN_ENDED)
         for session in self._sessions:
             self._drop(session)
         self._flush()

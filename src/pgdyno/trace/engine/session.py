@@ -10,9 +10,12 @@ from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tape import NO_ERROR
 from pgdyno.trace.engine.wire import rows_of
 
+_MOST_ROWS = (1 << 63) - 1
 _LENGTH = struct.Struct("!i").unpack_from
 _COMPLETE, _ERROR, _READY, _COPY_IN = b"CEZG"
-_PASSED_OVER = 0
+_KEPT = (_COMPLETE, _ERROR, _READY, _COPY_IN)
+_LONGEST = 65536
+"""Bytes of a message that is waited for; what an error has beyond them is passed over."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +65,7 @@ class ReplaySession:
     """The server waits for data of a COPY."""
     partial: bytes = b""
     """The begin of a message whose rest has not come."""
-    passing: int = _PASSED_OVER
+    passing: int = 0
     """Bytes of a message that is passed over and have not come."""
 
     def take(self, data: bytes) -> bool:
@@ -82,22 +85,21 @@ class ReplaySession:
         position, size, is_ready = 0, len(data), False
         while position + 5 <= size:
             kind, (length,) = data[position], _LENGTH(data, position + 1)
-            if length < 4:
+            if length < 4 or (length > _LONGEST and kind in _KEPT and kind != _ERROR):
                 raise ValueError(f"a message of {length} bytes")
             end = position + 1 + length
             if end > size:
-                if kind in (_COMPLETE, _ERROR, _READY, _COPY_IN):
+                if kind in _KEPT and size - position < _LONGEST:
                     break
-                self.passing = end - size
-                return is_ready
+                self.passing, end = end - size, size
             if kind == _COMPLETE:
                 rows = rows_of(data[position + 5 : end])
                 if rows is not None:
-                    self.rows = rows if self.rows < 0 else self.rows + rows
+                    self.rows = rows if self.rows < 0 else min(self.rows + rows, _MOST_ROWS)
             elif kind == _READY:
                 is_ready = True
             elif kind == _ERROR:
-                at = data.find(b"\0C", position, end)
+                at = data.find(b"\0C", position + 5, end)  # its length before that may look alike
                 code = data[at + 2 : at + 7] if at >= 0 else b""
                 self.sqlstate = code if len(code) == len(NO_ERROR) else b"XX000"
             elif kind == _COPY_IN:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MOST_REASONS = 20
+LONGEST_REASON = 1000
+"""Characters: a server says why it refuses, and may say it at length."""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class RunTally:
 
     def because(self, reason: str, count: int = 1) -> None:
         """Count a reason; of more kinds than are kept, what is left is one kind."""
+        reason = reason[:LONGEST_REASON]
         if reason not in self.reasons and len(self.reasons) >= MOST_REASONS:
             reason = "other reasons"
         self.reasons[reason] = self.reasons.get(reason, 0) + count

@@ -78,7 +78,7 @@ def fields_of_error(body: bytes) -> dict[str, str]:
 def rows_of(tag: bytes) -> int | None:
     """Return the rows that a command tag counts, `INSERT 0 5` -> 5; None where it counts none."""
     last = tag.rstrip(b"\0").rpartition(b" ")[2]
-    return int(last) if last.isdigit() else None
+    return int(last) if last.isdigit() and len(last) <= 18 else None
 
 
 def _text(value: str) -> bytes:

@@ -1,0 +1,237 @@
+//! The engine: one loop over all sessions, each statement at its due moment, each answer on record.
+//!
+//! The reference is `pgdyno.trace.engine.loop`: the same order of doing things, the same arithmetic of lag. What is
+//! sent is in `engine/sends.rs`, what comes back in `engine/answers.rs`.
+
+mod answers;
+mod sends;
+
+use crate::plan::Plan;
+use crate::pool::{Job, Pool};
+use crate::session::{skip, Session};
+use crate::sys::{self, Poll};
+use crate::tally::Tally;
+use crate::tape::Tape;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+const CHUNK: usize = 65536;
+const TICK_US: i64 = 200_000;
+const RECORD_SIZE: usize = 91;
+const KEPT: usize = RECORD_SIZE * 1024;
+
+/// What a moment on the heap is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timed {
+    Due,
+    Cancel,
+    Stall,
+    Tick,
+}
+
+/// One run over a tape.
+pub struct Engine {
+    plan: Arc<Plan>,
+    tape: Tape,
+    tally: Tally,
+    /// Why the run ends before the tape does.
+    ended: String,
+    /// What went wrong with the records: then nobody can be told how the run ended.
+    broken: Option<String>,
+    file: File,
+    records: Vec<u8>,
+    sessions: Vec<Session>,
+    numbers: HashMap<u32, u32>,
+    live: usize,
+    /// Moment, what for, number of the session, and its place: what is past its place is of no meaning.
+    heap: BinaryHeap<Reverse<(i64, Timed, u32, u64)>>,
+    pool: Pool,
+    poll: Poll,
+    begin: i64,
+}
+
+impl Engine {
+    /// Make one for the plan's share of a tape; records are appended to `file`.
+    pub fn new(plan: Plan, tape: Tape, file: File) -> io::Result<Engine> {
+        let plan = Arc::new(plan);
+        let own = tape.sessions().filter(|one| one.ordinal % plan.shards == plan.shard);
+        let sessions: Vec<_> = own
+            .map(|one| Session {
+                ordinal: one.ordinal,
+                place: one.first,
+                last: one.last,
+                ended_seq: -1,
+                ..Session::default()
+            })
+            .collect();
+        let poll = Poll::new()?;
+        Ok(Engine {
+            tape,
+            tally: Tally::default(),
+            ended: String::new(),
+            broken: None,
+            file,
+            records: Vec::with_capacity(KEPT),
+            numbers: sessions.iter().enumerate().map(|(number, one)| (one.ordinal, number as u32)).collect(),
+            live: sessions.len(),
+            sessions,
+            heap: BinaryHeap::new(),
+            pool: Pool::new(plan.clone(), poll.waker()?),
+            poll,
+            begin: 0,
+            plan,
+        })
+    }
+
+    /// Send the tape; the error is for records that cannot be written. No session stays open, whatever ends it.
+    pub fn run(mut self) -> Result<Tally, String> {
+        self.begin = sys::monotonic_ns() + (self.plan.starts_in_s * 1e9) as i64;
+        let now = self.now();
+        self.heap.push(Reverse((now + TICK_US, Timed::Tick, 0, 0)));
+        for number in 0..self.sessions.len() {
+            self.advance(number, now);
+        }
+        let mut buffer = vec![0; CHUNK];
+        while self.live > 0 && self.ended.is_empty() {
+            if let Err(error) = self.step(&mut buffer) {
+                self.end(&error.to_string());
+            }
+            match sys::signalled() {
+                0 => {}
+                sys::SIGINT => self.end("SIGINT"),
+                _ => self.end("SIGTERM"),
+            }
+        }
+        self.close();
+        match self.broken {
+            Some(reason) => Err(reason),
+            None => Ok(self.tally),
+        }
+    }
+
+    #[inline]
+    fn now(&self) -> i64 {
+        (sys::monotonic_ns() - self.begin).div_euclid(1000)
+    }
+
+    fn end(&mut self, reason: &str) {
+        if self.ended.is_empty() {
+            self.ended = reason.into();
+        }
+    }
+
+    fn step(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        let now = self.now();
+        let mut next = now;
+        while let Some(Reverse((moment, kind, number, place))) = self.heap.peek().copied() {
+            if moment > now {
+                next = moment;
+                break;
+            }
+            self.heap.pop();
+            if kind == Timed::Tick {
+                self.tick(now);
+            } else if self.sessions[number as usize].place == place {
+                self.at_moment(number as usize, kind, now);
+            }
+        }
+        self.poll.arm(self.begin + next * 1000);
+        for event in 0..self.poll.wait()? {
+            match self.poll.token(event) {
+                Poll::TIMER => {}
+                Poll::WAKE => {
+                    self.poll.calm();
+                    while let Ok(answered) = self.pool.answered.try_recv() {
+                        self.take_opened(answered);
+                    }
+                }
+                number => {
+                    self.send_rest(number as usize);
+                    self.read(number as usize, buffer);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn at_moment(&mut self, number: usize, kind: Timed, now: i64) {
+        let session = &mut self.sessions[number];
+        match kind {
+            Timed::Due if session.gates.is_empty() => self.act_and_advance(number, now),
+            Timed::Due => {
+                session.is_held = true;
+                self.after(number, now + self.plan.stall_ms * 1000, Timed::Stall);
+            }
+            Timed::Cancel if session.is_busy => {
+                let job = Job::Cancel { pid: session.pid, key: session.key.clone() };
+                self.tally.cancelled += 1;
+                self.submit(job);
+            }
+            Timed::Stall if !session.gates.is_empty() => {
+                session.gates.clear();
+                (session.is_held, session.released) = (false, now);
+                self.tally.stalls += 1;
+                self.act_and_advance(number, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, number: usize, moment: i64, kind: Timed) {
+        self.heap.push(Reverse((moment, kind, number as u32, self.sessions[number].place)));
+    }
+
+    fn submit(&mut self, job: Job) {
+        if let Err(error) = self.pool.submit(job) {
+            self.end(&error);
+        }
+    }
+
+    fn tick(&mut self, now: i64) {
+        self.heap.push(Reverse((now + TICK_US, Timed::Tick, 0, 0)));
+        self.flush();
+        if self.plan.max_seconds.is_some_and(|most| now as f64 >= most * 1e6) {
+            self.end("the time limit");
+        }
+        self.tell(now);
+    }
+
+    fn tell(&mut self, now: i64) {
+        (self.tally.at_us, self.tally.cpu_s) = (now, sys::process_cpu_s());
+        let mut out = io::stdout().lock();
+        if out.write_all(self.tally.line().as_bytes()).and_then(|()| out.flush()).is_err() {
+            self.end("nobody listens");
+        }
+    }
+
+    /// Write the records that are kept.
+    fn flush(&mut self) {
+        if let Err(error) = self.file.write_all(&self.records) {
+            let reason = format!("the records cannot be written: {error}");
+            self.end(&reason);
+            self.broken.get_or_insert(reason);
+        }
+        self.records.clear();
+    }
+
+    /// End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there.
+    fn close(&mut self) {
+        let is_at = |session: &&Session| session.is_busy && session.connection.is_some();
+        let busy = self.sessions.iter().filter(is_at).map(|session| (session.pid, session.key.clone())).collect();
+        self.pool.end(busy);
+        for number in 0..self.sessions.len() {
+            if is_at(&&self.sessions[number]) && !self.sessions[number].is_restoring {
+                self.keep(number, -1, skip::RUN_ENDED);
+            }
+            self.drop_connection(number);
+        }
+        self.flush();
+        if self.broken.is_none() {
+            self.tally.ended = if self.ended.is_empty() { "complete".into() } else { self.ended.clone() };
+            self.tell(self.now());
+        }
+    }
+}

@@ -1,0 +1,59 @@
+"""Tapes of a few records, and runs of an engine over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pgdyno.trace.engine.plan import EnginePlan
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.tape import Act
+from pgdyno.trace.engines import run_engines
+from pgdyno.trace.outcome import Records, read_records
+from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
+
+DATABASE = "engine_contract"
+USER = "engine_role"
+NOT_TIMES = ["session", "seq", "rows", "bytes", "sqlstate", "expected", "skip"]
+"""Columns of records in which two engines must agree; `due_us` beside them, by the clock of the schedule."""
+
+
+def connect(session: int = 0, due: int = 0, user: str = USER, database: str = DATABASE) -> TapeRecord:
+    return TapeRecord(session, 0, Act.CONNECT, due, f"{user}\0{database}\0replayed\0".encode())
+
+
+def send(seq: int, payload: bytes, due: int = 0, session: int = 0, **more: Any) -> TapeRecord:
+    return TapeRecord(session, seq, Act.SEND, due, payload, **more)
+
+
+def leave(seq: int, session: int = 0, due: int = 0, **more: Any) -> TapeRecord:
+    return TapeRecord(session, seq, Act.DISCONNECT, due, **more)
+
+
+def write_tape(path: Path, records: Iterable[TapeRecord]) -> None:
+    with path.open("wb") as file:
+        writer = TapeWriter(file)
+        for record in records:
+            writer.add(record)
+        writer.close()
+
+
+def run_tape(
+    program: Sequence[str],
+    plan: EnginePlan,
+    tape: Path,
+    shards: int = 1,
+    watch: Callable[[RunTally], bool] = lambda _: False,
+) -> tuple[RunTally, Records]:
+    """Return the sum of all shares, and the records of the first."""
+    files = [tape.with_name(f"{number}.records") for number in range(shards)]
+    for file in files:
+        file.write_bytes(b"")
+    tally = run_engines(plan, tape, files, program=program, watch=watch)
+    return tally, read_records(files[0])
+
+
+def one(found: Records, session: int, seq: int) -> Any:
+    (record,) = found[(found["session"] == session) & (found["seq"] == seq)]
+    return record

@@ -1,0 +1,44 @@
+"""Which engine sends a tape, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
+from pgdyno.trace.engines import PYTHON, choose_engine
+
+LOCAL = EnginePlan(-1, -1, EndPoint("/run/postgresql", 5432, "verify-full"), Login({"a": "b"}))
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Path:
+    program = tmp_path / "pgdyno-engine"
+    program.touch(0o755)
+    return program
+
+
+@pytest.mark.parametrize("end_point", [LOCAL.end_point, EndPoint("db", 1), EndPoint("db", 1, "allow")])
+def test_the_compiled_one_where_it_can(compiled: Path, end_point: EndPoint) -> None:
+    assert choose_engine(replace(LOCAL, end_point=end_point), compiled) == ((str(compiled),), "the compiled engine")
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (replace(LOCAL, end_point=EndPoint("db", 5432, "prefer")), "speaks no TLS, and sslmode is prefer"),
+        (replace(LOCAL, login=Login({"a": "b", "c": "ü"})), "the password of 'c' is not all ASCII"),
+    ],
+)
+def test_the_python_one_where_the_compiled_one_cannot(compiled: Path, plan: EnginePlan, why: str) -> None:
+    program, reason = choose_engine(plan, compiled)
+    assert program == PYTHON
+    assert why in reason
+
+
+def test_the_python_one_where_there_is_no_other(tmp_path: Path) -> None:
+    program, reason = choose_engine(LOCAL, tmp_path / "pgdyno-engine")
+    assert program == PYTHON
+    assert "make engine" in reason
