@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 from warm_program import run_pgdyno
@@ -18,7 +17,7 @@ def run(home: Path, *words: str, answer: bytes | None = None) -> tuple[int, str,
     With an `answer` its standard input is a terminal at which somebody types it.
     """
     environment = {"XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
-    done = run_pgdyno(*words, **environment) if answer is None else _typed(answer, words, {**os.environ, **environment})
+    done = run_pgdyno(*words, **environment) if answer is None else _typed(answer, words, environment)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
 
@@ -27,10 +26,7 @@ def _typed(answer: bytes, words: tuple[str, ...], environment: dict[str, str]) -
     ours, its = pty.openpty()
     try:
         os.write(ours, answer)
-        command = [sys.executable, "-m", "pgdyno", *words]
-        return subprocess.run(
-            command, stdin=its, capture_output=True, text=True, timeout=120, check=False, env=environment
-        )
+        return run_pgdyno(*words, timeout_s=120, stdin=its, **environment)
     finally:
         for end in (ours, its):
             os.close(end)

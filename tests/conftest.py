@@ -52,10 +52,14 @@ if os.geteuid() == 0:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, in the random order else: what begins last would be waited for by all workers."""
+    """Begin with what takes long, in the random order else: what begins last would be waited for by all workers.
+
+    That is what is marked so, and tests that wait for each other.
+    """
     if astray := [item.nodeid for item in items if item.get_closest_marker("alone") and "host" not in item.path.parts]:
         raise pytest.UsageError(f"marked alone outside tests/host, where alone nobody looks for it: {astray[0]}")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    long = ("slow", "xdist_group")
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in long))
 
 
 @pytest.fixture(scope="session", autouse=True)

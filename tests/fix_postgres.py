@@ -33,6 +33,8 @@ distribution has, such as pg_ctlcluster, take Debian's 15 by name."""
 NIGHT = "PGDYNO_TEST_NIGHT" in os.environ
 if NIGHT:
     BUILDS = (*BUILDS, "debian-15", "npm-14", "npm-16", "npm-17", "npm-18")
+ONE_BUILD = BUILDS if NIGHT else BUILDS[:1]
+"""What a push tests where nothing depends on the version."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pgdyno.linux.cpu import ServerCpu
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
+from templates import made_once
 
 LONG_AGO_NS = 1_234_567_890_123_456_789
 _MAIN = """# the last line has no newline
@@ -32,12 +33,10 @@ def running_foreign_server(bin_dir: Path, home: Path, *, user: str | None = "pos
     """Run a cluster below `home` until the block ends; `home/etc`, made when missing, holds the main file alone."""
     user = user if os.geteuid() == 0 else None
     data, etc, log = home / "data", home / "etc", home / "log"
-    data.mkdir(mode=0o700)
     etc.mkdir(mode=0o755, exist_ok=True)
     log.touch()
-    _give(user, data, etc, log)
-    initdb = [str(bin_dir / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
-    LocalRunner().run(initdb, user=user)
+    _give(user, etc, log)
+    made_once(f"foreign {bin_dir} {user}", data, lambda: initialise(bin_dir, data, user))
     (data / "postgresql.conf").unlink()
     main = etc / "postgresql.conf"
     main.write_text(_MAIN.format(data=data))
@@ -68,6 +67,14 @@ def running_foreign_server(bin_dir: Path, home: Path, *, user: str | None = "pos
         )
     finally:
         control.stop("immediate")
+
+
+def initialise(bin_dir: Path, data: Path, user: str | None) -> None:
+    """Make a data directory by initdb, which anybody may enter as anybody."""
+    data.mkdir(mode=0o700)
+    _give(user, data)
+    initdb = [str(bin_dir / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
+    LocalRunner().run(initdb, user=user)
 
 
 def foreign_debian() -> Iterator[Target]:

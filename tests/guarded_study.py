@@ -108,10 +108,14 @@ def guarded(
     trips: int = 3,
     workload: Workload | None = None,
     clients: int = 2,
+    rate: float | None = 100.0,
     measure_s: float = 25.0,
     harm: Callable[[], None] | None = None,
 ) -> Iterator[Guarded]:
-    """Open a study with these guards; the server is put back at the end. Reloads only, so that every test is short."""
+    """Open a study with these guards; the server is put back at the end. Reloads only, so that every test is short.
+
+    The load has a rate, which leaves the CPUs to other tests.
+    """
     plan: GuardPlan = guard_plan(limits, trips)
     load = workload or make_workload("tpcb-like", {"scale": 1})
     load.prepare(target, progress=lambda _: None)
@@ -126,7 +130,7 @@ def guarded(
         environment="0" * 12,
         facts={},
         workload=load.spec(),
-        plan=LoadPlan(clients=clients, jobs=1, warmup_s=1.0, measure_s=measure_s),
+        plan=LoadPlan(clients=clients, jobs=1, warmup_s=1.0, measure_s=measure_s, rate=rate),
     )
     watched = Watched(harm)
     with (

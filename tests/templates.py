@@ -16,6 +16,7 @@ import os
 import secrets
 import shutil
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -41,12 +42,17 @@ def use_templates() -> None:
 
 
 def _initialise(runner: Runner, build: Build, data: Path, user: str | None) -> None:
-    key = hashlib.sha256(f"{build.bin_dir} {build.version} {user} {os.geteuid()}".encode()).hexdigest()[:16]
+    made_once(f"{build.bin_dir} {build.version} {user}", data, lambda: _initdb(runner, build, data, user))
+
+
+def made_once(name: str, data: Path, initialise: Callable[[], None]) -> None:
+    """Make a data directory, which is not there yet, as a copy of the first that was made so."""
+    key = hashlib.sha256(f"{name} {os.geteuid()}".encode()).hexdigest()[:16]
     template = Path(os.environ[FOLDER]) / key
     with template.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not template.is_dir():
-            _initdb(runner, build, data, user)
+            initialise()
             partial = template.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)
             if _copied(data, partial):
@@ -56,7 +62,7 @@ def _initialise(runner: Runner, build: Build, data: Path, user: str | None) -> N
         _identify(data, secrets.randbits(63).to_bytes(8, "little"))
     else:
         shutil.rmtree(data, ignore_errors=True)
-        _initdb(runner, build, data, user)
+        initialise()
 
 
 def _copied(source: Path, place: Path) -> bool:

@@ -1,8 +1,8 @@
 """`pgdyno` as a process of its own without a start's imports, which are half of the CPU that a short study costs.
 
 The first call of a worker starts a process that has imported the program and waits; each call is a fork of it, with
-words, environment and outputs of its own. What a test is about that comes before the first verb (a broken pipe, the
-interpreter's own flags), or of signals and kills, starts a real one.
+words, environment and outputs of its own, to which signals go as to any process. A test that is about what comes
+before the first verb (a broken pipe, the interpreter's own flags) starts a real one.
 """
 
 from __future__ import annotations
@@ -11,37 +11,123 @@ import atexit
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NoReturn, Self
 
 from templates import use_templates
 
 
-def run_pgdyno(*words: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `pgdyno WORDS` to its end, in our environment with more. Raises subprocess.TimeoutExpired, it killed."""
-    ours = _warm()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        request = json.dumps([words, {**os.environ, **environment}, str(Path.cwd())]).encode()
-        socket.send_fds(ours, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
-        ours.sendall(request)
-        pid = _number(ours)
-        ours.settimeout(timeout_s)
+def run_pgdyno(
+    *words: str, timeout_s: float = 240, stdin: int | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `pgdyno WORDS` to its end, in our environment with more. Raises subprocess.TimeoutExpired, it killed.
+
+    It reads from the descriptor `stdin`, nothing by default.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open() as nothing:
+        given = nothing.fileno() if stdin is None else stdin
+        running = _Fork(words, environment, given, out.fileno(), err.fileno())
         try:
-            status = _number(ours)
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            ours.settimeout(None)
-            _number(ours)
+            running.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
             raise subprocess.TimeoutExpired(words, timeout_s, _text(out), _text(err)) from None
-        ours.settimeout(None)
-        return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(status), _text(out), _text(err))
+        assert running.returncode is not None
+        return subprocess.CompletedProcess(words, running.returncode, _text(out), _text(err))
+
+
+class _Fork:
+    """A fork of the program that waits; it is another process's child, which tells us how it ended."""
+
+    def __init__(self, words: tuple[str, ...], environment: dict[str, str], *standard: int) -> None:
+        self.args = words
+        self.returncode: int | None = None
+        self._told, its = socket.socketpair()
+        request = json.dumps([words, {**os.environ, **environment}, str(Path.cwd())]).encode()
+        with its:
+            socket.send_fds(_warm(), [len(request).to_bytes(8, "big")], [*standard, its.fileno()])
+            _warm().sendall(request)
+        self.pid = _number(self._told)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, a signal's number negative, as subprocess does."""
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = os.waitstatus_to_exitcode(_number(self._told))
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
+            self._told.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        try:
+            return self.wait(0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, to nobody when it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+class RunningPgdyno(_Fork):
+    """`pgdyno WORDS` at work, with pipes. Leaving the context waits for its end; an error kills it first."""
+
+    def __init__(self, *words: str, **environment: str) -> None:
+        (out, its_out), (err, its_err) = os.pipe(), os.pipe()
+        with Path(os.devnull).open() as nothing:
+            super().__init__(words, environment, nothing.fileno(), its_out, its_err)
+        for end in (its_out, its_err):
+            os.close(end)
+        self.stdout, self.stderr = os.fdopen(out), os.fdopen(err)
+
+    def communicate(self, timeout: float = 240) -> tuple[str, str]:
+        """Return what it wrote, from here to its end. Raises subprocess.TimeoutExpired, it killed."""
+        killer = threading.Timer(timeout, self.kill)
+        killer.start()
+        try:
+            with ThreadPoolExecutor(1) as beside:
+                out = beside.submit(self.stdout.read)
+                told = self.stderr.read()
+                self.wait()
+                if not killer.is_alive():
+                    raise subprocess.TimeoutExpired(self.args, timeout, out.result(), told)
+                return out.result(), told
+        finally:
+            killer.cancel()
+            self._close()
+
+    def _close(self) -> None:
+        self.stdout.close()
+        self.stderr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            self.kill()
+        self.wait()
+        self._close()
 
 
 @cache
@@ -66,25 +152,49 @@ def _text(stream: IO[bytes]) -> str:
 
 
 def _serve(connection: socket.socket) -> None:
+    begun: dict[int, tuple[int, socket.socket]] = {}
+    ready = select.poll()
+    ready.register(connection, select.POLLIN)
     while True:
-        head, outputs, _, _ = socket.recv_fds(connection, 8, 2)
-        if not head:
-            return
-        request = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
-        pid = os.fork()
-        if pid == 0:
-            connection.close()
-            _be_pgdyno(outputs, *json.loads(request))
-        for output in outputs:
-            os.close(output)
-        connection.sendall(pid.to_bytes(8, "big"))
-        connection.sendall(os.waitpid(pid, 0)[1].to_bytes(8, "big"))
+        for number, _ in ready.poll():
+            if number == connection.fileno():
+                if not (made := _begin(connection)):
+                    return
+                handle = os.pidfd_open(made[0])
+                begun[handle] = made
+                ready.register(handle, select.POLLIN)
+            else:
+                ready.unregister(number)
+                os.close(number)
+                pid, told = begun.pop(number)
+                with told, suppress(OSError):  # nobody waits for it any more
+                    told.sendall(os.waitpid(pid, 0)[1].to_bytes(8, "big"))
 
 
-def _be_pgdyno(outputs: list[int], words: list[str], env: dict[str, str], cwd: str) -> NoReturn:
-    for number, output in enumerate(outputs, start=1):
-        os.dup2(output, number)
-        os.close(output)
+def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
+    head, given, _, _ = socket.recv_fds(connection, 8, 4)
+    if not head:
+        return None
+    *standard, asks = given
+    request = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    pid = os.fork()
+    if pid == 0:
+        _be_pgdyno(standard, *json.loads(request))
+    for number in standard:
+        os.close(number)
+    told = socket.socket(fileno=asks)
+    told.sendall(pid.to_bytes(8, "big"))
+    return pid, told
+
+
+def _be_pgdyno(standard: list[int], words: list[str], env: dict[str, str], cwd: str) -> NoReturn:
+    for number, given in enumerate(standard):
+        os.dup2(given, number)
+    os.closerange(3, 256)  # what is open for others of us
+    # What Python made of our own at its start knows whether they can be sought in.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,8 +27,6 @@ pytestmark = [
     pytest.mark.host,
     pytest.mark.pg,
     pytest.mark.slow,
-    pytest.mark.alone,
-    pytest.mark.quiet,
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root"),
 ]
 MEMORY_V1 = Path("/sys/fs/cgroup/memory")
@@ -122,7 +121,7 @@ def bounded(make_sandbox: Callable[..., Sandbox], memory_group: Path) -> Sandbox
 
 
 def test_memory_of_the_servers_cgroup(bounded: Sandbox, memory_group: Path, tmp_path: Path, stack: ExitStack) -> None:
-    with guarded(bounded.target(), tmp_path, "memory=40%", harm=eat(memory_group, 650 * MB, stack)) as study:
+    with guarded(bounded.target(), tmp_path, "memory=300MB", harm=eat(memory_group, 650 * MB, stack)) as study:
         assert study.run().state is TrialState.FAILED
         assert_answered(study, "memory")
         assert str(memory_group) in study.watched.notices[-2]
@@ -151,7 +150,8 @@ def test_a_process_killed_elsewhere_is_seen_and_is_not_the_servers(bounded: Sand
         with guarded(bounded.target(), tmp_path, "memory-stall=off", measure_s=8.0, harm=harm) as study:
             assert study.run().state is not TrialState.FAILED
             lamp = next(lamp for lamp in study.watched.lamps if lamp.name == "oom")
-            assert (lamp.colour, ", 1 elsewhere on the host" in lamp.text) == (Colour.AMBER, True), lamp
+            assert lamp.colour is Colour.AMBER, lamp
+            assert re.search(r", [1-9]\d* elsewhere on the host", lamp.text), lamp  # other tests starve, too
 
 
 @pytest.fixture
@@ -169,6 +169,7 @@ def swap(tmp_path: Path) -> Iterator[Path]:
         assert str(file) not in Path("/proc/swaps").read_text()
 
 
+@pytest.mark.alone  # all guards of this machine see what is swapped in
 def test_memory_that_comes_back_from_swap(
     make_sandbox: Callable[..., Sandbox], memory_group: Path, swap: Path, tmp_path: Path
 ) -> None:

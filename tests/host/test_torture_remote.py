@@ -28,7 +28,7 @@ from pgdyno.undo.watch import Deadlines
 from pgdyno.undo.watch_record import WatchdogRole
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(1800)]
-KILLS = int(os.environ.get("PGDYNO_TEST_REMOTE_KILLS", "6"))
+KILLS = int(os.environ.get("PGDYNO_TEST_REMOTE_KILLS", "3"))
 QUICK = Deadlines(heartbeat_s=3, health_s=3, grace_s=1)
 CONFIGURATIONS = ({"work_mem": "8MB"}, {"shared_buffers": "48MB", "work_mem": "9MB"}, {})
 
@@ -62,12 +62,13 @@ def _connection_and_agent(host: RemoteHost, bundle: UndoBundle) -> None:
 
 
 BLOWS: dict[str, Blow] = {
-    "agent": _agent,
     "agent hangs": _agent_hangs,
     "watchdog then agent": _watchdog_then_agent,
-    "connection": _connection,
     "connection and agent": _connection_and_agent,
+    "agent": _agent,
+    "connection": _connection,
 }
+"""In a push the first three; test_remote_session.py has a killed agent and a cut connection, in a known moment."""
 
 
 @pytest.mark.parametrize("number", range(KILLS))

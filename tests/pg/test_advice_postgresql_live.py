@@ -14,6 +14,7 @@ import pytest
 from psycopg import sql
 
 from advisor_case import make_host, make_server
+from calm_load import SEGMENTS
 from pgdyno.advisor.engine import advise
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.model.finding import Answer, Cost, Finding
@@ -27,6 +28,7 @@ from pgdyno.workloads.statement_plans import plan_records
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DATABASE = "advised"
+WRITING = ("-f", str(SEGMENTS), "-R", "6")
 
 
 def pgbench(target: Target, *words: str) -> None:
@@ -79,7 +81,7 @@ def is_hinted_with(sandbox: Sandbox, knob: str, value: str) -> bool:
     configure(target, **{knob: value})
     target.postgres.execute("CHECKPOINT")
     seen = sandbox.log_file.stat().st_size
-    pgbench(target, "-c", "2", "-T", "3")
+    pgbench(target, *WRITING, "-T", "3")
     return "too frequently" in sandbox.log_file.read_text(errors="replace")[seen:]
 
 
@@ -88,9 +90,9 @@ def test_hint_is_found_and_a_reload_ends_it(any_postgres: Sandbox) -> None:
     target = any_postgres.target()
     try:
         configure(target, max_wal_size="32MB", min_wal_size="32MB", log_checkpoints="on", checkpoint_timeout="30s")
-        make_database(target)
+        make_database(target, scale=1)
         started = target.postgres.fetch("SELECT pg_postmaster_start_time()::text AS at")
-        finding = under_load(target, "max-wal-size", "-b", "tpcb-like")
+        finding = under_load(target, "max-wal-size", *WRITING)
         assert (finding.answer, finding.cost) == (Answer.FINDING, Cost.RELOAD)
         assert any("checkpoints are occurring too frequently" in text for text in finding.evidence)
         hinted = True
@@ -99,7 +101,7 @@ def test_hint_is_found_and_a_reload_ends_it(any_postgres: Sandbox) -> None:
             hinted = is_hinted_with(any_postgres, change.knob, change.value)
             if not hinted:
                 break
-            finding = under_load(target, "max-wal-size", "-b", "tpcb-like")
+            finding = under_load(target, "max-wal-size", *WRITING)
         assert not hinted
         assert target.postgres.fetch("SELECT pg_postmaster_start_time()::text AS at") == started
     finally:
@@ -140,8 +142,7 @@ def test_crash_replays_more_with_a_larger_max_wal_size(make_sandbox: Callable[..
         configure(target, max_wal_size=size, min_wal_size="32MB", checkpoint_timeout="1h")
         make_database(target, scale=1)
         target.postgres.execute("CHECKPOINT")
-        pgbench(target, "-N", "-c", "2", "-t", "4000")
-        pgbench(target, "-i", "-s", "8")
+        pgbench(target, "-f", str(SEGMENTS), "-R", "4", "-t", "12")
         sandbox.crash()
         sandbox.start()
         replayed[size] = redone_bytes(Path(sandbox.log_file).read_text(errors="replace"))
@@ -151,16 +152,16 @@ def test_crash_replays_more_with_a_larger_max_wal_size(make_sandbox: Callable[..
 @pytest.mark.requirement("R-PG-10", "R-PG-11")
 def test_wal_of_a_transaction_falls_with_the_distance_of_checkpoints(sandbox18: Sandbox) -> None:
     target = sandbox18.target()
-    make_database(target)
+    make_database(target, scale=1)
     try:
         per_transaction = {}
         for checkpoints in (10, 1):
             before = target.postgres.fetch("SELECT pg_current_wal_lsn()::text AS at")[0]["at"]
             for _ in range(checkpoints):
                 target.postgres.execute("CHECKPOINT")
-                pgbench(target, "-c", "1", "-t", str(3000 // checkpoints))
+                pgbench(target, "-c", "1", "-t", str(1500 // checkpoints))
             after = target.postgres.fetch("SELECT pg_current_wal_lsn()::text AS at")[0]["at"]
-            per_transaction[checkpoints] = (position(str(after)) - position(str(before))) / 3000
+            per_transaction[checkpoints] = (position(str(after)) - position(str(before))) / 1500
         assert per_transaction[10] > 1.2 * per_transaction[1]
     finally:
         reset(target)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from advisor_case import make_host
+from calm_load import DECIDED, SEGMENTS, calm
 from fix_postgres import BUILDS, find_build
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.cli.main import command as pgdyno_command
@@ -26,8 +27,7 @@ from pgdyno.studies.advice.proofs import proofs_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-advice")]
 HINT = "checkpoints are occurring too frequently"
-QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100", "--guard", "throughput=off"]
-LOAD = ["-w", "select-only", "-D", "scale=1", "-c", "1", *QUICK, "--guard", "oom=99"]
+LOAD = [*calm(DECIDED), "--guard", "throughput=off", "--guard", "oom=99"]
 
 
 def finding(rule, *changes, **fields):
@@ -214,8 +214,7 @@ def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, 
         main.write_text("max_wal_size = 32MB\n" + re.sub(r"(?m)^max_wal_size.*$", "", main.read_text()))
         sandbox.target().postgres.fetch("SELECT pg_reload_conf()")
         log = next(path for path in sandbox.data_directory.parent.rglob("server.log"))
-        pgbench(sandbox, "-i", "-q", "-s", "5")
-        pgbench(sandbox, "-c", "2", "-T", "8", "-N")
+        write_segments(sandbox)
     before, hints = files_of(pgdyno_home, "a5"), log.read_text().count(HINT)
     assert hints > 0
     assert run("apply", "max-wal-size", "--sandbox", "a5", "--log", str(log), "--json") == 0
@@ -223,14 +222,19 @@ def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, 
     assert done["restarted"] is False
     assert [change["rule"] for change in done["changes"]] == ["max-wal-size"]
     with opened(pgdyno_home, "a5") as sandbox:
-        pgbench(sandbox, "-c", "2", "-T", "4", "-N")
+        write_segments(sandbox)
     assert log.read_text().count(HINT) == hints
     assert run("rollback", done["session"]) == 0
     assert files_of(pgdyno_home, "a5") == before
     assert shown(pgdyno_home, "a5", "max_wal_size") == "32"
 
 
-def pgbench(sandbox, *words):
+def write_segments(sandbox):
     used = sandbox.target().postgres.parameters
     where = ["-h", used["host"], "-p", used.get("port", "5432"), "-U", used["user"], "postgres"]
-    subprocess.run([embedded_bin_dir() / "pgbench", *words, *where], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [embedded_bin_dir() / "pgbench", "-n", "-f", SEGMENTS, "-R", "6", "-T", "3", *where],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )

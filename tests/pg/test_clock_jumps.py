@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from calm_load import calm
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import snapshot
 from pgdyno.undo import server_lock
@@ -21,8 +22,7 @@ from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DAY_S = 86400
-QUICK = ["-w", "select-only", "-D", "scale=1", "-c", "1", "--warmup", "1", "--measure", "2", "--foreign-cpu", "1000",
-         "--steal", "100", "--pairs", "3", "3", "--restarts", "none", "--yes", "--json"]  # fmt: skip
+QUICK = [*calm(), "--pairs", "3", "3", "--restarts", "none", "--yes", "--json"]
 
 OF_ONE_CLOCK = """
 import runpy, sys

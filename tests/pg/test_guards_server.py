@@ -103,7 +103,7 @@ def test_deadlocks(target: Target, tmp_path: Path) -> None:
     )
     configuration = CANDIDATE.with_settings({"deadlock_timeout": "10ms"})
     limits = "deadlocks=2", "errors=off"
-    with guarded(target, tmp_path, *limits, workload=scripted(tmp_path, text), clients=4) as study:
+    with guarded(target, tmp_path, *limits, workload=scripted(tmp_path, text), clients=4, rate=None) as study:
         study.run(configuration)
         assert_answered(study, "deadlocks", breach_at=time.time())
         assert any("SWITCHED OFF by --guard: errors" in notice for notice in study.watched.notices)

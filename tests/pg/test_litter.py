@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +21,7 @@ from pgdyno.routes.dropin import DropIn, render
 from pgdyno.server.own_databases import NAME, DatabaseState, look_into
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
-from warm_program import run_pgdyno
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("litter")]
 
@@ -52,14 +50,8 @@ def own(postgres: Postgres) -> list[str]:
     return [str(row["name"]) for row in rows]
 
 
-def begin(home: Path, target: Target, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", words[0], "--target", target.postgres.conninfo, *words[1:]],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PGDYNO_HOME": str(home)},
-    )
+def begin(home: Path, target: Target, *words: str) -> RunningPgdyno:
+    return RunningPgdyno(words[0], "--target", target.postgres.conninfo, *words[1:], PGDYNO_HOME=str(home))
 
 
 def pgdyno(home: Path, target: Target, *words: str) -> subprocess.CompletedProcess[str]:
@@ -105,7 +97,7 @@ def test_an_interrupted_study_drops_them_and_a_killed_one_leaves_them_to_the_nex
     assert "which a study left that was killed" in done.stderr
 
 
-def wait_until(postgres: Postgres, what: str, process: subprocess.Popen[str] | None = None) -> None:
+def wait_until(postgres: Postgres, what: str, process: RunningPgdyno | None = None) -> None:
     """Wait until the load's sessions are there, or are not."""
     sessions = "FROM pg_stat_activity WHERE application_name = 'pgdyno load'"
     for _ in range(600):
@@ -135,14 +127,16 @@ def test_a_study_leaves_what_strangers_made_under_one_of_our_names(pgdyno_home, 
 
 
 def test_two_studies_of_one_load_do_not_drop_each_others_data(pgdyno_home, server, postgres):
-    first = begin(pgdyno_home, server, "bench", "-w", "tpcb-like", "-D", "scale=1", *WINDOW, "--measure", "20")
+    first = begin(pgdyno_home, server, "bench", "-w", "tpcb-like", "-D", "scale=1", *WINDOW, "--measure", "100")
     wait_until(postgres, "EXISTS (SELECT {})", first)
     second = pgdyno(pgdyno_home, server, "bench", "-w", "tpcb-like", "-D", "scale=1", *WINDOW)
     assert second.returncode == 6
     assert "another study uses database" in second.stderr
     shared = pgdyno(pgdyno_home, server, "bench", *LOAD)  # the same template, a load of its own
     assert shared.returncode == 0 or "not steady" in shared.stderr + shared.stdout, shared.stderr
+    first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=120)
+    assert first.returncode == 130, err
     assert "does not exist" not in err, (out, err)
     assert own(postgres) == []
 
@@ -195,13 +189,15 @@ def test_cleanup_works_over_sql_alone_for_the_owner_and_not_for_a_stranger(pgdyn
 
 
 def test_cleanup_leaves_what_a_running_study_uses(pgdyno_home, server, postgres):
-    load = ["-w", "tpcb-like", "-D", "scale=1", *WINDOW, "--measure", "20"]
+    load = ["-w", "tpcb-like", "-D", "scale=1", *WINDOW, "--measure", "100"]
     process = begin(pgdyno_home, server, "bench", *load)
     wait_until(postgres, "EXISTS (SELECT {})", process)
     before = own(postgres)
     pgdyno(pgdyno_home, server, "cleanup", "--yes")
     assert own(postgres) == before
+    process.send_signal(signal.SIGINT)
     process.communicate(timeout=120)
+    assert process.returncode == 130
     assert own(postgres) == []
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 
+from fix_postgres import BUILDS, NIGHT
 from live_driver import LONG_S, resumed_study, short_study
 from live_load import ROLE, planted_load
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PolicyError, UsageError
@@ -30,6 +31,9 @@ from server_image import eventually, files_of, settings_of
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
 B = {"work_mem": "64MB"}
+KILLS = [(build, number) for build in BUILDS for number in (signal.SIGKILL, signal.SIGTERM)]
+if not NIGHT:  # how we end and go on is the same on every version
+    KILLS = [("npm-13", signal.SIGKILL), ("embedded-18", signal.SIGTERM)]
 
 
 @contextmanager
@@ -80,7 +84,7 @@ def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: 
 
 
 @pytest.mark.requirement("R-SAF-02")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(("any_postgres", "number"), KILLS, indirect=["any_postgres"])
 def test_a_killed_study_leaves_the_server_as_it_was_and_goes_on_from_its_pairs(
     any_postgres: Sandbox, pgdyno_home: Path, number: signal.Signals
 ) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +24,7 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.server.privileges import missing, privileges, read_role
 from pgdyno.stats.statement_deltas import StatementDeltas, VoidCause, deltas
 from server_image import eventually, files_of, settings_of
-from warm_program import run_pgdyno
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = pytest.mark.pg
 APP, WATCHER = "watched_app", "watching_role"
@@ -195,13 +193,7 @@ def test_watching_tells_what_could_be_told_and_changes_nothing(
 
 def test_a_signal_ends_it_and_the_study_says_so(owner: Postgres, pgdyno_home: Path) -> None:
     words = ("live", "--watch-only", "--reference", "5min", "--target", conninfo(owner, WATCHER))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", *words],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PGDYNO_HOME": str(pgdyno_home)},
-    )
-    assert process.stderr is not None
+    process = RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
     try:
         for line in process.stderr:
             if "watching" in line:

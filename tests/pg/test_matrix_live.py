@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,11 +17,16 @@ import pytest
 
 from pgdyno.linux import processes
 from pgdyno.workloads.dataset import PgbenchTables
-from warm_program import run_pgdyno
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("matrix-live")]
 
 QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100", "--repetitions", "1"]
+WAITING = """\\set bid random(1, :scale)
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, :bid, 1, 0, now());
+SELECT pg_sleep(0.01);
+"""
+"""For what does not depend on how much work there is: its clients are as busy as any, and the CPUs are not."""
 UNUSABLE = {"unsteady", "disturbed"}
 """What a shared machine may make of a run, whatever the code does."""
 
@@ -58,20 +61,17 @@ def matrix(place: Place, *more: str) -> tuple[int, dict[str, Any]]:
 
 
 @contextmanager
-def running(place: Place, *more: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", *words(*more)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, **place.environment},
-    ) as popen:
+def running(place: Place, *more: str) -> Iterator[RunningPgdyno]:
+    with RunningPgdyno(*words(*more), **place.environment) as popen:
         try:
             yield popen
         finally:
-            if popen.poll() is None:
-                popen.send_signal(signal.SIGINT)
-                popen.wait(60)
+            popen.send_signal(signal.SIGINT)
+
+
+def script(folder: Path) -> str:
+    (folder / "waiting.sql").write_text(WAITING)
+    return str(folder / "waiting.sql")
 
 
 def check_rows(rows: list[dict[str, Any]]) -> None:
@@ -95,20 +95,8 @@ def check_rows(rows: list[dict[str, Any]]) -> None:
 def test_a_matrix_of_two_loads_and_two_configurations(place: Place, tmp_path: Path) -> None:
     conf, report = tmp_path / "fast.conf", tmp_path / "matrix.html"
     conf.write_text("fsync = off\nmax_wal_size = 2GB\n")
-    load = [
-        "--instances",
-        "2",
-        "--clients",
-        "1,2",
-        "--jobs",
-        "1",
-        "--scale",
-        "2",
-        "--conf",
-        f"fast={conf}",
-        "--report",
-        str(report),
-    ]
+    load = ["--mode", "custom", "--script", script(tmp_path), "--instances", "2", "--clients", "1,2", "--jobs", "1"]
+    load += ["--scale", "2", "--conf", f"fast={conf}", "--report", str(report)]
     _, result = matrix(place, *load)
     rows = result["rows"]
     assert [(row["cell"]["configuration"], row["connections"]) for row in rows] == [
@@ -160,8 +148,9 @@ def test_any_workload_with_its_parameters_by_two_load_generators(place: Place) -
         assert row["transactions"] > 0 or row["state"] in UNUSABLE, row
 
 
-def test_a_load_generator_that_is_killed_makes_its_row_partial(place: Place) -> None:
-    with running(place, "--instances", "3", "--scale", "1", "--measure", "3") as popen:
+def test_a_load_generator_that_is_killed_makes_its_row_partial(place: Place, tmp_path: Path) -> None:
+    load = ["--mode", "custom", "--script", script(tmp_path), "--instances", "3", "--scale", "1", "--measure", "3"]
+    with running(place, *load) as popen:
         seen: tuple[int, ...] = ()
         for _ in ("baseline", "cell"):  # a partial run is not repeated, so that the second three are the cell's
             generators = wait_for_generators(popen, 3, other_than=seen)
@@ -183,7 +172,7 @@ def test_a_load_generator_that_is_killed_makes_its_row_partial(place: Place) -> 
     assert kept[1][1] == 0
 
 
-def wait_for_generators(popen: subprocess.Popen[str], count: int, other_than: tuple[int, ...] = ()) -> tuple[int, ...]:
+def wait_for_generators(popen: RunningPgdyno, count: int, other_than: tuple[int, ...] = ()) -> tuple[int, ...]:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and popen.poll() is None:
         children = processes.children_of(popen.pid)
@@ -203,8 +192,9 @@ def is_pgbench(pid: int) -> bool:
 
 
 @pytest.mark.requirement("R-BEN-01", "R-BEN-17")
-def test_a_killed_matrix_goes_on_where_it_was_by_socket_and_loopback(place: Place) -> None:
-    with running(place, "--mode", "select-only", "--placement", "socket,loopback", "--scale", "1") as popen:
+def test_a_killed_matrix_goes_on_where_it_was_by_socket_and_loopback(place: Place, tmp_path: Path) -> None:
+    load = ["--mode", "custom", "--script", script(tmp_path), "--placement", "socket,loopback", "--scale", "1"]
+    with running(place, *load) as popen:
         first = wait_for_generators(popen, 1)
         wait_for_generators(popen, 1, other_than=first)
         popen.kill()

@@ -12,11 +12,22 @@ import pytest
 from test_cli_studies import last_json, pgdyno
 
 from calm_load import calm
+from fix_postgres import NIGHT
 from pgdyno.model.trial import TrialState
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.selftest.run import chosen
+from warm_program import RunningPgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.timeout(600)]
 LOAD = calm()
+BURN = """
+import time
+while True:
+    end = time.perf_counter() + 0.05
+    while time.perf_counter() < end:
+        pass
+    time.sleep(0.05)
+"""
 ANYWAY = ["--foreign-cpu", "100000", "--foreign-disk", "100000", "--foreign-sessions", "1000", "--look", "1"]
 TUNE = [
     "tune", *LOAD, "--only", "work_mem", "--reload-only", "--trials", "30", "--noise-runs", "3",
@@ -106,10 +117,10 @@ def test_a_tune_survives_a_kill_of_its_runner_and_the_end_of_a_night(pgdyno_home
 
 @pytest.mark.requirement("R-EXP-10")
 def test_a_burner_disturbs_a_run_and_the_run_is_repeated(pgdyno_home):
-    words = [sys.executable, "-m", "pgdyno", "bench", *LOAD, "--foreign-cpu", "20"]
-    environment = {**os.environ, "PGDYNO_HOME": str(pgdyno_home)}
-    with burner(), subprocess.Popen(words, env=environment, stdout=-3, stderr=-3) as bench:
+    words = ["bench", *LOAD, "--foreign-cpu", "20"]
+    with burner(), RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home)) as bench:
         first = until(lambda: finished(pgdyno_home, 1))
+        bench.communicate()
     assert bench.returncode in (0, 6)
     assert first.state in (TrialState.DISTURBED, TrialState.UNSTEADY)
     with stored(pgdyno_home) as store:
@@ -133,25 +144,32 @@ def test_noise_prints_what_can_be_told_and_changes_nothing(pgdyno_home, tmp_path
 
 
 @pytest.mark.requirement("R-EXP-11")
-def test_the_selftest_finds_a_misled_planner_and_puts_it_back(pgdyno_home):
-    done = pgdyno(
-        pgdyno_home,
-        "selftest",
-        "--window",
-        "2",
-        "--case",
-        "planner",
-        "--foreign-cpu",
-        "100000",
-        "--steal",
-        "100",
-        "--json",
-    )
+@pytest.mark.parametrize("case", ["wal", "planner"] if NIGHT else ["wal"])
+def test_the_selftest_finds_a_sabotage_and_puts_it_back(pgdyno_home, case):
+    """Of a push the one whose sabotage waits: that of the planner has all CPUs work."""
+    words = ["selftest", "--case", case, "--quick", "--window", "2", "-c", "1"]
+    done = pgdyno(pgdyno_home, *words, "--foreign-cpu", "100000", "--steal", "100", "--json")
     assert done.returncode in (0, 3), done.stderr
-    planner, restored = last_json(done)["cases"]
-    assert planner["result"] in ("pass", "not resolved here")
-    assert planner["verdict"] is None or planner["verdict"]["ratio"] < 0.5
+    sabotage, restored = last_json(done)["cases"]
+    assert sabotage["result"] in ("pass", "not resolved here")
+    assert sabotage["verdict"] is None or sabotage["verdict"]["ratio"] < 0.5
     assert restored["result"] == "pass"
+
+
+def test_a_planner_that_is_misled_as_the_selftest_does_leaves_the_index(sandbox18):
+    (case,) = chosen(["planner"])
+    with sandbox18.target().postgres.connect() as session:
+        session.execute("CREATE TEMPORARY TABLE item AS SELECT g AS id, '' AS filler FROM generate_series(1, 20000) g")
+        session.execute("ALTER TABLE item ADD PRIMARY KEY (id)")
+        session.execute("ANALYZE item")
+
+        def plan():
+            return str(session.execute("EXPLAIN SELECT filler FROM item WHERE id = 7").fetchall())
+
+        assert "Index Scan" in plan()
+        for name, value in case.settings.items():
+            session.execute("SELECT set_config(%s, %s, false)", [name, value])
+        assert "Seq Scan" in plan()
 
 
 def _in(seconds):
@@ -182,10 +200,10 @@ def until(found, timeout=240):
 
 
 class burner:
-    """Something else that uses a whole CPU: on a machine that is busy with other tests, what it can get of one."""
+    """Something else that uses half a CPU: on a machine that is busy with other tests, what it can get of one."""
 
     def __enter__(self):
-        self._hot = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        self._hot = subprocess.Popen([sys.executable, "-c", BURN])
 
     def __exit__(self, *_):
         self._hot.kill()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from calm_load import calm
 from fix_patroni import PatroniCluster
+from warm_program import RunningPgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni"), pytest.mark.timeout(600)]
 ENDINGS = {0, 1, 3, 4, 6}
@@ -24,13 +22,11 @@ def test_a_failover_in_the_middle_ends_restored_on_both_nodes(patroni: PatroniCl
     first.write_text("random_page_cost = 1.5\n")
     second.write_text("work_mem = 7MB\n")
     command = [
-        *(sys.executable, "-m", "pgdyno", "experiment", "--patroni", patroni.api["alpha"]),
+        *("experiment", "--patroni", patroni.api["alpha"]),
         *("--patroni-auth", str(patroni.auth_file), "--target", patroni.conninfo, "--yes", "--json"),
         *("--ab", str(first), str(second), *calm(), "--pairs", "2", "3"),
     ]
-    environment = {**os.environ, "PGDYNO_HOME": str(server_home)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as study:
-        assert study.stderr is not None
+    with RunningPgdyno(*command, PGDYNO_HOME=str(server_home)) as study:
         said = []
         for line in study.stderr:
             said.append(line)

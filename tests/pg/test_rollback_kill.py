@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tuner_process import await_down, await_line, tuner_of
 
+from fix_postgres import NIGHT
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.undo import rollback
@@ -21,7 +22,7 @@ from pgdyno.undo.restore import Restored
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-KILLS = 16
+KILLS = 16 if NIGHT else 8
 LONGEST_S = 1.6
 INTERRUPTS = 3
 

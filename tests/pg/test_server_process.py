@@ -15,7 +15,7 @@ import pytest
 from tuner_process import await_line, newest, tuner_of
 
 from debian_cluster import debian_cluster
-from fix_postgres import BUILDS, find_build, public_dir
+from fix_postgres import ONE_BUILD, find_build, public_dir
 from foreign_server import running_foreign_server
 from marked_process import MARKS, SECRETS, another_process, environments, secrets_in, seen, start_marked
 from pgdyno.control import PgCtl, PgCtlCluster
@@ -76,7 +76,7 @@ def foreign(cgroup: Path | None) -> Iterator[Server]:
     shutil.rmtree(root)
 
 
-@pytest.fixture(params=BUILDS)
+@pytest.fixture(params=ONE_BUILD)
 def server(request: pytest.FixtureRequest, server_home: Path, cgroup: Path | None) -> Iterator[Server]:
     if request.param == "debian-15":
         yield request.getfixturevalue("foreign")

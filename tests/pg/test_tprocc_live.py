@@ -26,6 +26,8 @@ from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, violations
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tprocc")]
 
 CLIENTS = 4
+RATE = 250.0
+"""Transactions a second: enough for every share that is looked at, and a fifth of what a CPU can do."""
 
 
 def workload(**parameters: str | int | bool) -> Workload:
@@ -42,13 +44,29 @@ def target(sandbox18: Sandbox) -> Iterator[Target]:
     workload(mix="hammerdb", home="random").drop(target, template=True)
 
 
+@pytest.fixture(scope="module")
+def single(target: Target) -> Iterator[Workload]:
+    load = workload(warehouses=1)
+    load.prepare(target, progress=lambda text: None)
+    yield load
+    load.drop(target, template=True)
+
+
 Run = tuple[str, LoadResult, Examination, list[int]]
 
 
-def run(target: Target, folder: Path, load: Workload, *, seconds: float = 4, clients: int = CLIENTS) -> Run:
+def run(
+    target: Target,
+    folder: Path,
+    load: Workload,
+    *,
+    seconds: float = 4,
+    clients: int = CLIENTS,
+    rate: float | None = RATE,
+) -> Run:
     dbname = load.reset(target)
     looking = target.postgres.connect()
-    running = load.begin(target, dbname, LoadPlan(clients, 1, 1, seconds - 1, seed=1), folder)
+    running = load.begin(target, dbname, LoadPlan(clients, 1, 1, seconds - 1, seed=1, rate=rate), folder)
     sessions: list[int] = []
     query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = %s AND application_name = %s"
     try:
@@ -154,7 +172,7 @@ def test_updates_are_hot_from_the_first_second_on(ended: Run, target: Target, tm
 
 def test_no_latency_contains_a_pause_and_the_pauses_are_there(target: Target, tmp_path: Path) -> None:
     load = workload(wait_pct=1)  # half a second of every second or less
-    _, result, examination, _ = run(target, tmp_path, load, seconds=5)
+    _, result, examination, _ = run(target, tmp_path, load, seconds=5, rate=None)
     assert examination.violation is None, "the log counts new orders as the districts do: every pause was told apart"
     latency = result.log.latency()
     assert latency is not None
@@ -168,7 +186,7 @@ def test_every_condition_holds_after_a_load_that_was_told_to_end(target: Target,
     """As the laboratory tells it when the load has its window."""
     load = workload()
     dbname = load.reset(target)
-    running = load.begin(target, dbname, LoadPlan(CLIENTS, 1, 1.0, 60.0, seed=1), tmp_path)
+    running = load.begin(target, dbname, LoadPlan(CLIENTS, 1, 1.0, 60.0, seed=1, rate=RATE), tmp_path)
     deadline = time.monotonic() + 30
     while not running.wait(0.2) and time.monotonic() < deadline:
         running.live()
@@ -263,8 +281,8 @@ BREAKS = {
 
 
 @pytest.mark.requirement("R-TPC-03")
-def test_each_condition_finds_what_breaks_it(target: Target) -> None:
-    dbname = workload().reset(target, policy="always")  # what is broken below is chosen for the first population
+def test_each_condition_finds_what_breaks_it(target: Target, single: Workload) -> None:
+    dbname = single.reset(target, policy="always")  # what is broken below is chosen for the first population
     found: dict[str, bool] = {}
     with target.postgres.for_load(dbname).connect() as connection:
         for name, statement in BREAKS.items():
@@ -299,10 +317,7 @@ def test_more_than_the_disk_holds_is_refused_before_anything_is_loaded(target: T
 
 
 @pytest.mark.requirement("R-TPC-02")
-def test_size_grows_with_the_warehouses(target: Target) -> None:
-    single = make_workload("tprocc", {"warehouses": 1})
-    told: list[str] = []
-    single.prepare(target, progress=told.append)
+def test_size_grows_with_the_warehouses(target: Target, single: Workload) -> None:
     query = sql.SQL("SELECT pg_database_size(current_database()) - pg_total_relation_size('item') AS bytes")
     sizes = [int(str(one(target, load.reset(target), query)[0])) for load in (single, workload())]
     assert 1.8 < sizes[1] / sizes[0] < 2.0, "the catalogue is the same in both"
@@ -323,7 +338,6 @@ def test_size_grows_with_the_warehouses(target: Target) -> None:
     assert one(target, single.reset(target), unknown) == [0], (
         "each session analyses its table, and nobody does it again"
     )
-    single.drop(target, template=True)
 
 
 @pytest.mark.parametrize("any_postgres", ["npm-13"], indirect=True)

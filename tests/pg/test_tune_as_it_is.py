@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from calm_load import calm
-from fix_postgres import BUILDS, NIGHT, find_build
+from fix_postgres import ONE_BUILD, find_build
 from pgdyno.routes.auto_conf import Line
 from pgdyno.routes.sql_route import alter_system
 from pgdyno.sandbox.sandbox import Sandbox
@@ -26,7 +26,7 @@ def tune(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run_pgdyno("tune", *calm(), *words, "--json", timeout_s=280, PGDYNO_HOME=str(home))
 
 
-@pytest.mark.parametrize("build", BUILDS if NIGHT else BUILDS[:1])
+@pytest.mark.parametrize("build", ONE_BUILD)
 def test_a_tune_of_altered_settings_has_no_void_trial(
     pgdyno_home: Path, make_sandbox: Callable[..., Sandbox], build: str
 ) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 import pgdyno
 from calm_load import SCRIPT, calm
-from fix_postgres import BUILDS, NIGHT, find_build, public_dir
+from fix_postgres import ONE_BUILD, find_build, public_dir
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TrialState
 from pgdyno.sandbox.sandbox import Sandbox
@@ -104,7 +104,7 @@ def account_of() -> Iterator[Callable[[str | None], Account]]:
         shutil.rmtree(home)
 
 
-@pytest.fixture(params=BUILDS if NIGHT else BUILDS[:1])
+@pytest.fixture(params=ONE_BUILD)
 def server(request: pytest.FixtureRequest, make_sandbox: Callable[..., Sandbox]) -> Sandbox:
     sandbox = make_sandbox("twice", bin_dir=find_build(request.param))
     sandbox.start()
@@ -149,7 +149,7 @@ def test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on(
     first, second = account_of(None if root_is_first else owner), account_of(owner if root_is_first else None)
     pair = [conf(first.home, "a.conf", ""), conf(first.home, "b.conf", "work_mem = 8MB\n")]
     before, files = settings_of(server), files_of(server.data_directory)
-    ab = ["experiment", "--ab", *pair, "--pairs", "4", "4", "--restarts", "none", *load_of(first), "--json"]
+    ab = ["experiment", "--ab", *pair, "--pairs", "2", "2", "--restarts", "none", *load_of(first), "--json"]
     with first.start(*ab, *target_words(server)) as running:
         await_until(lambda: server_lock.look(server.data_directory), running)
         holder = server_lock.look(server.data_directory)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = pytest.mark.pg
 LOAD, WATCHER, TABLE = "watch_load", "watch_reader", "watch_rows"
@@ -51,7 +49,7 @@ def load(postgres: Postgres, stop: threading.Event) -> None:
     with psycopg.connect(make_conninfo(postgres.conninfo, user=LOAD, dbname="postgres"), autocommit=True) as session:
         query = sql.SQL("SELECT count(t) FROM public.{} WHERE k = %s").format(sql.Identifier(TABLE))
         number = 0
-        while not stop.wait(0.02):
+        while not stop.wait(0.06):
             session.execute(query, (number % 2000,), prepare=False)
             session.execute("SELECT pg_sleep(0.001)", prepare=False)
             number += 1
@@ -63,13 +61,8 @@ def test_a_plan_that_flips_and_a_setting_are_named_and_nothing_else(owner: Postg
     stop = threading.Event()
     thread = threading.Thread(target=load, args=(owner, stop))
     thread.start()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", "watch", "--every", "1s", "--for", "70s", "--json", "--target", target],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PGDYNO_HOME": str(pgdyno_home)},
-    )
+    words = ["watch", "--every", "1s", "--for", "70s", "--json", "--target", target]
+    process = RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
     try:
         time.sleep(32)  # readings that are learnt from, on a busy machine, too
         owner.execute("ALTER SYSTEM SET random_page_cost = 2.5", None, "postgres")
@@ -92,11 +85,4 @@ def test_a_plan_that_flips_and_a_setting_are_named_and_nothing_else(owner: Postg
     assert "most likely another plan" in slower["text"]
     assert "slower: statement" in said
     assert found["own_cpu_pct"] < 20
-    listed = subprocess.run(
-        [sys.executable, "-m", "pgdyno", "store", "list", "--json"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PGDYNO_HOME": str(pgdyno_home)},
-        check=True,
-    )
-    assert "complete" in listed.stdout
+    assert "complete" in run_pgdyno("store", "list", "--json", PGDYNO_HOME=str(pgdyno_home)).stdout

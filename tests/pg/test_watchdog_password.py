@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from tuner_process import await_line, newest
 
-from fix_postgres import find_build, public_dir
+from fix_postgres import NIGHT, find_build, public_dir
 from locked_server import PASSWORD, LockedServer, TunerOn, locked_cluster, locked_server, set_password
 from pgdyno.cli.rollback import _story, _table
 from pgdyno.control import PgCtl
@@ -48,7 +48,7 @@ GRANTS = (
 )
 
 
-@pytest.fixture(scope="module", params=["embedded-18", "debian-15"])
+@pytest.fixture(scope="module", params=["embedded-18", "debian-15"] if NIGHT else ["embedded-18"])
 def locked(request: pytest.FixtureRequest) -> Iterator[LockedServer]:
     with locked_server(find_build(request.param), public_dir()) as server:
         yield server

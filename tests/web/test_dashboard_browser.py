@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -18,6 +16,7 @@ import pytest
 
 from fix_browser import Browser, Page
 from free_ports import free_ports
+from warm_program import RunningPgdyno
 
 pytestmark = [pytest.mark.web, pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("dashboard-browser")]
 LOAD = ("-w", "select-only", "-D", "scale=1", "-c", "1", "-R", "100",
@@ -37,9 +36,8 @@ class Served:
     store: Path
 
 
-def pgdyno(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "pgdyno", *words]
-    return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def pgdyno(words: Sequence[str], environment: dict[str, str]) -> RunningPgdyno:
+    return RunningPgdyno(*words, **environment)
 
 
 @contextmanager
