@@ -37,6 +37,7 @@ pages:
 	$(BIN)/lint-imports
 	$(BIN)/python tools/knob_docs.py --check
 	$(BIN)/python tools/sample_docs.py --check
+	$(BIN)/python tools/trace_docs.py --check
 	$(BIN)/python tools/guard_docs.py --check
 	$(BIN)/python tools/requirements_docs.py --check
 	$(BIN)/python tools/rule_docs.py --check
@@ -59,6 +60,7 @@ host: $(DEV) ## Run the tests that change this machine for a while, one after an
 docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/knob_docs.py
 	$(BIN)/python tools/sample_docs.py
+	$(BIN)/python tools/trace_docs.py
 	$(BIN)/python tools/guard_docs.py
 	$(BIN)/python tools/requirements_docs.py
 	$(BIN)/python tools/rule_docs.py

@@ -51,6 +51,7 @@ VERBS: dict[str, str] = {
     "knobs": "List and explain the knobs, their ranges and durability classes.",
     "disks": "Choose volumes of a storage server, and judge a list of them.",
     "rules": "List the rules of the advisor.",
+    "trace": "Make a trace of server logs, say what it holds, and cut parts out of it.",
     "persist": "Make Linux knobs survive a reboot: print the files, or write them.",
     "store": "List, show and export what was measured, and what was changed.",
     "import": "Read what other tools measured into the store.",

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pgdyno.errors import UsageError
+from pgdyno.outside.files import read_bytes
+from pgdyno.trace.capture_record import RECORD, CaptureRecord, parse_record
 from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
-from pgdyno.trace.logs import Log, Segment, look, segments
+from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, look, salvage, segments
 from pgdyno.trace.pairing import Events, Paired, Pairing, SeenSession
-from pgdyno.trace.parquet import connection, work_folder, write_meta, write_parquet
+from pgdyno.trace.parquet import bad_input, connection, work_folder, write_meta, write_parquet
 from pgdyno.trace.refusals import judge
 from pgdyno.trace.rows import CHOSEN, PART, SETUP, final_query
 from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
+from pgdyno.trace.stderr_log import StderrReader
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
 
 if TYPE_CHECKING:
@@ -39,8 +42,10 @@ class BuildOptions:
     prefix: str | None = None
     """log_line_prefix of logs to stderr."""
     captured_level: float = 100.0
-    server_version: int | None = None
-    segment: int = 32 << 20
+    allow_truncated: bool = False
+    record: CaptureRecord | None = None
+    """What pgdyno kept beside the log when it captured it."""
+    segment: int = SEGMENT
 
 
 def build_trace(paths: Sequence[Path], out: Path, options: BuildOptions) -> TraceMeta:
@@ -49,16 +54,40 @@ def build_trace(paths: Sequence[Path], out: Path, options: BuildOptions) -> Trac
     Raises UsageError for logs that cannot be read, and for such as hold no statement.
     """
     check_parser()
-    logs = _in_order([look(path) for path in paths], options)
+    stderr = None if options.prefix is None else StderrReader(options.prefix, options.encodings)
+    given, options = _given(paths, options)
+    logs = _in_order(given, stderr)
     with work_folder(out) as folder, connection(folder) as db:
-        builder = _Builder(db, folder, options)
+        builder = _Builder(db, folder, options, stderr)
         for log in logs:
             builder.read(log)
         builder.end()
         return builder.write(out)
 
 
-def _in_order(logs: list[Log], options: BuildOptions) -> list[Log]:
+def _given(paths: Sequence[Path], options: BuildOptions) -> tuple[list[Log], BuildOptions]:
+    """Return the logs that paths name; the folder of a capture also says what they are of."""
+    if len(paths) != 1 or not paths[0].is_dir():
+        return [look(path) for path in paths], options
+    folder = paths[0]
+    try:
+        record = parse_record(read_bytes(folder / RECORD), str(folder / RECORD))
+    except (OSError, ValueError) as error:
+        hint = "Name files, or a folder that pgdyno capture start printed."
+        raise UsageError(f'"{folder}" is not the folder of a capture', detail=str(error), hint=hint) from error
+    encodings = {one.name: codec(one.encoding) for one in record.databases if one.encoding not in ("UTF8", "SQL_ASCII")}
+    logs = list[Log]()
+    for one in record.logs:
+        if one.copy is None:
+            logs.append(look(Path(one.path), one.begin, one.end))
+        elif Path(one.copy).name == one.copy:
+            logs.append(look(folder / one.copy))
+        else:
+            raise UsageError(f'"{folder / RECORD}" names the copy "{one.copy}", which is not in its folder')
+    return logs, replace(options, encodings=encodings | dict(options.encodings), record=record)
+
+
+def _in_order(logs: list[Log], stderr: StderrReader | None) -> list[Log]:
     """Return the logs in the order of time; all are of one format."""
     logs = [log for log in logs if log.format != "empty"]
     formats = sorted({log.format for log in logs})
@@ -69,13 +98,21 @@ def _in_order(logs: list[Log], options: BuildOptions) -> list[Log]:
         )
     if not logs:
         raise UsageError("the logs are empty", hint="Name the files that the server wrote.")
+    if formats == ["stderr"]:
+        if stderr is None:
+            raise UsageError(
+                f'log "{logs[0].path}" is neither csvlog nor jsonlog',
+                hint="Of a log to stderr, give the server's log_line_prefix: --prefix '%m [%p] %q%u@%d '.",
+            )
+        logs = [replace(log, first=stderr.first_time(log)) for log in logs]
     return sorted(logs, key=lambda log: log.first)
 
 
 class _Builder:
     """Holds what is known between two segments."""
 
-    def __init__(self, db: Connection, folder: Path, options: BuildOptions) -> None:
+    def __init__(self, db: Connection, folder: Path, options: BuildOptions, stderr: StderrReader | None) -> None:
+        self.stderr = stderr
         self.db, self.folder, self.options = db, folder, options
         self.pairing = Pairing()
         self.zones = dict[str, int]()
@@ -85,15 +122,18 @@ class _Builder:
         self.parts = 0
         self.doubtful = 0
         self.last_t = 0
-        self.counts = dict[str, int]()
-        self.refused = dict[str, int]()
 
     def read(self, log: Log) -> None:
         """Read a log after those that were before it."""
         if not self.zones:
             self.style = log.format
             self.zones = offsets(self.options.log_timezone, int(log.first[:4]))
-        for segment in segments(log, self.folder, self.options.encodings, size=self.options.segment):
+        size = self.options.segment
+        if log.format == "stderr" and self.stderr is not None:
+            found = self.stderr.segments(log, self.folder, size=size)
+        else:
+            found = segments(log, self.folder, self.options.encodings, size=size)
+        for segment in found:
             self._take(segment, log.path)
 
     def _take(self, segment: Segment, path: Path) -> None:
@@ -102,7 +142,11 @@ class _Builder:
         source = csv_source(str(segment.path), segment.columns, segment.longest)
         if segment.format == "jsonlog":
             source = json_source(str(segment.path), segment.longest)
-        self._load(events_query(source, self.zones))
+        try:
+            self._load(events_query(source, self.zones))
+        except bad_input():
+            salvage(segment)  # what it leaves out is missing in the count below
+            self._load(events_query(source, self.zones))
         while odd := self.db.execute("SELECT DISTINCT zone FROM events WHERE zone IS NOT NULL").fetchall():
             for (name,) in odd:
                 seconds = numeric(name)
@@ -110,7 +154,12 @@ class _Builder:
                     raise unknown_zone(name)
                 self.zones[name] = seconds
             self._load(events_query(source, self.zones))
+        unread = segment.records - (self._count("events") - self._count("carry"))
+        self.lost = replace(self.lost, unreadable=self.lost.unreadable + max(unread, 0) + segment.unreadable)
         self._pair(is_last=False)
+
+    def _count(self, table: str) -> int:
+        return int(self.db.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]) if self._has(table) else 0
 
     def _load(self, query: str) -> None:
         if not self.parts and not self._has("carry"):
@@ -126,13 +175,15 @@ class _Builder:
         """Pair what is left open."""
         self.db.execute("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
         self._pair(is_last=True)
+        if self.stderr is not None:
+            self.lost = replace(self.lost, unreadable=self.lost.unreadable + self.stderr.unreadable)
         self._retire(list(self.pairing.sessions.values()))
 
     def _pair(self, *, is_last: bool) -> None:
         if not self._has("carry"):
             for command in SETUP:
                 self.db.execute(command)
-        again = self.db.execute("SELECT count(*) FROM carry").fetchall()[0][0]
+        again = self._count("carry")
         unreadable = "sid IS NULL OR n IS NULL OR t IS NULL"
         bad = self.db.execute(f"SELECT count(*) FROM events WHERE {unreadable}").fetchall()[0][0]
         self.lost = replace(self.lost, unreadable=self.lost.unreadable + bad)
@@ -227,6 +278,19 @@ class _Builder:
                 [[getattr(one, name) for one in kept] for name in names],
             )
 
+    def _truncated(self, parts: str) -> int:
+        """Return how many values the server cut: they end in "...", and none is longer but by bytes of a letter."""
+        if not self.doubtful:
+            return 0
+        record = self.options.record
+        if record is not None and record.logging.get("log_parameter_max_length") == "-1":
+            return 0
+        each = f"SELECT unnest(params) AS one FROM {parts}"
+        columns = "strlen(one) AS size, suffix(one, '...') AS is_cut, max(strlen(one)) OVER () AS top"
+        sizes = f"SELECT {columns} FROM ({each})"
+        query = f"SELECT count(*) FROM ({sizes}) WHERE is_cut AND size > 3 AND size >= top - 3"
+        return int(self.db.execute(query).fetchall()[0][0])
+
     def write(self, out: Path) -> TraceMeta:
         """Write the trace and its facts."""
         db, pairing_ = self.db, self.pairing
@@ -247,19 +311,29 @@ class _Builder:
         late = db.execute("SELECT count(*) FROM late").fetchall()[0][0]
         transactions = db.execute(f"SELECT count(DISTINCT (sid, tx)) FROM {sent}").fetchall()[0][0]
         end = max(self.last_t, db.execute(f"SELECT max(due) FROM read_parquet({parts})").fetchall()[0][0])
-        digest = write_parquet(db, final_query(parts, begin, end), out)
         lost = replace(
             self.lost,
-            truncated=self.lost.truncated + pairing_.orphans + pairing_.unworded,
+            truncated=self.lost.truncated
+            + pairing_.orphans
+            + pairing_.unworded
+            + self._truncated(f"read_parquet({parts})"),
             gaps=pairing_.gaps,
             cut_statements=pairing_.cut,
         )
+        if lost.truncated and not self.options.allow_truncated:
+            raise UsageError(
+                f"the log has only a part of {lost.truncated} statements or their values",
+                detail="The server cut them (log_parameter_max_length), or logged durations without texts.",
+                hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace to look at.",
+            )
+        record = self.options.record
+        digest = write_parquet(db, final_query(parts, begin, end), out)
         is_a = self.kinds.get("D", 0) > self.kinds.get("T", 0) + self.kinds.get("U", 0)
         meta = TraceMeta(
             version=TRACE_VERSION,
             style=f"{self.style} {'A' if is_a else 'B'}",
-            server_version=self.options.server_version,
-            system_identifier=None,
+            server_version=record.server_version if record else None,
+            system_identifier=record.system_identifier if record else None,
             begins_at=datetime.fromtimestamp(begin / 1e6, UTC).isoformat(timespec="microseconds"),
             seconds=(end - begin) / 1e6,
             sessions=db.execute("SELECT count(*) FROM sessions").fetchall()[0][0],
@@ -269,6 +343,8 @@ class _Builder:
             refused=refused,
             lost=lost,
             captured_level=self.options.captured_level,
+            settings=record.settings if record else {},
+            sequences=record.sequences if record else {},
             digest=digest,
         )
         write_meta(out, meta)

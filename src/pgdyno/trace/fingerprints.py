@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -98,3 +99,20 @@ def _library() -> Any:  # noqa: ANN401 - a module
         hint = "Install it: pip install 'pgdyno[replay]'."
         raise EnvironmentUnsuitable("replay needs postgast", hint=hint) from error
     return postgast
+
+
+def without_values(text: str) -> str:
+    """Return a text whose constants are $1, $2 ..., without comments; of one that keeps some, its first words alone."""
+    if not _may_parse(text):
+        return f"<{len(text)} characters that do not parse>"
+    library = _library()
+    try:
+        found = str(library.normalize(text))
+    except (library.PgQueryError, UnicodeError, ValueError):
+        return f"<{len(text)} characters that do not parse>"
+    found = _COMMENT.sub(lambda match: match[0] if match[0].startswith('"') else " ", found)
+    return f"{' '.join(found.split()[:2])} <removed>" if _CONSTANT.search(found) else found
+
+
+_COMMENT = re.compile(r'"(?:[^"]|"")*"|/\*.*?\*/|--[^\n]*', re.DOTALL)
+_CONSTANT = re.compile(r"'|\$[A-Za-z_]*\$")

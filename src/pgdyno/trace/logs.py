@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import zlib
@@ -20,9 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outputs import open_new
 from pgdyno.outside.files import open_file
+from pgdyno.trace.lines import CSV_COLUMNS
 
 SEGMENT = 32 << 20
 """Bytes of a log that are paired at once."""
@@ -44,32 +48,37 @@ class Log:
     """csvlog, jsonlog or stderr."""
     first: str
     """The time of its first record, as it stands there; empty for stderr, whose prefix has to be known."""
+    begin: int = 0
+    end: int | None = None
+    """Bytes of the file that count, where others stand before or behind them."""
 
 
-def look(path: Path) -> Log:
+def look(path: Path, begin: int = 0, end: int | None = None) -> Log:
     """Tell what a log is by its begin. Raises UsageError for what cannot be read and for what is no text."""
-    with reading(path) as file:
+    with reading(path, begin) as file:
         head = file.read(1 << 16)
     if b"\0" in head:
         raise UsageError(f'log "{path}" is no text: it holds NUL bytes', hint=_HINT)
     if not head.strip():
-        return Log(path, "empty", "")
+        return Log(path, "empty", "", begin, end)
     for name, start in (("csvlog", _CSV_START), ("jsonlog", _JSON_START)):
         if found := start.match(head):
             if name == "csvlog" and found.group().endswith(b'"'):
                 continue
-            return Log(path, name, found[1].decode("ascii", "replace"))
-    return Log(path, "stderr", "")
+            return Log(path, name, found[1].decode("ascii", "replace"), begin, end)
+    return Log(path, "stderr", "", begin, end)
 
 
 _HINT = "Name files that the server wrote: csvlog, jsonlog, or stderr with --prefix."
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[IO[bytes]]:
+def reading(path: Path, begin: int = 0) -> Iterator[IO[bytes]]:
     """Give the bytes of a log, unpacked; nothing is read ahead. Raises UsageError, also for damage in the middle."""
     try:
         with open_file(path) as file:
+            if begin:
+                file.seek(begin)
             magic = file.peek(4)[:4]  # type: ignore[attr-defined] # a BufferedReader
             if magic.startswith(_GZIP):
                 with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
@@ -87,6 +96,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _zstd(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
+    os.lseek(file.fileno(), 0, os.SEEK_SET)  # what was looked at is behind it
     try:
         program = subprocess.Popen(
             ["zstd", "-dcq", "--memory=128MB"], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -120,25 +130,32 @@ class Segment:
     """Of csvlog."""
     longest: int
     """Bytes that no record of it is longer than."""
+    records: int
+    unreadable: int = 0
+    """Records that are not in it: their end is missing."""
 
 
 def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int = SEGMENT) -> Iterator[Segment]:
     """Give the segments of a csvlog or a jsonlog, one after another; each is gone when the next is asked for."""
     kind = _Csv() if log.format == "csvlog" else _Json()
-    place = folder / "segment"
     line = 1
-    with reading(log.path) as file:
+    left = None if log.end is None else max(log.end - log.begin, 0)
+    with reading(log.path, log.begin) as file:
         rest, at_end = b"", False
         while not at_end:
             blocks, length = [rest], len(rest)
-            while length < size and (block := file.read(_BLOCK)):
+            while length < size and (block := file.read(_BLOCK if left is None else min(_BLOCK, left))):
                 blocks.append(block)
                 length += len(block)
+                left = None if left is None else left - len(block)
             data = b"".join(blocks)
             at_end = length < size
             end = kind.end(data)
-            if at_end and end < len(data):
-                data, end = data + b"\n", len(data) + 1  # the last line may lack its end, and a record the rest
+            broken = 0
+            if at_end and (last := data[end:]).strip():  # a line may lack its end alone, a record all that follows
+                broken = int(not kind.is_whole(last))
+                data = data[:end] if broken else data + b"\n"
+                end = len(data)
             if end == 0 and data:
                 if len(data) > LONGEST:
                     raise UsageError(f'log "{log.path}" line {line}: a record of more than {LONGEST >> 20} MB')
@@ -146,14 +163,34 @@ def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int 
                 continue
             rest = data[end:]
             if not data[:end].strip():
-                continue
+                if not broken:
+                    continue
+                raise UsageError(f'log "{log.path}" line {line}: no record is whole', hint=_HINT)
             whole = _in_utf8(data[:end], kind, encodings, log.path, line)
             line += data.count(b"\n", 0, end)
-            place.unlink(missing_ok=True)
-            with open_new(place) as segment:
-                segment.write(whole)
-            yield Segment(place, log.format, kind.columns(whole), longest_line(whole))
+            place, count = write_segment(folder, whole), kind.count(whole)
+            yield Segment(place, log.format, kind.columns(whole), longest_line(whole), count, broken)
             del blocks, data, whole
+
+
+def write_segment(folder: Path, data: bytes) -> Path:
+    """Write the bytes of a segment in place of the one before it."""
+    place = folder / "segment"
+    place.unlink(missing_ok=True)
+    with open_new(place) as file:
+        file.write(data)
+    return place
+
+
+def salvage(segment: Segment) -> None:
+    """Leave out of a segment the records that are none. Slow, and for damaged logs alone."""
+    kind = _Csv() if segment.format == "csvlog" else _Json()
+    records = list(kind.records(segment.path.read_bytes()))
+    if segment.format == "csvlog":
+        good = [record for record in records if kind.columns(record) == segment.columns]
+    else:
+        good = [record for record in records if kind.is_whole(record)]
+    write_segment(segment.path.parent, b"".join(good))
 
 
 def longest_line(data: bytes) -> int:
@@ -187,6 +224,15 @@ class _Csv:
         if begin < stop:
             yield data[begin:stop]
 
+    def count(self, data: bytes) -> int:
+        """Return how many records there are: line ends behind an even number of quotes."""
+        letters = np.frombuffer(data, np.uint8)
+        line_ends, quotes = np.flatnonzero(letters == 10), np.flatnonzero(letters == 34)
+        return int((np.searchsorted(quotes, line_ends) % 2 == 0).sum())
+
+    def is_whole(self, record: bytes) -> bool:
+        return record.count(b'"') % 2 == 0 and self.columns(record) in CSV_COLUMNS
+
     def columns(self, data: bytes) -> int:
         first = next(self.records(data))
         return len(next(csv.reader([first.decode("utf-8", "replace")], strict=False)))
@@ -202,6 +248,15 @@ class _Json:
 
     def records(self, data: bytes) -> Iterator[bytes]:
         return iter(data.splitlines(keepends=True)) if b"\r" not in data else iter(io.BytesIO(data))
+
+    def count(self, data: bytes) -> int:
+        return data.count(b"\n")
+
+    def is_whole(self, record: bytes) -> bool:
+        try:
+            return isinstance(json.loads(record), dict)
+        except (ValueError, RecursionError):
+            return False
 
     def columns(self, data: bytes) -> int:
         return 0

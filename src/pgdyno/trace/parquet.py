@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.shapes import shaped
 from pgdyno.outputs import new_folder, output, write_output
 from pgdyno.outside import documents
 from pgdyno.outside.files import open_file, read_bytes
-from pgdyno.trace.schema import TRACE, TRACE_VERSION, Lost, TraceColumn, TraceMeta
+from pgdyno.trace.schema import TRACE, TRACE_VERSION, TraceColumn, TraceMeta
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -67,6 +68,13 @@ def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, thread
             raise UsageError("a file is no Parquet file that can be read", detail=_first_line(error)) from error
 
 
+def bad_input() -> type[Exception]:
+    """Return the exception of a connection for rows that cannot be read."""
+    import duckdb
+
+    return duckdb.Error
+
+
 @contextmanager
 def work_folder(beside: Path) -> Iterator[Path]:
     """Give a private folder beside a file that is going to be written; it is gone afterwards."""
@@ -89,6 +97,20 @@ def parquet_source(path: Path) -> Iterator[str]:
         if file.read(4) != b"PAR1":
             raise UsageError(f'"{path}" is no Parquet file', hint="Make a trace with pgdyno trace build.")
         yield f"read_parquet('/proc/self/fd/{file.fileno()}')"
+
+
+@contextmanager
+def trace_source(path: Path, db: Connection) -> Iterator[str]:
+    """Give what stands for a trace in the FROM of a query. Raises UsageError where its columns are not a trace's."""
+    with parquet_source(path) as source:
+        found = {str(row[0]): str(row[1]) for row in db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        for one in TRACE:
+            if found.get(one.name) != one.type:
+                raise UsageError(
+                    f'"{path}" is no trace: column "{one.name}" is {found.get(one.name, "missing")}, not {one.type}',
+                    hint="Make a trace with pgdyno trace build.",
+                )
+        yield source
 
 
 def write_parquet(db: Connection, query: str, path: Path) -> str:
@@ -160,31 +182,9 @@ def read_meta(trace: Path) -> TraceMeta:
             hint="Use the pgdyno that made it, or a newer one.",
         )
     try:
-        return _meta(found)
-    except (TypeError, ValueError, KeyError) as error:
+        return shaped(TraceMeta, found, "the facts", strict=False)
+    except ValueError as error:
         raise UsageError(f'"{path}" does not hold the facts of a trace', detail=str(error), hint=hint) from error
-
-
-def _meta(found: dict[str, Any]) -> TraceMeta:
-    kinds: dict[str, Callable[[Any], bool]] = {
-        "str": lambda value: isinstance(value, str),
-        "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
-        "float": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-        "bool": lambda value: isinstance(value, bool),
-        "int | None": lambda value: value is None or (isinstance(value, int) and not isinstance(value, bool)),
-        "str | None": lambda value: value is None or isinstance(value, str),
-        "dict[str, int]": lambda value: isinstance(value, dict) and all(type(one) is int for one in value.values()),
-        "dict[str, str]": lambda value: isinstance(value, dict) and all(type(one) is str for one in value.values()),
-    }
-    values = {one.name: found[one.name] for one in fields(TraceMeta) if one.name in found and one.name != "lost"}
-    for one in fields(TraceMeta):
-        if one.name in values and not kinds[str(one.type)](values[one.name]):
-            raise ValueError(f'"{one.name}" is of another kind than {one.type}')
-    lost = found.get("lost", {})
-    if not isinstance(lost, dict) or not all(type(value) is int for value in lost.values()):
-        raise ValueError('"lost" is no object of counts')
-    known = {one.name for one in fields(Lost)}
-    return TraceMeta(**values, lost=Lost(**{name: value for name, value in lost.items() if name in known}))
 
 
 def _batches(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:

@@ -89,7 +89,7 @@ SUSPECT = re.compile(
     r"|function|procedure|grant|revoke|owner)\b|pg_|dblink|fdw|\blo_|to_xml|ts_stat|u&|\0"
 )
 """A text without any of these needs no parse tree to be let through."""
-_SECRET = (_ROLES, _ELSEWHERE, REPLICATION)
+_SECRET = (_SETTINGS, _ROLES, _ELSEWHERE, REPLICATION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pgdyno.cli.main import VERBS, command
 READING = (
     "store list", "store show", "store changes", "queue list", "knobs list", "knobs show", "knobs host", "rules",
     "guards", "preflight", "privileges", "inspect", "advise", "compare", "disks", "rollback", "sandbox list",
-    "sandbox status", "bundle show", "project check", "ybio classes", "host check",
+    "sandbox status", "bundle show", "trace show", "trace check", "project check", "ybio classes", "host check",
 )  # fmt: skip
 LETTERS_OF_PGBENCH = {"-s", "-b", "-r"}
 """Those of a matrix, which has pgbench's."""

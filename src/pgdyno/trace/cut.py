@@ -1,0 +1,171 @@
+"""Cut a part out of a trace: by time, user, database, application, to what reads alone, or without its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import UsageError
+from pgdyno.trace.fingerprints import check_parser, tree, without_values
+from pgdyno.trace.parquet import connection, read_meta, trace_source, work_folder, write_meta, write_parquet
+from pgdyno.trace.schema import TRACE, TraceMeta
+
+if TYPE_CHECKING:
+    from pgdyno.trace.parquet import Connection
+
+_SENT = "kind IN ('simple', 'parse', 'extended')"
+_WRITES = "writes, or may write"
+_READING = frozenset(
+    {"SelectStmt", "VariableShowStmt", "TransactionStmt", "DeallocateStmt", "PrepareStmt", "ExecuteStmt"}
+)
+_READING_ALSO = frozenset({"VariableSetStmt", "DiscardStmt", "ClosePortalStmt", "FetchStmt", "DeclareCursorStmt"})
+_BATCH = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class CutOptions:
+    """What is kept; an empty list keeps all."""
+
+    from_s: float | None = None
+    """Seconds after the begin of the trace."""
+    to_s: float | None = None
+    users: tuple[str, ...] = ()
+    databases: tuple[str, ...] = ()
+    applications: tuple[str, ...] = ()
+    read_only: bool = False
+    mask: bool = False
+
+
+def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
+    """Write a part of a trace as a trace of its own; return its facts.
+
+    A session that is cut in time gets a connect or a disconnect that is made up. What writes is kept by --read-only as
+    a row that is refused, so that the order of what is left stays known. Raises UsageError where nothing is left.
+    """
+    meta = read_meta(trace)
+    begin, end = _bounds(meta, options)
+    if options.read_only or options.mask:
+        check_parser()
+    with work_folder(out) as folder, connection(folder) as db, trace_source(trace, db) as source:
+        _choose(db, source, options, begin, end)
+        _judge(db, options)
+        query = _rows(begin, end, options)
+        db.execute(f"CREATE VIEW kept AS {query}")
+        statements, sessions, errors, transactions = db.execute(
+            f"SELECT count(*) FILTER ({_SENT}), count(DISTINCT session),"
+            f" count(*) FILTER ({_SENT} AND sqlstate IS NOT NULL),"
+            f" count(DISTINCT (session, tx)) FILTER ({_SENT}) FROM kept"
+        ).fetchall()[0]
+        if not statements:
+            raise UsageError(f'nothing of trace "{trace}" is left', hint="pgdyno trace show lists what it holds.")
+        refused = db.execute(
+            f"SELECT refused, count(*) FROM kept WHERE {_SENT} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+        digest = write_parquet(db, "SELECT * FROM kept ORDER BY due_us, session, seq", out)
+    began = datetime.fromisoformat(meta.begins_at) + timedelta(microseconds=begin)
+    found = replace(
+        meta,
+        begins_at=began.isoformat(timespec="microseconds"),
+        seconds=(end - begin) / 1e6,
+        sessions=sessions,
+        statements=statements,
+        transactions=transactions,
+        errors=errors,
+        refused={str(reason): int(count) for reason, count in refused},
+        masked=meta.masked or options.mask,
+        sequences=meta.sequences if begin == 0 else {},
+        digest=digest,
+    )
+    write_meta(out, found)
+    return found
+
+
+def _bounds(meta: TraceMeta, options: CutOptions) -> tuple[int, int]:
+    whole = round(meta.seconds * 1e6)
+    begin = min(round((options.from_s or 0) * 1e6), whole)
+    end = whole if options.to_s is None else min(round(options.to_s * 1e6), whole)
+    if begin >= end:
+        raise UsageError(
+            f"from {begin / 1e6:g} s to {end / 1e6:g} s nothing is left of {meta.seconds:g} s",
+            hint="Times are seconds after the begin of the trace.",
+        )
+    return begin, end
+
+
+def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: int) -> None:
+    """Make the view of the rows of the chosen sessions, and the table of those that have a statement in the time."""
+    clauses, values = ["true"], list[list[str]]()
+    for column, asked in (
+        ("user", options.users),
+        ("database", options.databases),
+        ("application", options.applications),
+    ):
+        if asked:
+            clauses.append(f"list_contains(?::VARCHAR[], coalesce(\"{column}\", ''))")
+            values.append(list(asked))
+    db.execute(f"CREATE VIEW trace AS SELECT * FROM {source}")
+    db.execute(
+        "CREATE TABLE chosen AS SELECT row_number() OVER (ORDER BY min(session)) - 1 AS number, session FROM trace"
+        f" WHERE {_SENT} AND due_us >= {begin} AND due_us < {end} AND {' AND '.join(clauses)} GROUP BY session",
+        values,
+    )
+
+
+def _judge(db: Connection, options: CutOptions) -> None:
+    """Make the table of distinct texts: without their values where asked for, and whether they write."""
+    db.execute("CREATE TABLE texts (sql VARCHAR, shown VARCHAR, writes BOOLEAN)")
+    if not (options.read_only or options.mask):
+        return
+    texts = db.cursor()
+    texts.execute(f"SELECT DISTINCT sql FROM trace JOIN chosen USING (session) WHERE {_SENT} AND sql IS NOT NULL")
+    while batch := [text for (text,) in texts.fetchmany(_BATCH)]:
+        db.execute(
+            "INSERT INTO texts SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::BOOLEAN[])",
+            [
+                batch,
+                [without_values(text) if options.mask else text for text in batch],
+                [options.read_only and not reads_alone(text) for text in batch],
+            ],
+        )
+
+
+def reads_alone(text: str) -> bool:
+    """Tell whether a text cannot change a table by itself; what does not parse is not trusted.
+
+    Functions that a SELECT calls may write: those of PostgreSQL that do are known, of others nothing is.
+    """
+    found = tree(text)
+    if found is None:
+        return not text.strip()
+    statements = {name for name in found.nodes if name.endswith("Stmt")} - {"RawStmt"}
+    locks = "LockingClause" in found.nodes or "IntoClause" in found.nodes
+    return statements <= _READING | _READING_ALSO and not locks and not found.functions & _WRITING
+
+
+_WRITING = frozenset({"nextval", "setval", "lo_create", "lo_put", "lo_unlink", "lo_from_bytea", "lowrite", "lo_creat"})
+
+
+def _rows(begin: int, end: int, options: CutOptions) -> str:
+    """Return the query of the rows that are kept, with sessions and times counted anew."""
+    mask = "list_transform(params, lambda one: CASE WHEN one IS NOT NULL THEN '?' END)" if options.mask else "params"
+    mine = {
+        "session": "number",
+        "seq": "row_number() OVER (PARTITION BY number ORDER BY seq) - 1",
+        "due_us": f"least(greatest(due_us, {begin}), {end}) - {begin}",
+        "end_us": f"end_us - {begin}",
+        "sql": "coalesce(texts.shown, trace.sql)",
+        "params": mask,
+        "refused": f"coalesce(refused, CASE WHEN texts.writes THEN '{_WRITES}' END)",
+        "implied": f"implied OR (kind IN ('connect', 'disconnect') AND (due_us < {begin} OR due_us > {end}))",
+    }
+    columns = ", ".join(
+        f'({mine[one.name]})::{one.type} AS "{one.name}"' if one.name in mine else f'trace."{one.name}"'
+        for one in TRACE
+    )
+    inside = f"due_us >= {begin} AND due_us < {end}"
+    return (
+        f"SELECT {columns} FROM trace JOIN chosen USING (session) LEFT JOIN texts ON texts.sql = trace.sql"
+        f" WHERE kind IN ('connect', 'disconnect') OR ({inside})"
+    )

@@ -1,0 +1,185 @@
+"""What a trace holds, as figures: over time, by class, by error; nothing that a user typed unless it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.trace.fingerprints import without_values
+from pgdyno.trace.parquet import connection, read_meta, trace_source
+from pgdyno.trace.schema import TraceMeta
+
+if TYPE_CHECKING:
+    from pgdyno.trace.parquet import Connection
+
+SLICES = 60
+TOP = 20
+_LONGEST = 300
+_SENT = "kind IN ('simple', 'parse', 'extended')"
+_BUSY = "coalesce(parse_us, 0) + coalesce(bind_us, 0) + coalesce(execute_us, 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSlice:
+    """A part of the time of a trace."""
+
+    at_s: float
+    statements: int
+    sessions: int
+    """That sent something in it."""
+    busy: float
+    """Statements that ran at once, on average; of those that ended in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedClass:
+    """Statements that differ in constants alone."""
+
+    fingerprint: str | None
+    """None for texts that do not parse."""
+    calls: int
+    errors: int
+    seconds: float
+    share: float
+    """Of the server's time, 0 to 1."""
+    mean_ms: float | None
+    p99_ms: float | None
+    sql: str
+    """One of its texts; without constants unless they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Quantiles of a time in milliseconds; None where there was none."""
+
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """What `trace show` tells."""
+
+    meta: TraceMeta
+    slices: tuple[TraceSlice, ...]
+    classes: tuple[TracedClass, ...]
+    distinct_classes: int
+    server_seconds: float
+    most_sessions: int
+    """Connected at once."""
+    most_at_once: int
+    """Statements that ran at once."""
+    think: Spread
+    """From the end of a statement to the next of its session."""
+    transaction: Spread
+    """From its first statement to the end of its last."""
+    errors: dict[str, int]
+    refused: dict[str, int]
+    kinds: dict[str, int]
+    users: dict[str, int]
+    databases: dict[str, int]
+    applications: dict[str, int]
+    implied: int
+    """Sessions whose begin or end is made up."""
+
+
+def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
+    """Read a trace twice or more, in flat memory. Raises UsageError for what is no trace."""
+    meta = read_meta(trace)
+    with TemporaryDirectory() as folder, connection(Path(folder)) as db, trace_source(trace, db) as source:
+        db.execute(f"CREATE TEMP VIEW trace AS SELECT * FROM {source}")
+        seconds = max(meta.seconds, 0.001)
+        total = float(_one(db, f"SELECT coalesce(sum({_BUSY}), 0) / 1e6 FROM trace"))
+        return TraceSummary(
+            meta=meta,
+            slices=_slices(db, seconds),
+            classes=_classes(db, total, values),
+            distinct_classes=int(_one(db, f"SELECT count(DISTINCT fingerprint) FROM trace WHERE {_SENT}")),
+            server_seconds=total,
+            most_sessions=_most(
+                db,
+                "SELECT due_us AS moment, 1 AS step FROM trace WHERE kind = 'connect'"
+                " UNION ALL SELECT due_us, -1 FROM trace WHERE kind = 'disconnect'",
+            ),
+            most_at_once=_most(
+                db,
+                f"SELECT due_us AS moment, 1 AS step FROM trace WHERE {_SENT} AND end_us > due_us"
+                f" UNION ALL SELECT end_us, -1 FROM trace WHERE {_SENT} AND end_us > due_us",
+            ),
+            think=_spread(
+                db,
+                "SELECT due_us - lag(end_us) OVER (PARTITION BY session ORDER BY seq) AS t FROM trace"
+                f" WHERE {_SENT} OR kind = 'connect'",
+            ),
+            transaction=_spread(
+                db,
+                f"SELECT max(end_us) - min(due_us) AS t FROM trace WHERE {_SENT} GROUP BY session, tx",
+            ),
+            errors=_counts(db, "sqlstate", f"{_SENT} AND sqlstate IS NOT NULL"),
+            refused=_counts(db, "refused", f"{_SENT} AND refused IS NOT NULL"),
+            kinds=_counts(db, "kind", "true"),
+            users=_counts(db, '"user"', _SENT),
+            databases=_counts(db, "database", _SENT),
+            applications=_counts(db, "application", _SENT),
+            implied=int(_one(db, "SELECT count(DISTINCT session) FROM trace WHERE implied")),
+        )
+
+
+def _one(db: Connection, query: str) -> Any:  # noqa: ANN401 - a value of SQL
+    return db.execute(query).fetchall()[0][0]
+
+
+def _counts(db: Connection, column: str, where: str) -> dict[str, int]:
+    found = db.execute(
+        f"SELECT coalesce({column}, 'none'), count(*) FROM trace WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 50"
+    ).fetchall()
+    return {str(name): int(count) for name, count in found}
+
+
+def _slices(db: Connection, seconds: float) -> tuple[TraceSlice, ...]:
+    width = seconds / SLICES
+    found = db.execute(
+        f"SELECT least(greatest(floor(due_us / {width * 1e6}), 0), {SLICES - 1})::INTEGER AS place, count(*),"
+        f" count(DISTINCT session), sum({_BUSY}) / 1e6 / {width} FROM trace WHERE {_SENT} GROUP BY 1"
+    ).fetchall()
+    by_place = {place: (count, sessions, busy) for place, count, sessions, busy in found}
+    return tuple(
+        TraceSlice(place * width, *((int(told[0]), int(told[1]), float(told[2])) if told else (0, 0, 0.0)))
+        for place in range(SLICES)
+        for told in (by_place.get(place),)
+    )
+
+
+def _classes(db: Connection, total: float, values: bool) -> tuple[TracedClass, ...]:
+    found = db.execute(
+        f"SELECT fingerprint, count(*), count(sqlstate), sum({_BUSY}) / 1e6,"
+        f" avg({_BUSY}) FILTER (sqlstate IS NULL) / 1e3,"
+        f" approx_quantile({_BUSY}, 0.99) FILTER (sqlstate IS NULL) / 1e3,"
+        f" min(left(sql, 20000)) FROM trace WHERE {_SENT} GROUP BY 1 ORDER BY 4 DESC, 2 DESC, 1 LIMIT {TOP}"
+    ).fetchall()
+    return tuple(
+        TracedClass(
+            fingerprint, int(calls), int(errors), float(seconds), float(seconds) / total if total else 0.0,
+            None if mean is None else float(mean), None if p99 is None else float(p99), _shown(sql or "", values),
+        )
+        for fingerprint, calls, errors, seconds, mean, p99, sql in found
+    )  # fmt: skip
+
+
+def _shown(sql: str, values: bool) -> str:
+    text = " ".join((sql if values else without_values(sql)).split())
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
+
+
+def _most(db: Connection, steps: str) -> int:
+    """Return the highest sum of steps; at one moment what ends goes before what begins."""
+    sums = f"SELECT sum(step) OVER (ORDER BY moment, step ROWS UNBOUNDED PRECEDING) AS s FROM ({steps})"
+    return int(_one(db, f"SELECT max(s) FROM ({sums})") or 0)
+
+
+def _spread(db: Connection, times: str) -> Spread:
+    found = _one(db, f"SELECT approx_quantile(t, [0.5, 0.9, 0.99]) FROM ({times}) WHERE t >= 0")
+    return Spread(*(round(float(one) / 1e3, 3) for one in found)) if found else Spread(None, None, None)

@@ -1,0 +1,42 @@
+"""Say whether a trace has all that its log had, in words. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.trace.schema import Lost
+
+_MISSING = {
+    "truncated": "statements whose text or values the log cut or left out",
+    "unreadable": "records that are no log lines",
+    "without_params": "statements whose bound values are not in the log",
+    "gaps": "lines missing within sessions",
+}
+_CUT = {
+    "cut_sessions": "sessions that began before the log",
+    "cut_statements": "statements that the begin or the end of the log cuts",
+}
+HINTS = {
+    "truncated": "Set log_parameter_max_length = -1 and log_min_error_statement = error, and capture again.",
+    "unreadable": "Look whether the files are whole, and whether --prefix is the server's log_line_prefix.",
+    "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged.",
+    "gaps": "The server's log collector lost lines, or a file is missing: name all files of the time.",
+}
+
+
+def missing(lost: Lost) -> dict[str, int]:
+    """Return what was in the load and is not in the trace, by field of `Lost`: with any of it a trace is not whole."""
+    return {name: count for name in _MISSING if (count := getattr(lost, name))}
+
+
+def missing_words(lost: Lost) -> list[str]:
+    """Return what is missing, a sentence each."""
+    return [f"{count:,} {_MISSING[name]}" for name, count in missing(lost).items()]
+
+
+def cut_words(lost: Lost) -> list[str]:
+    """Return what the edges of the log cut: every capture of a server that runs has such."""
+    return [f"{count:,} {words}" for name, words in _CUT.items() if (count := getattr(lost, name))]
+
+
+def hint(lost: Lost) -> str:
+    """Return what to do about the first thing that is missing."""
+    return next((HINTS[name] for name in missing(lost)), "")

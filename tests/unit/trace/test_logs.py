@@ -1,0 +1,247 @@
+"""Logs as files: cut anywhere, packed, rotated, in other encodings and zones, damaged, and from strangers."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.trace.build import BuildOptions, build_trace
+from pgdyno.trace.logs import LONGEST, _Csv, codec
+from pgdyno.trace.parquet import read_rows
+from pgdyno.trace.schema import Lost, TraceMeta
+
+LOGS = Path(__file__).parents[2] / "data" / "traces"
+PREFIX = "%m [%p] %c:%l %q%u@%d %a %v %x %e "
+
+
+def build(tmp_path: Path, *logs: Path, **options: Any) -> tuple[TraceMeta, list[tuple[Any, ...]]]:
+    out = tmp_path / "out.parquet"
+    meta = build_trace(logs, out, BuildOptions(**options))
+    return meta, list(read_rows(out))
+
+
+def lines(name: str) -> list[bytes]:
+    """Return the records of a fixture."""
+    return list(_Csv().records((LOGS / name).read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("18-A.csv", 900), ("18-B.csv", 2777), ("15-B.json", 5000), ("18-A.log", 1500)]
+)
+def test_a_cut_anywhere_gives_the_same_trace(tmp_path: Path, name: str, size: int) -> None:
+    options = {"prefix": PREFIX} if name.endswith(".log") else {}
+    whole = build(tmp_path, LOGS / name, **options)
+    assert build(tmp_path, LOGS / name, segment=size, **options) == whole
+
+
+field = st.text(st.sampled_from('a",\n\r x'), max_size=8)
+
+
+@given(st.lists(st.lists(field, min_size=1, max_size=4), min_size=1, max_size=8), st.integers(0, 400))
+def test_a_segment_ends_where_a_record_does(rows: list[list[str]], at: int) -> None:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows)
+    data = buffer.getvalue().encode()
+    end = _Csv().end(data[:at])
+    assert end <= at
+    records = list(_Csv().records(data))
+    assert b"".join(records) == data
+    ends = [sum(map(len, records[:count])) for count in range(len(records) + 1)]
+    assert end == max(one for one in ends if one <= min(at, len(data)))
+
+
+def test_packed_and_rotated_files_in_any_order(tmp_path: Path) -> None:
+    whole = build(tmp_path, LOGS / "18-B.csv")
+    records = lines("18-B.csv")
+    parts = [b"".join(records[:60]), b"".join(records[60:130]), b"".join(records[130:])]
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(parts[1]))
+    (tmp_path / "c.csv").write_bytes(parts[0])
+    last = tmp_path / "a.csv"
+    last.write_bytes(parts[2])
+    if shutil.which("zstd"):
+        subprocess.run(["zstd", "-q", "--rm", last], check=True)
+        last = tmp_path / "a.csv.zst"
+    assert build(tmp_path, last, tmp_path / "b.csv.gz", tmp_path / "c.csv") == whole
+
+
+def test_what_the_edges_of_a_log_cut_is_counted(tmp_path: Path) -> None:
+    records = lines("18-A.csv")
+    begin = next(place for place, one in enumerate(records) if b"execute S_2" in one)
+    end = next(place for place, one in enumerate(records) if b"statement: rollback to" in one)
+    (tmp_path / "pg.csv").write_bytes(b"".join(records[begin + 1 : end + 1]))
+    meta, rows = build(tmp_path, tmp_path / "pg.csv")
+    assert meta.lost == Lost(cut_sessions=1, cut_statements=2)
+    implied = [row for row in rows if row[19]]
+    assert [row[2] for row in implied] == ["connect", "disconnect"]
+    assert {row[1] for row in rows if row[0] == 0} == set(range(sum(row[0] == 0 for row in rows)))
+
+
+def test_missing_lines_are_counted(tmp_path: Path) -> None:
+    records = lines("18-B.csv")
+    at = next(place for place, one in enumerate(records) if b"bind S_2" in one)
+    (tmp_path / "pg.csv").write_bytes(b"".join(records[:at] + records[at + 2 :]))
+    meta, _ = build(tmp_path, tmp_path / "pg.csv")
+    assert meta.lost.gaps == 2
+
+
+def test_a_file_given_twice_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="come twice"):
+        build(tmp_path, LOGS / "18-B.csv", LOGS / "18-B.csv")
+
+
+def test_two_formats_of_one_load_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="several formats"):
+        build(tmp_path, LOGS / "18-B.csv", LOGS / "18-B.json")
+
+
+def test_a_database_in_another_encoding(tmp_path: Path) -> None:
+    whole = build(tmp_path, LOGS / "18-B.csv")
+    text = (LOGS / "18-B.csv").read_text().replace("☃", "§")
+    (tmp_path / "pg.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(UsageError, match=r'pg.csv" line \d+: not in utf-8, database "postgres"'):
+        build(tmp_path, tmp_path / "pg.csv")
+    meta, rows = build(tmp_path, tmp_path / "pg.csv", encodings={"postgres": codec("LATIN1")})
+    assert meta.statements == whole[0].statements
+    assert [row[9] for row in rows] == [row[9] and row[9].replace("☃", "§") for row in whole[1]]
+
+
+def test_a_zone_that_is_not_utc(tmp_path: Path) -> None:
+    whole = build(tmp_path, LOGS / "18-B.csv")
+    text = (LOGS / "18-B.csv").read_text().replace(" 06:17:45", " 07:17:45").replace(" 06:17:46", " 07:17:46")
+    (tmp_path / "pg.csv").write_text(text.replace(" UTC", " CET"))
+    with pytest.raises(UsageError, match='times are in "CET"'):
+        build(tmp_path, tmp_path / "pg.csv")
+    assert build(tmp_path, tmp_path / "pg.csv", log_timezone="Europe/Berlin")[1] == whole[1]
+    (tmp_path / "pg.csv").write_text(text.replace(" UTC", " +01"))
+    assert build(tmp_path, tmp_path / "pg.csv")[1] == whole[1]
+
+
+def test_values_that_the_server_cut_are_an_error(tmp_path: Path) -> None:
+    text = (LOGS / "18-B.csv").read_text()
+    assert "'" + "x" * 60 + "'" in text
+    (tmp_path / "pg.csv").write_text(text.replace("'" + "x" * 60 + "'", "'" + "x" * 90 + "...'"))
+    with pytest.raises(UsageError, match="only a part of 1 statements"):
+        build(tmp_path, tmp_path / "pg.csv")
+    assert build(tmp_path, tmp_path / "pg.csv", allow_truncated=True)[0].lost == Lost(truncated=1)
+
+
+def test_lines_of_others_in_stderr_are_counted(tmp_path: Path) -> None:
+    whole = build(tmp_path, LOGS / "18-B.log", prefix=PREFIX)
+    (tmp_path / "pg.log").write_bytes((LOGS / "18-B.log").read_bytes() + b"cp: no space left\n")
+    meta, rows = build(tmp_path, tmp_path / "pg.log", prefix=PREFIX)
+    assert (meta.lost, rows) == (Lost(unreadable=1), whole[1])
+
+
+def test_a_prefix_without_session_numbers(tmp_path: Path) -> None:
+    whole = build(tmp_path, LOGS / "18-B.log", prefix=PREFIX)
+    text = (LOGS / "18-B.log").read_text()
+    text = re.sub(r"(?m)^(\S+ \S+ \S+ \[\d+\]) \S+ ", r"\1 ", text)
+    text = re.sub(r"(?m)^(\S+ \S+ \S+ \[\d+\] \S+@\S+ .*?) (?:\d+/\d+)? \d+ ([0-9A-Z]{5}) ", r"\1 \2 ", text)
+    (tmp_path / "pg.log").write_text(text)
+    meta, rows = build(tmp_path, tmp_path / "pg.log", prefix="%m [%p] %q%u@%d %a %e ")
+    assert meta.lost == Lost()
+    ours = [0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 15, 16, 17, 18]
+    assert [[row[at] for at in ours] for row in rows] == [[row[at] for at in ours] for row in whole[1]]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"),
+    [
+        ("%u@%d ", "no time"),
+        ("%m %u ", "sessions apart"),
+        ("%m %p %y ", '"%y" is no escape'),
+        ("%m %c <> ", "no line begins"),
+    ],
+)
+def test_a_prefix_that_does_not_do(tmp_path: Path, prefix: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        build(tmp_path, LOGS / "18-B.log", prefix=prefix)
+
+
+GARBAGE = {
+    "noise": os.urandom(5000),
+    "nul.csv": (LOGS / "18-B.csv").read_bytes()[:9000] + b"\0" * 500,
+    "half.csv": (LOGS / "18-B.csv").read_bytes()[:9000],
+    "columns.csv": b'2026-11-26 06:17:45.770 UTC,"a","b",3,4\n',
+    "json.json": b'{"timestamp":"2026-11-26 06:17:45.770 UTC"' + b'{"a":' * 3000 + b"\n",
+    "list.json": b'{"timestamp":"2026-11-26 06:17:45.770 UTC","message":[1,{"a":2}]}\n[1]\nnull\n',
+    "damaged.gz": gzip.compress((LOGS / "18-B.csv").read_bytes())[:-300],
+    "damaged.zst": b"\x28\xb5\x2f\xfd" + bytes(range(1, 200)),
+    "quote.csv": b'2026-11-26 06:17:45.770 UTC,"a","b\n' * 300,
+    "times.csv": b"".join(
+        f'{year}-01-01 00:00:00.000 UTC,"a","b",1,,6b07ca2c.4c,{n},,,1/1,0,LOG,0,"{said} x",,,,,,,,,"",,,\n'.encode()
+        for n, year, said in (
+            (1, "0001", "statement:"),
+            (2, "9998", "duration: 99999999999999999999.0 ms  statement:"),
+            (3, "9999", "duration: 999999999999.0 ms  statement:"),
+        )
+    ),
+    "empty": b"",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_is_one_clear_error_or_counted(tmp_path: Path, name: str) -> None:
+    log = tmp_path / name
+    log.write_bytes(GARBAGE[name])
+    try:
+        meta, _ = build(tmp_path, log, prefix=PREFIX)
+    except PgdynoError:
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+    else:
+        assert meta.lost.unreadable or name == "times.csv"
+
+
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(UsageError, match="cannot be read"):
+        build(tmp_path, tmp_path / "log")
+
+
+def test_a_line_without_end_is_refused_in_flat_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pgdyno.trace.logs as logs
+
+    assert LONGEST > 1 << 20
+    monkeypatch.setattr(logs, "LONGEST", 1 << 20)
+    (tmp_path / "bomb.gz").write_bytes(
+        gzip.compress(lines("18-B.csv")[0] + b'2026-11-26 06:17:45.770 UTC,"' + b"x" * (40 << 20))
+    )
+    with pytest.raises(UsageError, match="a record of more than"):
+        build(tmp_path, tmp_path / "bomb.gz", segment=1 << 20)
+
+
+def test_the_folder_of_a_capture(tmp_path: Path) -> None:
+    from pgdyno.trace.capture_record import CapturedLog, CaptureRecord, SourceDatabase, record_text
+
+    log = (LOGS / "18-B.csv").read_bytes()
+    folder = tmp_path / "capture"
+    folder.mkdir()
+    (tmp_path / "server.csv").write_bytes(b"older lines\n" + log + b"newer lines\n")
+    record = CaptureRecord(
+        version=1, id="c", target="t", host=None, system_identifier="77", server_version=180006, data_directory="/d",
+        style="csvlog B", began_at="2026-11-26T06:17:45+00:00", lsn="0/1", seconds=1, max_bytes=1, clock_ahead_s=0,
+        round_trip_s=0, settings={"work_mem": "4MB"}, sequences={"postgres.public.s": 7},
+        databases=(SourceDatabase("postgres", "UTF8", None),),
+        logs=(CapturedLog(str(tmp_path / "server.csv"), "csvlog", 12, 12 + len(log)),),
+    )  # fmt: skip
+    (folder / "capture.json").write_text(record_text(record))
+    whole = build(tmp_path, LOGS / "18-B.csv")
+    meta, rows = build(tmp_path, folder)
+    assert rows == whole[1]
+    assert (meta.system_identifier, meta.server_version, meta.sequences) == ("77", 180006, {"postgres.public.s": 7})
+    (folder / "capture.json").write_text(json.dumps({"version": 99}))
+    with pytest.raises(UsageError, match="version 99"):
+        build(tmp_path, folder)
