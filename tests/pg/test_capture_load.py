@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from fix_postgres import BUILDS, find_build
 from pgdyno.errors import EnvironmentUnsuitable
@@ -31,7 +33,8 @@ MESSAGE, APPLICATION = 13, 22
 def started_with_collector(make: Callable[..., Sandbox], build: str) -> Sandbox:
     sandbox = make(f"captured-{build}", bin_dir=find_build(build))
     sandbox.start()
-    sandbox.target().postgres.execute("ALTER SYSTEM SET logging_collector = on")
+    for setting in ("logging_collector = on", "wal_level = logical"):
+        sandbox.target().postgres.execute(f"ALTER SYSTEM SET {setting}")  # type: ignore[arg-type]  # a text of ours
     control = sandbox.target().control
     assert control is not None
     control.restart()
@@ -41,7 +44,8 @@ def started_with_collector(make: Callable[..., Sandbox], build: str) -> Sandbox:
 @contextmanager
 def capturing(sandbox: Sandbox, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Run `capture start` until the logging is on; ended for good afterwards."""
-    words = ("capture", "start", "--target", sandbox.target().postgres.conninfo, "--yes", "--json", *words)
+    conninfo = make_conninfo(sandbox.target().postgres.conninfo, dbname="postgres")
+    words = ("capture", "start", "--target", conninfo, "--yes", "--commit-order", "--json", *words)
     with subprocess.Popen(
         [sys.executable, "-m", "pgdyno", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -67,7 +71,8 @@ def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
 def send_load(sandbox: Sandbox) -> None:
     """Send 40 simple statements, 30 with values, 5 errors, and 200 transactions of pgbench, 7 statements each."""
     target = sandbox.target()
-    with psycopg.connect(target.postgres.conninfo, application_name="counted", autocommit=True) as connection:
+    conninfo = make_conninfo(target.postgres.conninfo, dbname="postgres")
+    with psycopg.connect(conninfo, application_name="counted", autocommit=True) as connection:
         for number in range(40):
             connection.execute(f"SELECT {number}, 'two\nlines'")  # type: ignore[arg-type]  # a text of ours
         for number in range(30):
@@ -75,7 +80,8 @@ def send_load(sandbox: Sandbox) -> None:
         for _ in range(5):
             with suppress(psycopg.Error):
                 connection.execute("SELECT 1 / 0")
-    environment = {**os.environ, **target.postgres.environment(), "PGAPPNAME": "bench"}
+        connection.execute("""INSERT INTO public."Or ders" (text) VALUES ('a: INSERT: id[integer]:9'), (NULL)""")
+    environment = {**os.environ, **target.postgres.environment("postgres"), "PGAPPNAME": "bench"}
     for words in (["-i", "-q"], ["-n", "-c", "2", "-t", "100", "-M", "prepared"]):
         program = [str(target.program("pgbench")), *words]
         subprocess.run(program, env=environment, check=True, capture_output=True, timeout=60)
@@ -95,8 +101,8 @@ def test_what_a_client_sent_is_in_the_log_and_the_server_logs_as_before(
     build: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: Path, tmp_path: Path
 ) -> None:
     sandbox = started_with_collector(make_sandbox, build)
-    sandbox.target().postgres.execute("CREATE SEQUENCE public.counter", dbname="postgres")
-    sandbox.target().postgres.fetch("SELECT nextval('public.counter')", dbname="postgres")
+    sandbox.target().postgres.execute('CREATE TABLE public."Or ders" (id serial, text text)', dbname="postgres")
+    sandbox.target().postgres.fetch("""SELECT nextval('public."Or ders_id_seq"')""", dbname="postgres")
     before = settings_of(sandbox), files_of(sandbox.data_directory)
     folder = tmp_path / "out"
     with capturing(sandbox, "--for", "10min", "--output", str(folder)) as process:
@@ -112,18 +118,30 @@ def test_what_a_client_sent_is_in_the_log_and_the_server_logs_as_before(
     assert record.end is not None
     assert record.end.because == "stopped"
     assert (record.style, record.sampled, record.holes, record.unread) == ("csvlog B", None, (), {})
-    assert record.sequences == {"postgres.public.counter": 1}
+    assert record.sequences == {"postgres.public.Or ders_id_seq": 1}
     assert record.lsn < record.end.lsn  # type: ignore[operator]  # the server was up
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
     rows = lines_of(record, folder)
-    assert sum(log.end or 0 for log in record.logs) == sum(path.stat().st_size for path in folder.glob("*.csv"))
+    assert sum(log.end or 0 for log in record.logs) == sum(path.stat().st_size for path in folder.glob("pgdyno-*.csv"))
     counted = [row for row in rows if row[APPLICATION] == "counted"]
     assert sum("two\nlines" in row[MESSAGE] for row in counted) == 40
     assert sum("execute " in row[MESSAGE] and "$1::int" in row[MESSAGE] for row in counted) == 30
     assert [row[12] for row in counted if row[11] == "ERROR"] == ["22012"] * 5
     bench = [row[MESSAGE] for row in rows if row[APPLICATION] == "bench" and "  execute P_" in row[MESSAGE]]
     assert len(bench) == 7 * 200
+
+    with (folder / "commits.csv").open(newline="") as file:
+        commits = list(csv.DictReader(file))
+    assert (record.commits, record.commits_lost) == ("commits.csv", None)
+    written = {row[10] for row in rows if row[APPLICATION] == "bench" and " UPDATE pgbench_tellers" in row[MESSAGE]}
+    assert len(written - {"0"}) == 200
+    assert written - {"0"} <= {row["xid"] for row in commits}
+    keys = [json.loads(row["keys"]) for row in commits if row["keys"]]
+    assert keys == [[['public."Or ders"', {"id": "2"}], ['public."Or ders"', {"id": "3"}]]]
+    moments = [int(row["commit_us"]) for row in commits]
+    assert moments[0] > 1_700_000_000_000_000
+    assert sandbox.target().postgres.fetch("SELECT * FROM pg_replication_slots") == []
 
 
 @pytest.mark.requirement("R-SAF-02")
@@ -140,6 +158,8 @@ def test_a_capture_that_is_killed_leaves_a_server_that_logs_as_before_and_a_reco
     assert files_of(sandbox.data_directory) == before[1]
     killed = known_captures()[0]
     assert killed.state is CaptureState.KILLED
+    slots = "SELECT * FROM pg_catalog.pg_replication_slots"
+    eventually(lambda: sandbox.target().postgres.fetch(slots) == [], "the slot gone with its session")
     told = list[str]()
     record = finish_killed(killed, told.append)
     assert told != []

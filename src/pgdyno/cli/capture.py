@@ -42,6 +42,8 @@ def _what_options(function: F) -> F:
                          help="How the server logs; jsonlog needs PostgreSQL 15, and 1.6 times the bytes."),
             click.option("--sampled", type=Share(), metavar="SHARE",
                          help="Log this share of the transactions: for response times, not for a replay."),
+            click.option("--commit-order", is_flag=True,
+                         help="Keep the order of commits and generated keys, by a temporary logical slot."),
         ],
     )  # fmt: skip
 
@@ -196,6 +198,7 @@ def _options(flags: Flags) -> CaptureOptions:
         max_bytes=_bytes(flags.choice("max_size")),
         style=flags.choice("style"),
         sampled=sampled,
+        commit_order=flags.on("commit_order"),
         guards=guard_plan(words, 1, {**GUARDS, **CAPTURE_GUARDS}),
         watch=Deadlines(health_s=deadline),
     )

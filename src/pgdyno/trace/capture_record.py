@@ -18,7 +18,7 @@ CAPTURE_VERSION = 1
 """Of the record: a reader refuses a newer one by name."""
 RECORD = "capture.json"
 COMMITS = "commits.csv"
-"""Beside the record where a commit order was asked for: xid, commit_lsn, commit_us, keys."""
+"""Beside the record where a commit order was asked for: a row a commit, in their order (`commit_lines.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,9 @@ class CaptureRecord:
     logs: tuple[CapturedLog, ...] = ()
     end: SourceEnd | None = None
     commits: str | None = None
-    """Name of the file with the commit order, in the capture's folder."""
+    """Name of the file with the commit order, in the capture's folder; of the database that `target` names."""
+    commits_lost: str | None = None
+    """Why it is not whole, where it was asked for."""
 
     @property
     def is_replayable(self) -> bool:

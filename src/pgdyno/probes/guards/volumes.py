@@ -32,13 +32,14 @@ def read_volumes(data_directory: Path) -> VolumesReading:
     wal = data_directory / "pg_wal"
     shared = data_directory.stat().st_dev == wal.stat().st_dev
     return VolumesReading(
-        data=_volume(data_directory),
-        wal=Absent("pg_wal is on the data volume, which guard disk watches") if shared else _volume(wal),
+        data=volume_of(data_directory),
+        wal=Absent("pg_wal is on the data volume, which guard disk watches") if shared else volume_of(wal),
         temp_bytes=_size_of(data_directory / "base" / "pgsql_tmp"),
     )
 
 
-def _volume(path: Path) -> Volume:
+def volume_of(path: Path) -> Volume:
+    """Return the space of the file system that a path is on, as an ordinary user has it. Raises OSError."""
     system = os.statvfs(path)
     return Volume(system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize, path)
 

@@ -5,7 +5,6 @@ Root itself neither lists, reads nor copies them: on this host the process that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,7 +13,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.probes.guards.reader import BY_SQL_ALONE, ELSEWHERE
-from pgdyno.probes.guards.volumes import Volume
+from pgdyno.probes.guards.volumes import Volume, volume_of
 from pgdyno.routes.sql_route import SqlRoute
 from pgdyno.targets.server_log import READ_AT_MOST, LogFile, files_in, read_part
 from pgdyno.targets.target import Target
@@ -64,26 +63,19 @@ class LogFolder:
                 return Absent(BY_SQL_ALONE if isinstance(self.target.route, SqlRoute) else ELSEWHERE)
             return Absent("it is on the data volume, which guard disk watches where it can")
         try:
-            folder, data = Path(self.path), Path(self.data)
-            if folder.stat().st_dev == data.stat().st_dev:
+            folder = Path(self.path)
+            if folder.stat().st_dev == Path(self.data).stat().st_dev:
                 return Absent("it is on the data volume, which guard disk watches")
-            system = os.statvfs(folder)
+            return volume_of(folder)
         except OSError as error:
             return Failed(f'"{self.path}": {error.strerror}')
-        return Volume(system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize, folder)
 
     def free_bytes(self) -> int | None:
         """Return the free bytes of the file system that holds it, None where they cannot be seen from here."""
-        if not self.is_here:
-            return None
         try:
-            system = os.statvfs(self.path)
-        except OSError:  # made by the collector with its first file
-            try:
-                system = os.statvfs(self.data)
-            except OSError:
-                return None
-        return system.f_bavail * system.f_frsize
+            return volume_of(Path(self.path)).free if self.is_here else None
+        except OSError:
+            return None
 
     def blocks(self, path: str, end: int) -> Iterator[bytes]:
         """Yield the bytes of a file up to `end`. Raises EnvironmentUnsuitable where they cannot be read."""

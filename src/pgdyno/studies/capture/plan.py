@@ -35,6 +35,7 @@ class CaptureOptions:
     max_bytes: int
     style: str = "csvlog"
     sampled: float | None = None
+    commit_order: bool = False
     guards: GuardPlan = field(default_factory=lambda: GuardPlan(trips=1))
     watch: Deadlines = field(default_factory=Deadlines)
 
@@ -150,6 +151,8 @@ def _of_server(target: Target, facts: Facts, options: CaptureOptions) -> list[Ca
     found, version = list[CaptureRefusal](), facts.server.version_num
     if options.style == "jsonlog" and version < JSONLOG_SINCE:
         found.append(CaptureRefusal(f"PostgreSQL {facts.server.major} has no jsonlog", "Leave out --style jsonlog."))
+    if options.commit_order:
+        found += _of_slot(facts)
     collector = facts.settings.get("logging_collector")
     if collector is None or collector.setting != "on":
         program, data = target.bin_dir / "postgres", facts.server.data_directory
@@ -162,6 +165,22 @@ def _of_server(target: Target, facts: Facts, options: CaptureOptions) -> list[Ca
             )
         )
     return found
+
+
+def _of_slot(facts: Facts) -> list[CaptureRefusal]:
+    """Return why there could be no logical slot; rights and the plugin are seen when it is made."""
+    level, without = facts.settings.get("wal_level"), "Capture without --commit-order."
+    if facts.server.in_recovery:
+        return [CaptureRefusal("a standby commits nothing of its own", without)]
+    if level is None or level.setting != "logical":
+        now = "unknown" if level is None else level.setting
+        return [
+            CaptureRefusal(
+                f"--commit-order needs wal_level = logical, it is {now}, and only a restart changes it",
+                f"{without} Or ALTER SYSTEM SET wal_level = logical and restart: more WAL from then on.",
+            )
+        ]
+    return []
 
 
 def _attempted(look: Callable[[], object], otherwise: str) -> list[CaptureRefusal]:
@@ -191,6 +210,12 @@ def _warnings(facts: Facts, options: CaptureOptions, cost: CaptureCost, free: in
         )
     elif "log_statement" in rows and rows["log_statement"].setting == "all":
         found.append("log_statement = all writes each statement at its begin, too: about a third more bytes")
+    if options.commit_order:
+        found.append(
+            "--commit-order sees the database of --target alone; its slot holds back WAL, which guard slots bounds"
+        )
+    if free is None:
+        found.append("the log's disk cannot be seen from here and is NOT WATCHED: --max-size is what bounds it")
     expected = cost.bytes_per_s * options.seconds
     if expected > options.max_bytes:
         filled = cost.seconds_to_fill(options.max_bytes) or 0.0

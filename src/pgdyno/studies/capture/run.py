@@ -17,6 +17,7 @@ from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.server import places
+from pgdyno.studies.capture.commit_order import CommitOrder
 from pgdyno.studies.capture.finish import copied, ended_record
 from pgdyno.studies.capture.plan import CapturePlan
 from pgdyno.studies.capture.register import CaptureFolder, CaptureProgress
@@ -26,7 +27,7 @@ from pgdyno.studies.session.study_session import begin_session, put_back_abandon
 from pgdyno.targets.server_log import LogFile
 from pgdyno.targets.target import Target
 from pgdyno.trace.capture_logging import style_words
-from pgdyno.trace.capture_record import CAPTURE_VERSION, CapturedLog, CaptureRecord
+from pgdyno.trace.capture_record import CAPTURE_VERSION, COMMITS, CapturedLog, CaptureRecord
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.undo.session import ServerSession
 from pgdyno.units import bytes_text, seconds_text
@@ -81,18 +82,29 @@ def run_capture(
         sentry = Sentry(GuardReader(target), plan.options.guards)
         announce(off_text(sentry.begin()))
         folder = CaptureFolder.make(plan.id, output)
+        order: CommitOrder | None = None
         try:
             folder.tell(CaptureProgress(folder.folder, ProcessIdentity.own(), time.time()))
+            if plan.options.commit_order:
+                order = CommitOrder.open(target.postgres, plan.id, folder.folder / COMMITS, announce)
             record = _begun(target, plan, host)
             folder.keep(record)
-            running = _Running(target, plan, folder, record, sentry, announce, clock, sleep)
+            running = _Running(target, plan, folder, record, sentry, announce, clock, sleep, order)
             because = running.capture()
+            if order is not None:
+                order.drain()
         except BaseException:
             if not (folder.place / _IN_FORCE).exists():
                 folder.discard()
             raise
+        finally:
+            if order is not None:
+                order.close()
         announce("the server logs as it did before")
         ended = ended_record(target, plan, running.record, because, announce, clock, sleep)
+        if order is not None:
+            announce(f"{order.commits:,} commits in their order")
+            ended = replace(ended, commits=None if order.lost else COMMITS, commits_lost=order.lost)
         folder.keep(ended)
         if output is not None:
             ended = copied(plan, folder, ended, announce)
@@ -145,6 +157,7 @@ class _Running:
     announce: Callable[[str], None]
     clock: Callable[[], float]
     sleep: Callable[[float], None]
+    order: CommitOrder | None
     _progress: CaptureProgress | None = None
 
     def capture(self) -> str:
@@ -196,6 +209,7 @@ class _Running:
             logging=lambda: read_values(postgres, plan.wanted),
             seen=self._seen,
             announce=self.announce,
+            drain=None if self.order is None else self.order.drain,
             clock=self.clock,
             sleep=self.sleep,
         )

@@ -22,6 +22,7 @@ from pgdyno.units import bytes_text, seconds_text
 TURN_S = 0.25
 LOOK_S = 1.0
 OTHERS_S = 10.0
+DRAIN_S = 5.0
 FIRST_SAID_S, SAID_S = 10.0, 60.0
 OVERRUN_S = 60.0
 """So long after it was heard of, a capture is taken for hung: the watchdog puts the logging back."""
@@ -59,6 +60,8 @@ class CaptureWatch:
     logging: Callable[[], Mapping[str, str]]
     seen: Callable[[Sequence[LogFile], float], None]
     announce: Callable[[str], None]
+    drain: Callable[[], None] | None = None
+    """Takes the commits so far, where their order was asked for."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     _sizes: deque[tuple[float, int]] = field(default_factory=deque)
@@ -68,6 +71,7 @@ class CaptureWatch:
         """Wait, and return what ended it. Raises GuardBreached, and EnvironmentUnsuitable for what cannot be seen."""
         began, logging = self.clock(), self.logging()
         ends, looks, asks, says = began + self.options.seconds, began, began + OTHERS_S, began + FIRST_SAID_S
+        drains = began
         with self.sentry.watch():
             while (now := self.clock()) < ends:
                 self.sentry.check()
@@ -82,6 +86,10 @@ class CaptureWatch:
                     asks = now + OTHERS_S
                     if changed := self._changed(logging):
                         return changed
+                if self.drain is not None and now >= drains:
+                    drains = now + DRAIN_S
+                    with self.sentry.interrupting():
+                        self.drain()
                 if now >= says:
                     says = now + SAID_S
                     self._say(ends - now)
