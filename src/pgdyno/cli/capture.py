@@ -293,4 +293,4 @@ def _print_record(folder: Path, record: CaptureRecord) -> None:
         click.echo(f"  {folder / log.copy if log.copy else log.path}")
     if not record.is_replayable:
         click.echo("a sample of the transactions: for response times, not for a replay")
-    click.echo(f"next: pgdyno trace build {shlex.quote(str(folder))}")
+    click.echo(f"next: pgdyno trace build {shlex.quote(str(folder))} -o {record.id}.parquet")
