@@ -10,7 +10,7 @@ from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Reply
-from pgdyno.studies.live.ground import LiveOptions, options_of
+from pgdyno.studies.live.options import LiveOptions, options_of
 from pgdyno.studies.live.run import AskedArms, SwitchPlan, asked_by, switch_study
 from pgdyno.studies.live.search_run import AskedSearch, CandidatePlan, search_study
 from pgdyno.studies.session.opening import opened

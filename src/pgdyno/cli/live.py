@@ -15,6 +15,7 @@ from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.arguments.target import names_a_server, target_options, target_request
+from pgdyno.cli.requests.dbtune import FileTimes, take_file
 from pgdyno.cli.requests.live_approval import (
     ANSWER_S,
     AUTO,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pgdyno.model.results.live import LiveResult
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.live.ground import LiveOptions
+    from pgdyno.studies.live.options import LiveOptions
     from pgdyno.studies.live.search_run import AskedSearch
     from pgdyno.studies.session.target_request import TargetRequest
 
@@ -75,6 +76,8 @@ OF_THE_BEGINNING = frozenset(
 @click.option(
     "--resume", metavar="STUDY", help="Go on with a comparison or search that was ended or killed: its id, or last."
 )
+@click.option("--dbtune", metavar="FILE", type=click.Path(path_type=Path),
+              help="Take server, restart command, times and memory guard from DBtune's YAML file.")  # fmt: skip
 @click.option("--demo", is_flag=True,
               help="Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")  # fmt: skip
 @click.option("--approve", type=click.Choice([EACH, CLASS_A, AUTO]), default=EACH, show_default=True,
@@ -127,11 +130,14 @@ def command(**values: object) -> int:
             "give one of --watch-only, --b, --rule, --search, --resume and --demo",
             hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
+    if flags.path("dbtune") is not None and (flags.on("demo") or resumes):
+        raise UsageError("--dbtune is for what is begun", hint="Leave it out with --demo and --resume.")
     if flags.on("demo"):
         _check_demo(flags)
     if a and not b:
         raise UsageError("--a is what --b is compared with", hint="Add --b KNOB=VALUE.")
     _check_companions({"search": flags.on("search"), "compares": bool(b) or rule is not None, "resume": resumes})
+    flags, times = take_file(flags)
     report = flags.path("report")
     check_report_path(report)
     if b:
@@ -146,12 +152,12 @@ def command(**values: object) -> int:
     if flags.on("demo"):
         result = _shown(flags, store, progress)
     elif flags.on("search"):
-        result = _searched(flags, store, progress)
+        result = _searched(flags, times, store, progress)
     elif resumes:
         result = _resumed(flags, store, progress)
     else:
         compares = b or rule is not None
-        result = _compared(flags, a, b, store, progress) if compares else _watched(flags, store, progress)
+        result = _compared(flags, times, a, b, store, progress) if compares else _watched(flags, store, progress)
     if report is not None:
         from pgdyno.report.drawing.html import write_html
         from pgdyno.studies.reports import build_report
@@ -211,11 +217,13 @@ def _seed(flags: Flags) -> int:
     return secrets.randbelow(1 << 31) if seed is None else int(seed)
 
 
-def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, progress: Progress) -> LiveResult:
+def _compared(
+    flags: Flags, times: FileTimes | None, a: dict[str, str], b: dict[str, str], store: Store, progress: Progress
+) -> LiveResult:
     from pgdyno.studies.live.run import AskedArms, switch_study
     from pgdyno.studies.session.opening import opened
 
-    options, request, name = _options(flags), target_request(flags), flags.text("rule")
+    options, request, name = _options(flags, times), target_request(flags), flags.text("rule")
     asker = Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify")))
     with opened(request) as target:
         option: object = None
@@ -237,7 +245,7 @@ def _compared(flags: Flags, a: dict[str, str], b: dict[str, str], store: Store, 
 def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.cli.requests.study_request import resumable
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.live.ground import options_of
+    from pgdyno.studies.live.options import options_of
     from pgdyno.studies.live.run import asked_by, switch_study
     from pgdyno.studies.live.search_run import is_search, search_asked_by
     from pgdyno.studies.session.opening import opened
@@ -267,7 +275,7 @@ def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
         )  # fmt: skip
 
 
-def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
+def _searched(flags: Flags, times: FileTimes | None, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.studies.live.search_run import AskedSearch
 
     asker = Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify")))
@@ -278,7 +286,7 @@ def _searched(flags: Flags, store: Store, progress: Progress) -> LiveResult:
         include=flags.words("include"),
         exclude=flags.words("exclude"),
     )
-    return _search(flags, store, progress, target_request(flags), _options(flags), asked, asker)
+    return _search(flags, store, progress, target_request(flags), _options(flags, times), asked, asker)
 
 
 def _search(
@@ -304,10 +312,10 @@ def _search(
         )  # fmt: skip
 
 
-def _options(flags: Flags) -> LiveOptions:
+def _options(flags: Flags, times: FileTimes | None) -> LiveOptions:
     from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
     from pgdyno.stats.sequential import Design
-    from pgdyno.studies.live.ground import LiveOptions
+    from pgdyno.studies.live.options import LiveOptions
     from pgdyno.studies.live.quiet import QuietTimes
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
@@ -318,7 +326,8 @@ def _options(flags: Flags) -> LiveOptions:
             f"--reference {reference:g} min is too short for the length of a period to be chosen",
             hint=f"Give --reference {LEAST_REFERENCE_MIN:g}min or more; 10 is little, 30 is better.",
         )
-    least = reference + LEAST_PAIRS * USUAL_PAIR_MIN
+    pair_min = USUAL_PAIR_MIN if times is None else 2 * times.period_s / 60
+    least = reference + LEAST_PAIRS * pair_min
     if budget < least:
         raise UsageError(
             f"--budget {budget:g} min does not hold the reference of {reference:g} min and {LEAST_PAIRS} pairs",
@@ -333,5 +342,7 @@ def _options(flags: Flags) -> LiveOptions:
         ),
         guards=guard_plan(flags.words("guards"), flags.whole("guard_trips"), {**GUARDS, **LIVE_GUARDS}),
         watch=Deadlines(health_s=flags.real("watchdog_deadline")),
+        period_s=None if times is None else times.period_s,
+        wash_s=None if times is None else times.wash_s,
         not_during=QuietTimes.of(flags.words("not_during")).words,
     )

@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli import live
-from pgdyno.cli.requests import live_approval
+from pgdyno.cli.requests import dbtune, live_approval
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
+from pgdyno.studies.live.options import cost_of_periods
 from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.live.search_run import CandidatePlan
 
@@ -56,10 +57,68 @@ def refused(*words: str) -> str:
         (("--b", "work_mem=1MB", "--approve", "auto", "--guard", "nothing=1"), "backlog"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--max-pairs", "2"), "--max-pairs"),
         (("--b", "work_mem=1MB", "--approve", "perhaps"), "--approve"),
+        (("--b", "work_mem=1MB", "--approve", "auto", "--not-during", "18-20"), 'window "18-20" cannot be read'),
+        (("--resume", "last", "--not-during", "18:00-20:00"), "--not-during is what the study was begun with"),
+        (("--resume", "last", "--dbtune", "x.yml"), "--dbtune is for what is begun"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_server_is_asked(words, said):
     assert said in refused(*words)
+
+
+FILE = """postgresql:
+  connection_string: host=/nowhere user=dba password=hunter2
+  restart_command: su postgres -c "pg_ctl restart -D /data"
+guardrail_settings: {memory_threshold: 85}
+dbtune: {api_key: s3cret}
+"""
+
+
+def taken(tmp_path, text, *words):
+    """Return the flags after the file was heard, the times that it names, and what was said."""
+    path = tmp_path / "dbtune.yml"
+    path.write_text(text)
+    path.chmod(0o600)
+    with (
+        CliRunner().isolation() as (_, err, _both),
+        live.command.make_context("live", ["--watch-only", "--dbtune", str(path), *words]) as context,
+    ):
+        return *dbtune.take_file(live.Flags(context.params)), err.getvalue().decode()
+
+
+@pytest.mark.requirement("R-TUN-02")
+def test_a_file_of_dbtune_stands_where_no_flag_was_typed_and_its_secrets_are_not_told(tmp_path):
+    flags, times, said = taken(tmp_path, FILE)
+    assert flags.text("target") == "host=/nowhere user=dba password=hunter2"
+    assert flags.text("restart_command").endswith("-u postgres -- pg_ctl restart -D /data")
+    assert (flags.words("guards"), times) == (("memory=15%",), None)
+    assert "not used: dbtune.api_key" in said
+    assert "hunter2" not in said
+    assert "s3cret" not in said
+    flags, _, _ = taken(tmp_path, FILE, "--target", "host=/there", "--restart-command", "true", "--guard", "memory=2GB")
+    assert flags.text("target") == "host=/there"
+    assert (flags.text("restart_command"), flags.words("guards")) == ("true", ("memory=2GB",))
+
+
+@pytest.mark.requirement("R-TUN-02", "R-TUN-03")
+def test_its_times_are_a_period_with_a_wash_out_and_cost_a_budget_that_holds_three_pairs(tmp_path):
+    named = "connection_string: host=/nowhere\ntuning_session:\n  warmup_time: {}\n  measurement_time: {}\n"
+    flags, times, said = taken(tmp_path, named.format(1200, 1800), "--budget", "6h")
+    assert times == dbtune.FileTimes(3000.0, 1200.0)
+    assert "not counted" in said
+    found = live._options(flags, times)
+    assert (found.period_s, found.wash_s) == (3000.0, 1200.0)
+    assert any("holds 0.6 pairs" in note for note in cost_of_periods(found))
+    flags, times, _ = taken(tmp_path, named.format(120, 180))
+    assert live._options(flags, times).period_s == 300.0
+    flags, times, _ = taken(tmp_path, named.format(1200, 1800))
+    with pytest.raises(UsageError, match="does not hold") as told:
+        live._options(flags, times)
+    assert "330min" in told.value.hint
+    with pytest.raises(UsageError, match="longer than measurement_time"):
+        taken(tmp_path, named.format(600, 60))
+    flags, times, _ = taken(tmp_path, FILE + "measurement_time: 300\n")
+    assert times == dbtune.FileTimes(420.0, 120.0)
 
 
 def test_several_settings_are_split_at_the_commas_between_them_alone():

@@ -232,3 +232,13 @@ def test_an_effect_that_is_there_at_once_leaves_the_periods_alone():
     world = Even(0.9)
     told = Switchback(world, world.reference, 30.0, Design(min_pairs=9), seed=3).run()
     assert (told.period_s, told.lost.get(LATE_EFFECT, 0)) == (30.0, 0)
+
+
+@pytest.mark.requirement("R-TUN-03")
+def test_a_wash_out_that_was_asked_for_is_not_shortened_and_long_periods_stay_long():
+    world = World(0.8, crossed=range(1, 4))
+    waited = []
+    world.wash = lambda least_s, most_s: waited.append((least_s, most_s)) or len(waited) > 3
+    told = Switchback(world, world.reference, 400.0, Design(), seed=3, wash_s=160.0).run()
+    assert {*waited} == {(160.0, 160.0)}
+    assert (told.period_s, told.wash_s) == (400.0, 160.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.ground import LiveOptions
+from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.run import AskedArms, SwitchPlan, switch_study
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest

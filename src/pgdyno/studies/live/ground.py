@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -26,19 +26,18 @@ from pgdyno.server import places
 from pgdyno.server.role_settings import Override, read_overrides
 from pgdyno.stats.body_index import StatementReference, body_of, reference_of
 from pgdyno.stats.period_choice import wash_of
-from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.live.checking import surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.live.options import LiveOptions, cost_of_periods
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reach import overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
 from pgdyno.studies.live.server_world import LOAD_LEFT, ServerWorld, StopFile
-from pgdyno.studies.live.switchback import GUARD_REST_S
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.live.world import LiveStopped
@@ -56,7 +55,6 @@ from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry, off_text
 from pgdyno.trial.watcher import Watcher
 from pgdyno.undo.opening import Opening
-from pgdyno.undo.watch import Deadlines
 from pgdyno.units import seconds_text
 
 AGAIN_S = 120.0
@@ -66,25 +64,6 @@ SESSIONS_ROOM = 2
 """Memory must do for so many times the sessions that are there now."""
 ERRORS_ROOM, ERRORS_MORE = 3.0, 2.0
 """Guard errors: a load that rolls back on purpose is given so many times its usual share, and so many percent more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveOptions:
-    """How a live study is run: how long the server is watched first, how long all may take, and how it is judged.
-
-    `period_s` stands for the length that the reference would choose. The server is left alone `not_during` these times
-    of the day, HH:MM-HH:MM.
-    """
-
-    reference_s: float
-    budget_s: float
-    seed: int
-    design: Design = field(default_factory=Design)
-    guards: GuardPlan = field(default_factory=lambda: GuardPlan(trips=1))
-    watch: Deadlines = field(default_factory=Deadlines)
-    period_s: float | None = None
-    guard_rest_s: float = GUARD_REST_S
-    not_during: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -146,6 +125,7 @@ class LiveGround:
                 *notes,
                 *overridden(dict.fromkeys(own), self.overrides, reference, keys, names),
                 *surroundings(self.facts, self.overrides, ()),
+                *cost_of_periods(self.options),
             )
             told = live_result(study, self.facts, seen, keys, names, around=around, elapsed_s=time.time() - self.began)
             period_s = self.options.period_s or told.period_s
@@ -214,7 +194,7 @@ class WatchedServer:
 
     def load(self, period_s: float) -> LiveLoad:
         """Return what guards compare with: the body and the sessions at work."""
-        body = body_of(self.reference, period_s - wash_of(period_s))
+        body = body_of(self.reference, period_s - (self.ground.options.wash_s or wash_of(period_s)))
         active = [one.active for one in self.seen.sessions] or [0]
         p95, p99 = (float(one) for one in np.quantile(active, [0.95, 0.99]))
         cores = self.ground.facts.host.cores
@@ -361,26 +341,9 @@ def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Map
         "design": asdict(options.design),
         "guards": options.guards.to_json(),
         "not_during": list(options.not_during),
+        "wash_s": options.wash_s,
     }
     return observed_study(
         StudyKind.LIVE, name, request, ground.target, ground.facts,
         began=ground.began, seconds=options.reference_s, options=kept,
     )  # fmt: skip
-
-
-def options_of(study: Study, budget_s: float | None = None, watch: Deadlines | None = None) -> LiveOptions:
-    """Return the options that a study was begun with, to go on with it; `watch` are those of today.
-
-    `budget_s` is how long it may take from now on, None what it was begun with.
-    """
-    kept = study.options.get(StudyKind.LIVE.value)
-    assert isinstance(kept, Mapping), "every live study keeps them"
-    return LiveOptions(
-        reference_s=float(kept["reference_s"]),
-        budget_s=float(kept["budget_s"]) if budget_s is None else budget_s,
-        seed=int(kept["seed"]),
-        design=Design(**kept["design"]),
-        guards=GuardPlan.from_json(kept["guards"]),
-        watch=watch or Deadlines(),
-        not_during=tuple(map(str, kept.get("not_during", ()))),
-    )

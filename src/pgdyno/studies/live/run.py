@@ -13,7 +13,8 @@ from pgdyno.stats.period_choice import SWITCH_S, wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION
 from pgdyno.studies.live.arms import Arms, arms_of
-from pgdyno.studies.live.ground import LiveGround, LiveOptions, WatchedServer, live_ground, live_study
+from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, live_study
+from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED, judgement
@@ -117,7 +118,7 @@ def switch_study(
             world, watched.reference, period_s, options.design, options.seed,
             announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
             guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips, critical=critical,
-            recorded=recorded, recording=watched.recording,
+            recorded=recorded, recording=watched.recording, wash_s=options.wash_s,
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.tell_back()

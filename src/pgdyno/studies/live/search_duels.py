@@ -44,6 +44,7 @@ class SearchDuels:
     open_world: Callable[[], SearchWorld]
     announce: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
+    wash_s: float | None = None
     _world: SearchWorld | None = None
     _compared: int = 0
     _zero: float | None = None
@@ -108,6 +109,7 @@ class SearchDuels:
             return Switchback(
                 world, self.reference, period_s, design, self.seed + self._compared, announce=self.announce,
                 guard_rest_s=self.guard_rest_s, most_stops=1, enough=enough, recorded=recorded, recording=pairs,
+                wash_s=self.wash_s,
             )  # fmt: skip
 
         if isinstance(ended, DuelEnded):

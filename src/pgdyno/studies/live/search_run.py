@@ -18,14 +18,8 @@ from pgdyno.stats.period_choice import USUAL_S, WASH_S
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.candidates import Proposal, Reply
-from pgdyno.studies.live.ground import (
-    SESSIONS_ROOM,
-    LiveGround,
-    LiveOptions,
-    WatchedServer,
-    live_ground,
-    live_study,
-)
+from pgdyno.studies.live.ground import SESSIONS_ROOM, LiveGround, WatchedServer, live_ground, live_study
+from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.search import LiveSearcher
 from pgdyno.studies.live.search_duels import SearchDuels
@@ -169,7 +163,7 @@ class _Searching:
         self._world: ServerWorld | None = None
         self._duels = SearchDuels(
             recording, watched.reference, self.period_s, options.seed, options.guard_rest_s, self._open_world,
-            ground.announce,
+            ground.announce, wash_s=options.wash_s,
         )  # fmt: skip
         chosen = watched.told.chosen
         self.searcher = LiveSearcher(

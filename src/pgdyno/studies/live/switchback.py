@@ -111,6 +111,7 @@ class Switchback:
     over; after one that is not, the server rests for `guard_rest_s` first. Statements that are `critical` are watched
     alone, between closer bounds. Where `enough` is given it says, by the ratios so far, whether a candidate needs no
     further pair, and nothing is told of verdicts. It goes on from the `recorded` pairs, and `recording` keeps each.
+    `wash_s` stands for the usual wash-out of a period.
     """
 
     world: LiveWorld
@@ -126,6 +127,7 @@ class Switchback:
     enough: Callable[[Sequence[float]], bool] | None = None
     recorded: Sequence[RecordedPair] = ()
     recording: Recording | None = None
+    wash_s: float | None = None
     _least_wash_s: float = 0.0
     _drawn: int = 0
     _dead: bool = False
@@ -211,7 +213,7 @@ class Switchback:
             case LiveOrder.APPLY_ARM:
                 return self._apply(self._order[at.cycle.period], LiveEvent.IN_FORCE, LiveEvent.NOT_IN_FORCE)
             case LiveOrder.WASH:
-                clean = self.world.wash(self._wash_s, self.period_s / 3)
+                clean = self.world.wash(self._wash_s, max(self._wash_s, self.period_s / 3))
                 return LiveEvent.CLEAN if clean else LiveEvent.CROSSED
             case LiveOrder.COUNT:
                 return self._count(self._order[at.cycle.period])
@@ -220,7 +222,7 @@ class Switchback:
             case LiveOrder.DROP_PAIR:
                 self._counted = {}
             case LiveOrder.LENGTHEN:
-                self.period_s = min(LONGEST_S, 2 * self.period_s)
+                self.period_s = max(self.period_s, min(LONGEST_S, 2 * self.period_s))
                 self._begin_verdict()
                 if self.recording is not None:
                     self.recording.forget()
@@ -239,7 +241,8 @@ class Switchback:
 
     @property
     def _wash_s(self) -> float:
-        return max(wash_of(self.period_s), min(self._least_wash_s, self.period_s / 3))
+        usual_s = wash_of(self.period_s) if self.wash_s is None else self.wash_s
+        return max(usual_s, min(self._least_wash_s, self.period_s / 3))
 
     def _begin_verdict(self) -> None:
         """Begin the verdict anew: pairs of another length do not belong together."""

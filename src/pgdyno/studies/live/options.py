@@ -1,0 +1,64 @@
+"""How a live study is run: what its flags say, and what of it a study that goes on was begun with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.model.guard import GuardPlan
+from pgdyno.model.study import Study, StudyKind
+from pgdyno.stats.period_choice import SWITCH_S, USUAL_S
+from pgdyno.stats.sequential import Design
+from pgdyno.studies.live.switchback import GUARD_REST_S
+from pgdyno.undo.watch import Deadlines
+from pgdyno.units import seconds_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions:
+    """How a live study is run: how long the server is watched first, how long all may take, and how it is judged.
+
+    `period_s` stands for the length that the reference would choose, `wash_s` for the usual wash-out. The server is
+    left alone `not_during` these times of the day, HH:MM-HH:MM.
+    """
+
+    reference_s: float
+    budget_s: float
+    seed: int
+    design: Design = field(default_factory=Design)
+    guards: GuardPlan = field(default_factory=lambda: GuardPlan(trips=1))
+    watch: Deadlines = field(default_factory=Deadlines)
+    period_s: float | None = None
+    wash_s: float | None = None
+    guard_rest_s: float = GUARD_REST_S
+    not_during: tuple[str, ...] = ()
+
+
+def cost_of_periods(options: LiveOptions) -> tuple[str, ...]:
+    """Return what periods cost that somebody chose who knew no load."""
+    if options.period_s is None or options.wash_s is None:
+        return ()
+    chosen, usual = (3600 / (2 * (one + SWITCH_S)) for one in (options.period_s, USUAL_S))
+    return (
+        f"Periods of {seconds_text(options.period_s)} were asked for, of which {seconds_text(options.wash_s)} do not "
+        f"count: an hour holds {chosen:.1f} pairs of them, and {usual:.0f} of the usual {USUAL_S:g} s.",
+    )
+
+
+def options_of(study: Study, budget_s: float | None = None, watch: Deadlines | None = None) -> LiveOptions:
+    """Return the options that a study was begun with, to go on with it; `watch` are those of today.
+
+    `budget_s` is how long it may take from now on, None what it was begun with.
+    """
+    kept = study.options.get(StudyKind.LIVE.value)
+    assert isinstance(kept, Mapping), "every live study keeps them"
+    return LiveOptions(
+        reference_s=float(kept["reference_s"]),
+        budget_s=float(kept["budget_s"]) if budget_s is None else budget_s,
+        seed=int(kept["seed"]),
+        design=Design(**kept["design"]),
+        guards=GuardPlan.from_json(kept["guards"]),
+        watch=watch or Deadlines(),
+        wash_s=kept.get("wash_s"),
+        not_during=tuple(map(str, kept.get("not_during", ()))),
+    )
