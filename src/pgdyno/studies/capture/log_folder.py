@@ -5,19 +5,23 @@ Root itself neither lists, reads nor copies them: on this host the process that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts, Unknown
-from pgdyno.model.guard import Absent, Failed
+from pgdyno.model.guard import Absent, Failed, GuardPlan, GuardReading
+from pgdyno.model.guard_table import CAPTURE_GUARDS
 from pgdyno.probes.guards.reader import BY_SQL_ALONE, ELSEWHERE
 from pgdyno.probes.guards.volumes import Volume, volume_of
 from pgdyno.routes.sql_route import SqlRoute
 from pgdyno.targets.server_log import READ_AT_MOST, LogFile, files_in, read_part
 from pgdyno.targets.target import Target
 from pgdyno.trace.capture_logging import files_of
+from pgdyno.trial.guards import GuardStatus, judge
+from pgdyno.trial.sentry import GuardBreached
 
 _LISTED = """
 SELECT name::text AS name, size::int8 AS size, extract(epoch FROM modification)::float8 AS changed
@@ -49,6 +53,11 @@ class LogFolder:
     def is_here(self) -> bool:
         """Tell whether the files are on this host and the server's account is at hand."""
         return self.target.remote is None and self.target.local and self.target.directory is not None
+
+    @property
+    def is_watched(self) -> bool:
+        """Tell whether a guard sees its file system: log-disk here, disk by an agent where it is the data volume."""
+        return self.is_here or (self.target.remote is not None and self.path.is_relative_to(self.data))
 
     def files(self, capture: str, style: str) -> list[LogFile]:
         """Return the capture's files as they are now, oldest first."""
@@ -103,3 +112,19 @@ class LogFolder:
     def _by_sql(self) -> list[LogFile]:
         rows = self.target.postgres.fetch(_LISTED)
         return [LogFile(str(self.path / str(r["name"])), int(str(r["size"])), float(str(r["changed"]))) for r in rows]
+
+
+def look_at_disk(
+    free: Volume | Absent | Failed, guards: GuardPlan, before: Mapping[str, GuardStatus] | None = None
+) -> dict[str, GuardStatus]:
+    """Return how guard log-disk stands. Raises GuardBreached, and EnvironmentUnsuitable for a disk that hides."""
+    if isinstance(free, Failed):
+        raise EnvironmentUnsuitable(f"the room of the log's disk cannot be read: {free.reason}")
+    reading = GuardReading("log-disk", time.time(), free if isinstance(free, Absent) else float(free.free))
+    if isinstance(free, Volume):
+        reading = replace(reading, whole=float(free.size))
+    standings = judge([reading], guards, before, CAPTURE_GUARDS)
+    breach = standings["log-disk"].breach
+    if breach is not None:
+        raise GuardBreached(breach)
+    return standings

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.configuration import Configuration
@@ -13,7 +14,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.server.privileges import missing, privileges, read_role, script
 from pgdyno.server.role_settings import Override, read_overrides, statement
-from pgdyno.studies.capture.log_folder import LogFolder
+from pgdyno.studies.capture.log_folder import LogFolder, look_at_disk
 from pgdyno.studies.capture.source import read_rate
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
@@ -114,7 +115,7 @@ def plan_capture(
         free=free,
         refusals=tuple(_refusals(target, facts, options, change, folder)),
         holes=holes_of(overrides, wanted),
-        warnings=tuple(_warnings(facts, options, cost, free, prefix_of(name))),
+        warnings=tuple(_warnings(facts, options, cost, folder, prefix_of(name))),
     )
 
 
@@ -127,13 +128,14 @@ def holes_of(overrides: Sequence[Override], wanted: dict[str, str]) -> tuple[str
 def _refusals(
     target: Target, facts: Facts, options: CaptureOptions, change: Configuration, folder: LogFolder
 ) -> list[CaptureRefusal]:
-    found = [*_of_rights(target), *_of_server(target, facts, options)]
+    found = [*_of_rights(target), *server_refusals(target.bin_dir, facts, options)]
     for name in change:
         if name in facts.obstacles:
             obstacle = facts.obstacles[name]
             found.append(CaptureRefusal(f"{name} cannot be set: it {obstacle.reason}", obstacle.remedy))
     if not found:
         found += _attempted(lambda: folder.files(options.style, options.style), "Let the server's log be read.")
+        found += _attempted(lambda: look_at_disk(folder.free(), options.guards), "Make room, or set --guard log-disk.")
     if not found and target.remote is None:
         found += _attempted(lambda: Opening.refuse_unfit(target, restart=False), "Run pgdyno capture check again.")
     return found
@@ -147,7 +149,8 @@ def _of_rights(target: Target) -> list[CaptureRefusal]:
     return [CaptureRefusal(f"the role lacks {names}", f"As a superuser: {script(lacking)}")]
 
 
-def _of_server(target: Target, facts: Facts, options: CaptureOptions) -> list[CaptureRefusal]:
+def server_refusals(bin_dir: Path, facts: Facts, options: CaptureOptions) -> list[CaptureRefusal]:
+    """Return what of the server's version and settings forbids a capture. Pure."""
     found, version = list[CaptureRefusal](), facts.server.version_num
     if options.style == "jsonlog" and version < JSONLOG_SINCE:
         found.append(CaptureRefusal(f"PostgreSQL {facts.server.major} has no jsonlog", "Leave out --style jsonlog."))
@@ -155,7 +158,7 @@ def _of_server(target: Target, facts: Facts, options: CaptureOptions) -> list[Ca
         found += _of_slot(facts)
     collector = facts.settings.get("logging_collector")
     if collector is None or collector.setting != "on":
-        program, data = target.bin_dir / "postgres", facts.server.data_directory
+        program, data = bin_dir / "postgres", facts.server.data_directory
         proof = f"{program} -D {data} -c logging_collector=on -C logging_collector"
         found.append(
             CaptureRefusal(
@@ -191,7 +194,7 @@ def _attempted(look: Callable[[], object], otherwise: str) -> list[CaptureRefusa
     return []
 
 
-def _warnings(facts: Facts, options: CaptureOptions, cost: CaptureCost, free: int | None, prefix: str) -> list[str]:
+def _warnings(facts: Facts, options: CaptureOptions, cost: CaptureCost, folder: LogFolder, prefix: str) -> list[str]:
     rows = facts.settings
     destination = rows["log_destination"].setting if "log_destination" in rows else "unknown"
     found = [
@@ -214,9 +217,9 @@ def _warnings(facts: Facts, options: CaptureOptions, cost: CaptureCost, free: in
         found.append(
             "--commit-order sees the database of --target alone; its slot holds back WAL, which guard slots bounds"
         )
-    if free is None:
+    if not folder.is_watched:
         found.append("the log's disk cannot be seen from here and is NOT WATCHED: --max-size is what bounds it")
-    expected = cost.bytes_per_s * options.seconds
+    expected, free = cost.bytes_per_s * options.seconds, folder.free_bytes()
     if expected > options.max_bytes:
         filled = cost.seconds_to_fill(options.max_bytes) or 0.0
         found.append(f"at the rate of now --max-size {bytes_text(options.max_bytes)} is reached in "

@@ -158,7 +158,9 @@ def find_capture(name: str | None) -> KnownCapture:
 def finish_killed(known: KnownCapture, announce: Callable[[str], None]) -> CaptureRecord:
     """Put the logging back where nobody has yet, and write the end of a capture that was killed."""
     record = known.record
-    if record.session and record.host is None:
+    if record.host is not None:
+        announce(f"its watchdog is on {record.host}: pgdyno rollback --list --host {record.host} shows what it did")
+    elif record.session:
         info = find_bundle(places.state_dir() / "undo", record.session)
         if info.state is SessionState.ABANDONED and info.bundle is not None:
             announce(f"putting back what session {record.session} had changed when it was killed")

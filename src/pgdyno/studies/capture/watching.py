@@ -9,14 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.model.guard import Absent, Failed, GuardReading
-from pgdyno.model.guard_table import CAPTURE_GUARDS
+from pgdyno.model.guard import Absent, Failed
 from pgdyno.probes.guards.volumes import Volume
+from pgdyno.studies.capture.log_folder import look_at_disk
 from pgdyno.studies.capture.plan import CaptureOptions
 from pgdyno.targets.server_log import LogFile
-from pgdyno.trial.guards import GuardStatus, judge
-from pgdyno.trial.sentry import GuardBreached
+from pgdyno.trial.guards import GuardStatus
 from pgdyno.units import bytes_text, seconds_text
 
 TURN_S = 0.25
@@ -115,16 +113,7 @@ class CaptureWatch:
         return size
 
     def _guard_disk(self) -> None:
-        free, at = self.free(), time.time()
-        if isinstance(free, Failed):
-            raise EnvironmentUnsuitable(f"the room of the log's disk cannot be read: {free.reason}")
-        if isinstance(free, Absent):
-            return
-        reading = GuardReading("log-disk", at, float(free.free), whole=float(free.size))
-        self._lamp = judge([reading], self.options.guards, self._lamp, CAPTURE_GUARDS)
-        breach = self._lamp["log-disk"].breach
-        if breach is not None:
-            raise GuardBreached(breach)
+        self._lamp = look_at_disk(self.free(), self.options.guards, self._lamp)
 
     def _changed(self, logging: Mapping[str, str]) -> str | None:
         """Return who ends it where somebody has set what the capture relies on; None where nobody has."""
