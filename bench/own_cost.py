@@ -20,6 +20,7 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,10 @@ class Meter:
         """Note time, CPU and resident memory."""
         if elapsed_s >= len(self.marks) * self.seconds / 10:
             self.marks.append((time.monotonic(), time.process_time(), resident()))
+            if self.seconds >= 600 and len(self.marks) > 1:  # told as it comes, to whoever waits for hours
+                (then, used, _), (now, uses, held) = self.marks[-2:]
+                text = f"after {elapsed_s:.0f} s: {100 * (uses - used) / (now - then):.2f} % of a core, {held >> 20} MB"
+                print(text, file=sys.stderr, flush=True)
 
     def notice(self, text: str) -> None:
         """Keep the line, for a run that fails."""
@@ -193,6 +198,7 @@ def main() -> None:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.write:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # a busy machine may end the time before the last line
         write(options.rate, options.seconds, options.speed)
         return
     if options.one:

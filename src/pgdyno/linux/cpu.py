@@ -125,6 +125,8 @@ class ServerCpu:
         self.reason = reason
         self._known: processes.ProcessStat | None = None
         self._trees: Sequence[CgroupTree] = ()
+        self._judged: processes.ProcessStat | None = None
+        self._is_in_group = False
 
     @classmethod
     def unavailable(cls, reason: str) -> ServerCpu:
@@ -173,8 +175,12 @@ class ServerCpu:
     def _covers(self) -> bool:
         if self._group is None:
             return False
-        pid = self.postmaster()
-        return pid is None or self._group.holds(pid, self._trees)
+        if self.postmaster() is None or self._known is None:
+            return True
+        if self._judged != self._known:  # a tick does not ask again of a postmaster that it knows
+            self._is_in_group = self._group.holds(self._known.pid, self._trees)
+            self._judged = self._known
+        return self._is_in_group
 
 
 def accounting_trees(mountinfo: str | None = None) -> list[CgroupTree]:

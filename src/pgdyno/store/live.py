@@ -6,12 +6,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from pgdyno.model.live import Live
 from pgdyno.store.catalogue import Store
 from pgdyno.store.schema import LIVE, STUDY
 
+_OVERWRITE = update(LIVE).where(LIVE.c.study_id == bindparam("id")).values(at=bindparam("at"), state=bindparam("state"))
+"""Made once, since it is run each second: making it anew took as long as running it."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -30,7 +32,7 @@ class LiveBoard:
         """Write a study's row, or overwrite it. The study must be in the store."""
         row = {"at": live.at, "state": live.to_json()}
         with self._store.write(fleeting=True) as connection:
-            done = connection.execute(update(LIVE).where(LIVE.c.study_id == live.study).values(row))
+            done = connection.execute(_OVERWRITE, {"id": live.study, **row})
             if not done.rowcount:
                 connection.execute(insert(LIVE), {"study_id": live.study, **row})
 

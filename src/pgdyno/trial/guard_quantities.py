@@ -122,9 +122,9 @@ def _replication(history: History, row: GuardRow) -> list[GuardReading]:
     replayed: dict[str, tuple[float, int]] = {
         name: (history.ticks[0].t, row.lsn - behind) for name, behind in origin.behind.items()
     }
-    for seen_at, seen in history.rows():
-        if seen.standbys:  # a history has minutes of ticks, most servers have none
-            replayed |= {name: (seen_at, lsn) for name, lsn in seen.standbys.items()}
+    for tick in history.ticks:  # minutes of them, where most servers have no standby
+        if not isinstance(tick.server, Failed) and tick.server.standbys:
+            replayed |= {name: (tick.t, lsn) for name, lsn in tick.server.standbys.items()}
     lag: GuardReading = GuardReading("replication-lag", t, NO_STANDBY)
     behind: GuardReading = GuardReading("replication-bytes", t, NO_STANDBY)
     if replayed:
@@ -158,8 +158,10 @@ def _age(history: History, name: str, seen_at: float, replayed: int) -> float:
 
 def _server(history: History, row: GuardRow) -> list[GuardReading]:
     t = history.now.t
-    loaded = [counted for tick in history.ticks if (counted := load_counters(tick))]
-    deadlocks = float(max(0, loaded[-1].deadlocks - loaded[0].deadlocks)) if loaded else NO_LOAD
+    # of minutes of ticks, twice a second, only the first and the last with a load are looked for
+    first = next((counted for tick in history.ticks if (counted := load_counters(tick))), None)
+    last = next((counted for tick in reversed(history.ticks) if (counted := load_counters(tick))), None)
+    deadlocks = NO_LOAD if first is None or last is None else float(max(0, last.deadlocks - first.deadlocks))
     return [
         GuardReading("connections", t, 100 * row.sessions / max(1, row.room), about=f"{row.sessions} of {row.room}"),
         GuardReading("errors", t, _failing_share(history)),

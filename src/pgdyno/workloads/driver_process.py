@@ -121,7 +121,8 @@ class DriverProcess:
         try:
             ended = select.poll()  # select(2) cannot watch a descriptor above 1023
             ended.register(descriptor, select.POLLIN)
-            ended.poll(1000 * max(timeout_s, 0.0))
+            if not ended.poll(1000 * max(timeout_s, 0.0)):
+                return None
         finally:
             os.close(descriptor)
         return self.poll()

@@ -8,13 +8,21 @@ import pytest
 
 from pgdyno.linux import host
 from pgdyno.linux.cgroups import memory_limits
-from pgdyno.linux.meminfo import parse_meminfo
+from pgdyno.linux.meminfo import parse_meminfo, sizes_of
 from pgdyno.linux.mountinfo import filesystem_of
 from pgdyno.model.facts import Unknown
 
 V2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 V1 = "33 32 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 CONTAINER_V1 = "33 32 0:30 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+
+
+def test_some_sizes_are_those_of_all_of_them() -> None:
+    text = "MemTotal:        1012300 kB\nMemAvailable:     964972 kB\nHugePages_Total:       3\nSwapTotal:       0 kB\n"
+    every = parse_meminfo(text)
+    assert sizes_of(("MemTotal", "MemAvailable", "SwapTotal", "Cached"), text) == {
+        name: every[name] for name in ("MemTotal", "MemAvailable", "SwapTotal")
+    }
 
 
 def test_v2_takes_the_limits_of_all_ancestors() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.linux import processes
-from pgdyno.linux.cpu import ServerCpu
+from pgdyno.linux.cpu import CpuGroup, ServerCpu
 from pgdyno.linux.processes import TICKS_PER_S, ProcessStat
 from pgdyno.server import postmaster_lock
 
@@ -145,6 +146,31 @@ def test_a_postmaster_is_looked_for_once_as_long_as_it_lives() -> None:
         assert (cpu.postmaster(), cpu.postmaster(), len(asked)) == (None, None, 3)
         running[0] = os.getpid()
         assert cpu.postmaster() == os.getpid(), "another one was started"
+
+
+def test_whether_a_postmaster_is_in_its_group_is_asked_once_of_each() -> None:
+    asked: list[int] = []
+
+    class Group:
+        version = 2
+        seconds = staticmethod(lambda: 7.5)
+
+        def holds(self, pid: int, trees: object) -> bool:
+            asked.append(pid)
+            return pid == os.getpid()
+
+    running = [os.getpid()]
+    cpu = ServerCpu(lambda: running[0], cast(CpuGroup, Group()))
+    assert [cpu.seconds() for _ in range(3)] == [7.5] * 3
+    with subprocess.Popen(["sleep", "30"]) as child:
+        running[0] = child.pid
+        cpu = ServerCpu(lambda: running[0], cast(CpuGroup, Group()))
+        assert {cpu.source for _ in range(3)} == {"proc"}
+        assert asked == [os.getpid(), child.pid]
+        child.kill()
+        child.wait()
+        running[0] = os.getpid()
+        assert cpu.source == "cgroup v2", "another one was started, and is asked of anew"
 
 
 @pytest.mark.parametrize("text", ["", "abc\n", "1\n/elsewhere\n", "{own}\n/elsewhere\n", "999999999\n"])

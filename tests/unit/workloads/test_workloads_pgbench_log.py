@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from exact_log import tally
 from pgdyno.workloads.pgbench import log as pgbench_log
+from pgdyno.workloads.pgbench.kept_memory import KEPT_BYTES
 from pgdyno.workloads.pgbench.log import PgbenchLogFormat, PgbenchLogReader, parse_lines
 from pgdyno.workloads.pgbench.log_words import read_columns
 from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog
@@ -120,6 +124,23 @@ def test_one_bad_line_between_good_ones(line: bytes) -> None:
     assert (len(parsed.log), parsed.malformed) == (6, 1)
 
 
+def test_what_a_second_is_parsed_in_is_not_asked_of_the_kernel_anew() -> None:
+    turns = """if True:
+        import resource
+        from pgdyno.workloads.pgbench.kept_memory import KEPT_BYTES, keep_freed_memory
+        keep_freed_memory()
+        for turn in range(20):
+            if turn == 2:
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            data = [b"x" * (KEPT_BYTES // 8) for _ in range(4)]
+            del data
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    """
+    faults = subprocess.run([sys.executable, "-c", turns], capture_output=True, text=True, check=True).stdout
+    pages = 18 * KEPT_BYTES // 2 // resource.getpagesize()
+    assert int(faults) < pages / 10, "each turn's memory would be that of the turn before"
+
+
 def test_captured_lines() -> None:
     plain = parse_lines(CAPTURED_PLAIN, PLAIN).log
     assert plain.latency_us.tolist() == [2114, 650, 54]
@@ -224,6 +245,8 @@ def test_the_usual_form_of_script_epoch_and_client_reads_as_every_other(rows: li
         b"0\t1 2 0 1700000000 5",
         b"0 1 2\x100 1700000000 5",
         b"12345678901234567 1 2 0 1700000000 5",
+        b"1\n2\n3 4 5 6",  # ends of lines so close together that eight bytes hold two
+        b"\n\n\n 1 2 3 4 5",
     ],
 )
 def test_only_whole_lines_of_the_form_are_read_at_once(line: bytes) -> None:

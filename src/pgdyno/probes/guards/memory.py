@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.linux.cgroups import cgroup_trees
-from pgdyno.linux.meminfo import parse_meminfo
+from pgdyno.linux.meminfo import sizes_of
 from pgdyno.linux.small_files import read_small
 from pgdyno.model.guard import Absent
 from pgdyno.probes.host import memory, pressure
@@ -58,7 +58,7 @@ class MemoryReader:
 
     def read(self) -> MemoryReading:
         """Read now. Raises OSError, ValueError or KeyError for what cannot be read."""
-        meminfo = parse_meminfo(read_small(f"{self._proc}/meminfo"))
+        meminfo = sizes_of(("MemAvailable", "MemTotal", "SwapTotal"), read_small(f"{self._proc}/meminfo"))
         vmstat = memory.parse_vmstat(read_small(f"{self._proc}/vmstat"))
         rooms = [(meminfo["MemAvailable"], meminfo["MemTotal"], "the host")]
         for group in self._groups:
@@ -113,7 +113,7 @@ def _readable(path: Path) -> bool:
 
 NO_LIMIT = 1 << 60
 """The v1 controller writes a number near 2^63 for "no limit"."""
-Read = Callable[[Path], str]
+Read = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +130,16 @@ class GuardedMemory:
         under `total_`, v2 always).
         """
         if self.version == 2:
-            limit = _number(read(self.path / "memory.max"))
+            limit = _number(read(f"{self.path}/memory.max"))
             used, prefix = "memory.current", ""
         else:
-            limit = _number(read(self.path / "memory.limit_in_bytes"))
+            limit = _number(read(f"{self.path}/memory.limit_in_bytes"))
             used, prefix = "memory.usage_in_bytes", "total_"
         if limit is None:
             return None
-        stat = table(read(self.path / "memory.stat"))
+        stat = table(read(f"{self.path}/memory.stat"))
         cache = stat[f"{prefix}inactive_file"] + stat[f"{prefix}active_file"]
-        return max(0, min(limit, limit - int(read(self.path / used)) + cache)), limit
+        return max(0, min(limit, limit - int(read(f"{self.path}/{used}")) + cache)), limit
 
     def kills(self, read: Read) -> int | None:
         """Return how many processes of the group the kernel killed for lack of memory, None where it does not count.
@@ -148,7 +148,7 @@ class GuardedMemory:
         one's, or the host's (memcg_memory_event_mm). Version 1 counts from Linux 4.13, without the groups inside.
         """
         file = "memory.events" if self.version == 2 else "memory.oom_control"
-        return table(read(self.path / file)).get("oom_kill")
+        return table(read(f"{self.path}/{file}")).get("oom_kill")
 
 
 def memory_groups(cgroups: str, mountinfo: str) -> list[GuardedMemory]:

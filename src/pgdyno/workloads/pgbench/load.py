@@ -111,8 +111,9 @@ class PgbenchLoad:
 
     def wait(self, seconds: float) -> bool:
         """Wait at most so long for pgbench's end. Return True once it has ended."""
-        self._process.wait(seconds)
-        return self.poll()
+        has_ended = self._process.wait(seconds) is not None
+        self._count_reads()
+        return has_ended
 
     def live(self) -> LoadReading | None:
         """Return the latest reading, None before pgbench's first progress line. Reads what is new of its files."""

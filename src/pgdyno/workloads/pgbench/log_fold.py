@@ -54,21 +54,26 @@ class LogFold:
             order = np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")
             log, key, quarters = log[order], key[order], quarters[order]
         starts = np.append(0, np.flatnonzero(key[1:] != key[:-1]) + 1)
-        ok, lag, retries = log.status == Status.OK, log.lag_us, log.retries
-        latency = np.where(ok, log.latency_us, 0)
-        committed = np.add.reduceat(ok, starts, dtype=np.int64)
+        every, lag, retries = np.diff(starts, append=key.size), log.lag_us, log.retries
+        ok, latency, own_lag = None, log.latency_us, lag
+        committed, skipped = every, np.zeros_like(every)
+        if log.status.any():  # seldom; the other road is taken each second
+            ok = log.status == Status.OK
+            latency, own_lag = np.where(ok, latency, 0), None if lag is None else np.where(ok, lag, 0)
+            committed = np.add.reduceat(ok, starts, dtype=np.int64)
+            skipped = np.add.reduceat(log.status == Status.SKIPPED, starts, dtype=np.int64)
         offset = np.cumsum(committed) - committed
         columns: dict[str, Int64s | np.int64] = {
             "quarter": quarters[starts],
             "script": log.script[starts].astype(np.int64),
             "offset": self._kept + offset,
             "committed": committed,
-            "skipped": np.add.reduceat(log.status == Status.SKIPPED, starts, dtype=np.int64),
-            "every": np.diff(starts, append=key.size),
+            "skipped": skipped,
+            "every": every,
             "retried": np.int64(0) if retries is None else np.add.reduceat(retries > 0, starts, dtype=np.int64),
             "total_us": np.add.reduceat(latency, starts),
             "max_us": np.maximum.reduceat(latency, starts),
-            "lag_us": np.int64(0) if lag is None else np.add.reduceat(np.where(ok, lag, 0), starts),
+            "lag_us": np.int64(0) if own_lag is None else np.add.reduceat(own_lag, starts),
             "every_lag_us": np.int64(0) if lag is None else np.add.reduceat(lag, starts),
             "spool": np.int64(0),
         }
@@ -78,16 +83,17 @@ class LogFold:
         self._pieces.append(piece)
         self._has_lag &= lag is not None
         self._has_clients &= log.client is not None
-        self._first_began_us = min(self._first_began_us, int((log.end_us - log.latency_us).min()))
+        began = log.end_us - np.minimum(log.latency_us, HIGHEST_US)
+        self._first_began_us = min(self._first_began_us, int(began.min()))
         self._first_end_us = min(self._first_end_us, int(log.end_us.min()))
         self._last_end_us = max(self._last_end_us, int(log.end_us.max()))
         self.failed += len(log) - int(committed.sum()) - int(piece[COLUMNS.index("skipped")].sum())
-        if not ok.all():
-            log, quarters = log[ok], quarters[ok]
+        if ok is not None:
+            log, quarters, began = log[ok], quarters[ok], began[ok]
         self.committed += len(log)
         buckets = bucket_of(log.latency_us)
         self._keep(buckets, log.client)
-        self._keep_edges(log, quarters)
+        self._keep_edges(began, quarters)
         self._keep_recent(piece[0] * QUARTER_US // 1_000_000, offset, buckets)
 
     def mean_ms(self) -> float | None:
@@ -130,11 +136,11 @@ class LogFold:
         )
 
     def _keep(self, buckets: Int64s, client: Int16s | None) -> None:
-        number = (
-            np.int64(0) if client is None else np.minimum(client.astype(np.int64) + self._first_client, _MOST_CLIENTS)
-        )
+        numbers = buckets.astype(np.int32)
+        if client is not None:
+            numbers += np.minimum(client.astype(np.int32) + self._first_client, _MOST_CLIENTS) << CLIENT_BITS
         try:
-            self._spool.append(((number << CLIENT_BITS) + buckets).astype(np.int32).tobytes())
+            self._spool.append(numbers.tobytes())
         except OSError as error:
             raise WorkloadError(
                 "the transactions of the load could not be kept",
@@ -143,9 +149,8 @@ class LogFold:
             ) from error
         self._kept += buckets.size
 
-    def _keep_edges(self, log: TransactionLog, quarters: Int64s) -> None:
+    def _keep_edges(self, began: Int64s, quarters: Int64s) -> None:
         """Note when those began that ran across a boundary of quarters: added where they begin to, taken off after."""
-        began = log.end_us - np.minimum(log.latency_us, HIGHEST_US)
         origin = self._first_quarter * QUARTER_US
         across = np.flatnonzero((began < quarters * QUARTER_US) & (quarters >= self._first_quarter))
         began, last = began[across], quarters[across]

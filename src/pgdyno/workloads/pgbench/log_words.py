@@ -25,6 +25,8 @@ _COUNTER, _EPOCH, _HUNDRED_MILLION = 1, 4, np.uint64(10**8)
 _SCRIPT_AND_EPOCH = 13
 _AROUND_EPOCH, _USUAL_THERE = np.uint64(0x1010FF10FF << 24), np.uint64(0x1010201020 << 24)
 """The bytes ` s ee`: whole where a space must be, elsewhere the bit of digits."""
+_PLACES = np.uint64(0x0001020304050607)
+"""Times a word in which one byte is 1: the highest byte says which."""
 _IS_DIGIT, _VALUE = np.uint64(0x10) * _EACH, np.uint64(0x0F) * _EACH
 _ONE, _FOUR = np.uint64(1), np.uint64(4)
 
@@ -34,19 +36,21 @@ def read_columns(data: bytes, columns: int, *, counter: bool = True) -> Int64s |
 
     A line has `columns` words (six or more) of 1 to 15 digits. Without `counter` the second column may be left at 0.
     """
-    memory = b"".join((b"0" * (_PAD - 1), b"\n", data, b"0" * _EIGHT))
-    raw = np.frombuffer(memory, np.uint8, len(data) + 1, _PAD - 1)
-    if raw.max() > _NINE or raw[-1] != _NEWLINE:
+    size = _PAD + len(data)
+    memory = b"".join((b"0" * (_PAD - 1), b"\n", data, b"0" * (2 * _EIGHT - size % _EIGHT)))
+    raw = np.frombuffer(memory, np.uint8)
+    if raw.max() > _NINE or raw[size - 1] != _NEWLINE:
         return None
     is_there = raw == _NEWLINE
-    marks = np.flatnonzero(is_there) + (_PAD - 1)
+    marks = _marked(is_there)
     before, ends, lines = marks[:-1], marks[1:], marks.size - 1
     if np.count_nonzero(np.less(raw, _ZERO, out=is_there)) != lines * columns + 1:
         return None
     if np.count_nonzero(np.equal(raw, _SPACE, out=is_there)) != lines * (columns - 1):
         return None
     windows: Uint64s = np.ndarray((len(memory) - _EIGHT + 1,), "<u8", memory, 0, (1,))  # from each byte on
-    table = np.zeros((columns, lines), np.int64)
+    table = np.empty((columns, lines), np.int64)
+    table[_COUNTER] = 0
     column = columns
     while column:
         if column == _EPOCH + 1 and _usual_epoch(windows, ends, table[column - 2 : column]):
@@ -61,6 +65,16 @@ def read_columns(data: bytes, columns: int, *, counter: bool = True) -> Int64s |
             ends = ends - widths
             ends -= 1
     return table if (ends == before).all() else None
+
+
+def _marked(is_there: NDArray[np.bool_]) -> Int64s:
+    """Return where the bytes are true, at half the cost of looking at each; of two among eight only one is found."""
+    words = is_there.view(np.uint64)
+    places = np.flatnonzero(words != 0)
+    marked = words[places]
+    places <<= 3
+    places += ((marked * _PLACES) >> np.uint64(56)).view(np.int64)
+    return places
 
 
 def _usual_epoch(windows: Uint64s, ends: Int64s, table: Int64s) -> bool:
