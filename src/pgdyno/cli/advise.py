@@ -134,7 +134,7 @@ def _names_a_case(flags: Flags) -> bool:
 
 
 class _NoStore:
-    """Stands for a store where nothing was measured yet: looking must not make one."""
+    """Stands for a store where nothing was measured yet: looking must neither make one nor load SQLAlchemy for it."""
 
     def __enter__(self) -> None:
         return None
@@ -145,11 +145,12 @@ class _NoStore:
 
 def _store(flags: Flags) -> Store | _NoStore:
     from pgdyno.server import places
+    from pgdyno.store.study_names import has_no_study
 
     url = flags.text("store_url")
     if url is not None:
         return open_store(url)
-    if not (places.data_dir() / "pgdyno.db").exists():
+    if has_no_study(places.data_dir() / "pgdyno.db"):
         return _NoStore()
     try:
         return open_store(None)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.model.live import Live
+    from pgdyno.model.study import Study
 
 PORT = 8432
 
@@ -40,7 +45,6 @@ def command(
     that it may run beside a measurement or on another host; it changes nothing and fetches nothing from elsewhere.
     Ends with Ctrl-C.
     """
-    from pgdyno.studies.session.aftermath import Aftermaths
     from pgdyno.web.access import access_of, is_loopback, read_token
     from pgdyno.web.app import make_app
     from pgdyno.web.server import bound_socket, run_server
@@ -59,7 +63,7 @@ def command(
             click.echo(f"token    in {token_file}", err=True)
         ending = threading.Event()
         run_server(
-            make_app(store, access, is_ending=ending.is_set, is_over=lambda *silent: Aftermaths().is_over(*silent)),
+            make_app(store, access, is_ending=ending.is_set, is_over=_is_over),
             listener,
             certificate=tls_cert,
             key=tls_key,
@@ -67,6 +71,12 @@ def command(
             ending=ending.set,
         )
     return 0
+
+
+def _is_over(study: Study, live: Live) -> bool:
+    from pgdyno.studies.session.aftermath import Aftermaths  # reads undo bundles, for which most pages have no need
+
+    return Aftermaths().is_over(study, live)
 
 
 def _url(bind: str, port: int, *, secure: bool) -> str:

@@ -1,4 +1,4 @@
-"""The newest studies of a SQLite store by id and name, without SQLAlchemy: for a shell that waits at a prompt."""
+"""Which studies a SQLite store has, without SQLAlchemy: for a shell that waits at a prompt, or to find none."""
 
 from __future__ import annotations
 
@@ -17,8 +17,20 @@ def newest_studies(path: Path) -> tuple[tuple[str, str], ...]:
     if not path.is_file():
         return ()
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=WAIT_S)) as store:
-            rows = store.execute("SELECT id, name FROM study ORDER BY created_at DESC LIMIT ?", (MOST,)).fetchall()
+        rows = _read(path, "SELECT id, name FROM study ORDER BY created_at DESC LIMIT ?", MOST)
     except sqlite3.Error:
         return ()
     return tuple((str(study), str(name)) for study, name in rows)
+
+
+def has_no_study(path: Path) -> bool:
+    """Tell whether there is no store, or one in which no study was kept yet. False where it cannot be read."""
+    try:
+        return not path.exists() or not _read(path, "SELECT 1 FROM study LIMIT ?", 1)
+    except sqlite3.Error:
+        return False
+
+
+def _read(path: Path, query: str, limit: int) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=WAIT_S)) as store:
+        return store.execute(query, (limit,)).fetchall()

@@ -17,6 +17,9 @@ from pgdyno.cli.rules import command as rules_command
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Severity
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.store.catalogue import Store
 
 Run = Callable[..., Result]
 
@@ -168,6 +171,21 @@ def test_explain_a_rule_as_text_and_json(run: Run) -> None:
 def test_looking_makes_no_store(run: Run, tmp_path: Path) -> None:
     run()
     assert not (tmp_path / "data").exists()
+
+
+def test_a_store_without_a_study_is_not_opened(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "data" / "pgdyno"
+    folder.mkdir(parents=True)
+    with Store.open(folder / "pgdyno.db") as store:
+        opened: list[str | None] = []
+        monkeypatch.setattr(advise_verb, "open_store", lambda url: (opened.append(url), store)[1])
+        run()
+        assert not opened
+        workload = WorkloadSpec("select-only", {}, "f", "reads", read_only=True)
+        plan = LoadPlan(clients=1, jobs=1, warmup_s=1.0, measure_s=1.0)
+        store.add_study(Study("s1", StudyKind.BENCH, "one", StudyState.COMPLETE, 0.0, "x", "e", {}, workload, plan))
+        run()
+        assert opened == [None]
 
 
 def test_a_store_that_cannot_be_read_is_told_and_hides_no_advice(run: Run, tmp_path: Path) -> None:

@@ -76,6 +76,17 @@ def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):
     assert done.stdout.strip() == "[]"
 
 
+def test_a_dashboard_loads_nothing_of_a_server_before_a_study_is_silent(tmp_path):
+    code = (
+        "import sys; import pgdyno.web.server as server; server.run_server = lambda *_, **__: None; "
+        "from pgdyno.cli.main import command; "
+        f"command.main(['serve', '--port', '0', '--store', {str(tmp_path / 's.db')!r}], standalone_mode=False); "
+        "print([name for name in ('psycopg', 'numpy', 'pgdyno.undo') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help(verb):
     result = CliRunner().invoke(command, [verb, "--help"])
