@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
@@ -15,13 +16,14 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, TrialState
 from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.workloads.disk_room import require_room
 from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
-from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, violations
+from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, Condition, ask_together, violations
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tprocc")]
 
@@ -292,6 +294,23 @@ def test_each_condition_finds_what_breaks_it(target: Target, single: Workload) -
                 connection.execute(statement.encode())
                 found[name] = violations(connection, condition)[condition.names.index(name)] > before
     assert found == dict.fromkeys(BREAKS, True)
+
+
+def test_conditions_that_are_asked_together_see_the_same_rows(target: Target) -> None:
+    postgres = target.postgres.for_load(workload().reset(target, policy="always"))
+
+    class Restless:
+        """Somebody writes before each session of ours."""
+
+        def connect(self) -> psycopg.Connection[DictRow]:
+            postgres.execute("INSERT INTO history SELECT * FROM history LIMIT 1")
+            return postgres.connect()
+
+    rows = sql.SQL("SELECT count(*) AS n FROM history")
+    several = [Condition((str(number),), ("",), rows) for number in range(4)]
+    answers = ask_together(cast(Postgres, Restless()), several)
+    assert [condition for condition, _ in answers] == several
+    assert len({counts for _, counts in answers}) == 1
 
 
 def test_broken_data_make_the_run_void(target: Target, tmp_path: Path) -> None:

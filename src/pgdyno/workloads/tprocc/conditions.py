@@ -5,12 +5,19 @@ A query gives one row with one number, the violations. They read whole tables: s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow
+
+from pgdyno.server.postgres import Postgres
+
+SESSIONS = min(4, 1 + (os.cpu_count() or 1))
+"""Sessions that read or load at a time. Four tables hold 98 % of the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,8 @@ class Condition:
         return "; ".join(self.meanings)
 
 
+Answers = list[tuple[Condition, tuple[int, ...]]]
+"""Conditions with how many rows break each of them."""
 CONDITIONS = (
     Condition(
         ("C01",),
@@ -154,13 +163,45 @@ INITIAL = Condition(
 
 
 def ask(
-    connection: psycopg.Connection[DictRow], conditions: Sequence[Condition]
-) -> list[tuple[Condition, tuple[int, ...]]]:
-    """Ask the conditions in one snapshot, so that even a stray session cannot come between two of them."""
+    connection: psycopg.Connection[DictRow], conditions: Sequence[Condition], *, snapshot: str | None = None
+) -> Answers:
+    """Ask the conditions in one snapshot, so that even a stray session cannot come between two of them.
+
+    `snapshot` is one that another session has exported and still holds.
+    """
     with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        connection.execute("SET LOCAL work_mem = '128MB'")
+        _begin(connection)
+        if snapshot is not None:
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
         return [(condition, violations(connection, condition)) for condition in conditions]
+
+
+def ask_together(postgres: Postgres, conditions: Sequence[Condition]) -> Answers:
+    """Ask the conditions by several sessions in one snapshot: as `ask`, in half the time. Raises psycopg.Error.
+
+    The balance of customers takes longest, so it begins first. Workers beside the sessions would cost more than they
+    gain (18.6, two cores).
+    """
+    order = sorted(conditions, key=lambda condition: "C10" not in condition.names)
+
+    def one(condition: Condition) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        with postgres.connect() as connection:
+            connection.execute("SET max_parallel_workers_per_gather = 0")
+            return condition.names, ask(connection, (condition,), snapshot=snapshot)[0][1]
+
+    with postgres.connect() as holder, holder.transaction():
+        _begin(holder)
+        row = holder.execute("SELECT pg_export_snapshot() AS name").fetchone()
+        assert row is not None, "a function has a row"
+        snapshot = str(row["name"])
+        with ThreadPoolExecutor(SESSIONS) as threads:
+            found = dict(threads.map(one, order))
+    return [(condition, found[condition.names]) for condition in conditions]
+
+
+def _begin(connection: psycopg.Connection[DictRow]) -> None:
+    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    connection.execute("SET LOCAL work_mem = '128MB'")
 
 
 def violations(connection: psycopg.Connection[DictRow], condition: Condition) -> tuple[int, ...]:

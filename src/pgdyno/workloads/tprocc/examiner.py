@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psycopg
-from psycopg.rows import DictRow
 
 from pgdyno.model.record import MIX, P90, CheckRecord, Examination
 from pgdyno.model.trial import Outcome
@@ -20,7 +19,7 @@ from pgdyno.targets.target import Target
 from pgdyno.workloads.pgbench.folded_log import FoldedLog, quantiles_us
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.template import APPLICATION_NAME
-from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, ask
+from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, ask_together
 from pgdyno.workloads.tprocc.mix import NEW_ORDER
 
 SETTLE_S = 1.0
@@ -64,10 +63,11 @@ class Examiner:
     ) -> Examination:
         """Return the checks and the figures of a run that ended. Waits until its sessions are gone."""
         _wait_for_counters(target.postgres, dbname, sleep)
-        with target.postgres.for_load(dbname).connect() as connection:
+        postgres = target.postgres.for_load(dbname)
+        with postgres.connect() as connection:
             try:
                 counted = connection.execute(_COUNTED).fetchone()
-                checks = _checks(connection) if self.check else [_unchecked()]
+                checks = _checks(postgres) if self.check else [_unchecked()]
             except psycopg.Error as error:
                 raise query_error(target.postgres.label, error) from error
         assert counted is not None, "the counts of the run's beginning are kept by its reset"
@@ -118,10 +118,10 @@ class Examiner:
         return {f"{MIX}{name}_pct": 100 * count / every for name, count in zip(self.scripts, counts, strict=True)}
 
 
-def _checks(connection: psycopg.Connection[DictRow]) -> list[CheckRecord]:
+def _checks(postgres: Postgres) -> list[CheckRecord]:
     """Return what every condition says, and of the one that can no longer hold, why it is not asked."""
     found: list[CheckRecord] = []
-    for condition, counts in ask(connection, CONDITIONS):
+    for condition, counts in ask_together(postgres, CONDITIONS):
         found += map(CheckRecord, condition.names, counts, condition.meanings)
     why = f"{INITIAL.meaning}: true of the first population alone, and was checked when that was loaded"
     return [*found, CheckRecord(INITIAL.names[0], None, why)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +22,11 @@ from pgdyno.units import bytes_text
 from pgdyno.workloads.dataset import LoadSite, load_error
 from pgdyno.workloads.script import fingerprint, packaged_script
 from pgdyno.workloads.tprocc.binary_copy import HEADER, TRAILER
-from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, Condition, ask
+from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, SESSIONS, Answers, Condition, ask
 from pgdyno.workloads.tprocc.rows import ROWS
 
 BYTES_PER_WAREHOUSE = 122_000_000
 """Tables and indexes of one warehouse, room for updates included, the 100,000 items aside: measured (18.6)."""
-MOST_SESSIONS = 4
-"""A table can take frozen rows from the session alone that made it, and four tables hold 98 % of the rows."""
 Done = TypeVar("Done")
 
 
@@ -116,7 +113,7 @@ class _Sessions:
 
     def work_off(self, jobs: Sequence[Callable[[], Done]]) -> list[Done]:
         """Do the jobs, some at a time, and return what came of them; when one fails all sessions end at once."""
-        with ThreadPoolExecutor(min(MOST_SESSIONS, 1 + (os.cpu_count() or 1))) as threads:
+        with ThreadPoolExecutor(SESSIONS) as threads:
             begun = [threads.submit(job) for job in jobs]
             try:
                 for job in as_completed(begun):
@@ -189,9 +186,10 @@ def _run(site: LoadSite, statement: Query) -> None:
 
 def _require_sound(site: LoadSite, sessions: _Sessions) -> None:
     # Nobody else is in this database yet, so that each condition may have a session and a snapshot of its own. The
-    # balance of customers takes longest, so it begins first.
+    # balance of customers takes longest, so it begins first. What was loaded goes to the disk meanwhile.
     conditions = sorted((*CONDITIONS, INITIAL), key=lambda condition: "C10" not in condition.names)
-    asked = sessions.work_off([partial(_asked, site, sessions, condition) for condition in conditions])
+    jobs = [partial(_write_out, site, sessions), *(partial(_asked, site, sessions, one) for one in conditions)]
+    asked = [answer for answers in sessions.work_off(jobs) for answer in answers]
     broken = {name: n for condition, counts in asked for name, n in zip(condition.names, counts, strict=True) if n}
     if broken:
         raise WorkloadError(
@@ -201,11 +199,23 @@ def _require_sound(site: LoadSite, sessions: _Sessions) -> None:
         )
 
 
-def _asked(site: LoadSite, sessions: _Sessions, condition: Condition) -> tuple[Condition, tuple[int, ...]]:
+def _write_out(site: LoadSite, sessions: _Sessions) -> Answers:
+    """Have a checkpoint made, where the role may ask for one: it comes in any case when all is loaded."""
+    with sessions.one() as connection:
+        try:
+            connection.execute("CHECKPOINT")
+        except psycopg.errors.InsufficientPrivilege:
+            return []
+        except psycopg.Error as error:
+            raise query_error(site.postgres.label, error) from error
+    return []
+
+
+def _asked(site: LoadSite, sessions: _Sessions, condition: Condition) -> Answers:
     with sessions.one() as connection:
         try:
             # The sessions keep the CPUs busy together: workers beside them cost more than they gain (18.6, two cores).
             connection.execute("SET max_parallel_workers_per_gather = 0")
-            return ask(connection, (condition,))[0]
+            return ask(connection, (condition,))
         except psycopg.Error as error:
             raise query_error(site.postgres.label, error) from error
