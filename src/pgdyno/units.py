@@ -1,4 +1,4 @@
-"""Quantities as PostgreSQL writes them: `128MB`, `5min`, `0.9`, and their base units in `pg_settings`.
+"""Quantities as PostgreSQL writes them: `128MB`, `5min`, `0.9`, their base units in `pg_settings`, and counts in words.
 
 Pure. Holds for PostgreSQL 13 to 18, whose units are B, kB, MB, GB, TB (1024 apart) and us, ms, s, min, h, d.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from pgdyno.errors import UsageError
 
@@ -132,3 +133,19 @@ _BEYOND_MEASURE = 1e12
 def percent_text(share: float, digits: int = 0) -> str:
     """Write a share in percent with so many decimals: `17 %`, `99.5 %`."""
     return f"{100 * share:.{digits}f} %"
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun: `1 pair`, `8 pairs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def ranges_text(numbers: Sequence[int]) -> str:
+    """Write whole numbers as ranges: `1-4, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

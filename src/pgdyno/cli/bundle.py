@@ -54,8 +54,8 @@ def import_(**values: object) -> None:
     Their ids stay, so that a study is never there twice; its trials get numbers of this store. The studies are marked
     as measured elsewhere, and keep the facts of the machine that they were measured on.
     """
-    from pgdyno.report.wording import plural
     from pgdyno.studies.bundles import import_studies
+    from pgdyno.units import plural
 
     flags, path = Flags(values), Flags(values).path("file")
     assert path is not None, "it is an argument"
@@ -82,7 +82,7 @@ def show(**values: object) -> None:
 
 
 def _tell(manifest: BundleManifest, *, as_json: bool) -> None:
-    from pgdyno.report.wording import plural
+    from pgdyno.units import plural
 
     if as_json:
         click.echo(json.dumps(asdict(manifest)))

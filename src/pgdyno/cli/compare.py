@@ -138,8 +138,7 @@ def _print(comparison: RunComparison) -> None:
     from rich.table import Table
 
     from pgdyno.model.verdict import RUN_METRICS, Metric
-    from pgdyno.report.drawing.console import PlainConsole
-    from pgdyno.report.drawing.text import PIPE_WIDTH
+    from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
     from pgdyno.report.wording import number_text
     from pgdyno.studies.pairs.blocks import metric_of
 

@@ -92,8 +92,8 @@ def command(**values: object) -> int:
 
 def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
     from pgdyno.model.study import StudyKind
-    from pgdyno.report.wording import plural
     from pgdyno.studies.matrix.plan import to_json
+    from pgdyno.units import plural
 
     server, first = target_request(flags), plan.cells()[0]
     request = new_request(
@@ -144,8 +144,8 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.requests.study import confirm_changes, outage_text
-        from pgdyno.report.wording import plural
         from pgdyno.studies.matrix.run import configurations, require_cells, room_of, split
+        from pgdyno.units import plural
 
         cells, skipped = split(plan, room_of(target, facts, plan.placements))
         require_cells(cells, skipped)

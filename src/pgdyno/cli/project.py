@@ -82,8 +82,8 @@ def check(**values: object) -> int:
     """Judge every criterion: exit code 0 when all are met, 1 when one is missed, 3 when one is open or not resolved."""
     from pgdyno.errors import ExitCode
     from pgdyno.model.project import CriterionStatus
-    from pgdyno.report.wording import plural
     from pgdyno.studies.project.page import bound_text, judged, overall
+    from pgdyno.units import plural
 
     flags = Flags(values)
     project, facts, fixed, edits = _known(Path(flags.choice("path")), flags.text("store_url"))

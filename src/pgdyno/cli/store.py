@@ -213,7 +213,7 @@ def _came_to(row: dict[str, object]) -> str:
 
 
 def _print_study(study: Study, trials: list[Trial]) -> None:
-    from pgdyno.report.wording import plural
+    from pgdyno.units import plural
 
     click.echo(f"study     {study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
     click.echo(f"target    {study.target}, environment {study.environment}")

@@ -11,7 +11,7 @@ from pgdyno.model.change import ChangeRecord
 from pgdyno.model.figure import Figure, Table
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
-from pgdyno.report import chapters, provenance
+from pgdyno.report import chapters
 from pgdyno.report.facts_image import server_of
 from pgdyno.report.levels import levels, listed
 from pgdyno.report.sections import (
@@ -24,7 +24,7 @@ from pgdyno.report.sections import (
     Snippet,
     TableBlock,
 )
-from pgdyno.report.wording import plural
+from pgdyno.units import plural, ranges_text
 
 if TYPE_CHECKING:
     from pgdyno.report.study_record import StudyRecord
@@ -45,7 +45,7 @@ CHANGE_COLUMNS = ("when", "who", "action", "knob", "from", "to", "why", "session
 def closed(record: StudyRecord, report: Report) -> Report:
     """Return the report with its circumstances told: every kind has them, its page need not think of them."""
     study, trials = record.study, record.trials
-    runs = provenance.run_ranges([trial.id for trial in trials])
+    runs = ranges_text([trial.id for trial in trials])
     sections = [_sourced(section, runs) for section in report.sections]
     if not any(section.id == ABOUT for section in sections):
         sections.append(chapters.about(study, trials))
@@ -108,7 +108,7 @@ def sources(store: str, study: Study, trials: Sequence[Trial]) -> tuple[Block, .
     first = trials[0].id
     rows = (
         ("store", store),
-        ("runs", provenance.run_ranges([trial.id for trial in trials])),
+        ("runs", ranges_text([trial.id for trial in trials])),
         ("every figure", f"pgdyno store export {study.id} --format csv"),
         ("one run", f"pgdyno store show {first}"),
     )

@@ -14,11 +14,10 @@ from pgdyno.report.traces import RunTrace
 from pgdyno.report.wording import (
     ROLE_NAMES,
     number_text,
-    plural,
     rounded_text,
     settings_text,
 )
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 MOST_EVENTS = 100
 """So many events of a run are listed; the store has them all."""

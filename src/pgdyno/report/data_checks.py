@@ -16,7 +16,8 @@ from pgdyno.model.trial import LoadPlan, Trial, TrialState
 from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.traces import RunTrace
-from pgdyno.report.wording import number_text, plural
+from pgdyno.report.wording import number_text
+from pgdyno.units import plural
 
 NOT_TPC_C = (
     "These figures are not TPC-C results and must not be called so: the load is like TPROC-C, follows the rules of "

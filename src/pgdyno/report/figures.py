@@ -19,10 +19,9 @@ from pgdyno.report.wording import (
     ROLE_NAMES,
     bare_range_text,
     number_text,
-    plural,
     sentence,
 )
-from pgdyno.units import digits_text, percent_text
+from pgdyno.units import digits_text, percent_text, plural
 
 HISTORY_ROLES = (Role.BASELINE, Role.SEARCH, Role.CONFIRM, Role.PRUNE, Role.EFFECT, Role.RIVAL, Role.ARM)
 

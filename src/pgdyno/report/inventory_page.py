@@ -9,8 +9,7 @@ from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import BlockDevice, HostInventory, Inventory, Mount, Place, ServerInventory
 from pgdyno.model.topology import CpuRow
 from pgdyno.report.drawing.line_breaks import wrapped
-from pgdyno.report.provenance import run_ranges
-from pgdyno.units import bytes_text, format_quantity, seconds_text
+from pgdyno.units import bytes_text, format_quantity, ranges_text, seconds_text
 
 Row = tuple[str, str]
 """A label and a text; an empty label goes on with the row above."""
@@ -206,7 +205,7 @@ def _layout(layout: tuple[CpuRow, ...] | Unknown) -> Iterable[Row]:
             members.setdefault(getattr(cpu, level) or "?", []).append(cpu.number)
         if len(members) > 1:
             for place, (name, cpus) in enumerate(members.items()):
-                yield "" if place else "CPUs lie in", f"{level} {name}: {len(cpus)} ({run_ranges(cpus)})"
+                yield "" if place else "CPUs lie in", f"{level} {name}: {len(cpus)} ({ranges_text(cpus)})"
             return
 
 

@@ -10,8 +10,9 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.figure import Table
 from pgdyno.probes.evidence.iostat import DeviceTotals, IostatComparison
 from pgdyno.report.sections import Block, Notice, Prose, Report, Section, TableBlock, Tone
-from pgdyno.report.wording import capital, plural
+from pgdyno.report.wording import capital
 from pgdyno.stats.ratios import RatioChange, rounded
+from pgdyno.units import plural
 
 _WAITING = 100.0
 _COLUMNS = ("device", "requests/s", "kB/s", "share of kB/s", "read wait ms", "write wait ms", "queue", "%util")

@@ -15,8 +15,8 @@ from pgdyno.model.trial import Trial, TrialState, WorkloadSpec
 from pgdyno.report.facts_image import host_of, server_of, settings_of
 from pgdyno.report.levels import levels, listed
 from pgdyno.report.sections import FactList
-from pgdyno.report.wording import DURABILITY_MEANINGS, number_text, plural
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.report.wording import DURABILITY_MEANINGS, number_text
+from pgdyno.units import bytes_text, plural, ranges_text, seconds_text
 from pgdyno.workloads.script_statements import BUILTIN_SQL
 
 NOT_TOLD = "unknown: the files do not tell it"
@@ -219,7 +219,7 @@ def provenance(study: Study, trials: Sequence[Trial], elapsed_s: float | None) -
     ids = [trial.id for trial in trials]
     known = {
         "study": f"{study.id} ({study.name})" if study.name else study.id,
-        "trials": f"{len(ids)}, run ids {run_ranges(ids)}" if ids else "none",
+        "trials": f"{len(ids)}, run ids {ranges_text(ids)}" if ids else "none",
         "begun": datetime.fromtimestamp(study.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "took": seconds_text(elapsed_s) if elapsed_s else "",
         "written by": f"pgdyno {__version__}",
@@ -231,17 +231,6 @@ def state_counts(trials: Sequence[Trial]) -> dict[TrialState, int]:
     """Count the trials by state, in the order of `TrialState`."""
     counts = {state: sum(1 for trial in trials if trial.state is state) for state in TrialState}
     return {state: count for state, count in counts.items() if count}
-
-
-def run_ranges(ids: Sequence[int]) -> str:
-    """Write ids as ranges: `1-4, 7`."""
-    runs: list[list[int]] = []
-    for number in sorted(ids):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _durability(study: Study) -> str:

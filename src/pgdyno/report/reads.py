@@ -9,7 +9,8 @@ from pgdyno.model.figure import Table
 from pgdyno.model.results.parts import Pair
 from pgdyno.model.trial import Trial
 from pgdyno.report.sections import Block, Notice, Section, TableBlock
-from pgdyno.report.wording import number_text, plural
+from pgdyno.report.wording import number_text
+from pgdyno.units import plural
 
 COLUMNS = ("run", "rows/s", "response ms", "logical reads/s", "of them not in buffers/s", "physical reads/s", "away s")
 _NAMES = ("rows_per_s", "response_ms", "logical_reads_per_s", "buffer_misses_per_s")

@@ -14,8 +14,8 @@ from pgdyno.report.sections import Block, Charts, Notice, Section, TableBlock
 from pgdyno.report.side_names import SideNames
 from pgdyno.report.wording import (
     STATE_MEANINGS,
-    plural,
 )
+from pgdyno.units import plural
 
 
 def confidence(

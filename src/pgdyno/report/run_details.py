@@ -10,8 +10,9 @@ from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.probes.server_failures import failure_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Section, TableBlock
-from pgdyno.report.wording import capital, number_text, plural
+from pgdyno.report.wording import capital, number_text
 from pgdyno.stats.smoothness import CAVEAT
+from pgdyno.units import plural
 
 MOST_CLIENTS = 64
 """So many clients are listed, the slowest first; the store has them all."""

@@ -9,7 +9,8 @@ from pgdyno.report import chapters
 from pgdyno.report.page_frame import framed
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import capital, plural, rounded_text
+from pgdyno.report.wording import capital, rounded_text
+from pgdyno.units import plural
 
 COLUMNS = ("run", "what", "transactions/s", "p50 ms", "p99 ms", "state")
 

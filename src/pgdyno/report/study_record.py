@@ -12,7 +12,7 @@ from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report.traces import RunTrace
-from pgdyno.report.wording import plural
+from pgdyno.units import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pgdyno import __version__
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
-from pgdyno.report.wording import plural
 from pgdyno.stats.ratios import rounded
 from pgdyno.trace.summary import Spread, TraceSummary
 from pgdyno.trace.whole import cut_words, missing_words
+from pgdyno.units import plural
 
 _CLASSES = ("fingerprint", "calls", "errors", "seconds", "share", "mean ms", "p99 ms", "statement")
 

@@ -196,11 +196,6 @@ def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: f
     )
 
 
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun: `1 pair`, `8 pairs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def settings_text(settings: Mapping[str, str]) -> str:
     """Write a configuration on one line; the baseline is `as found`."""
     return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "as found"

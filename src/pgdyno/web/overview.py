@@ -17,12 +17,12 @@ from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.sections import Tone
-from pgdyno.report.wording import number_text, plural
+from pgdyno.report.wording import number_text
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
 from pgdyno.studies.kinds import judged, kind_of
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 FRESH_S = 0.9
 """Readers within this time share one reading of the store."""

@@ -67,6 +67,8 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
         ("pgdyno.studies.session.study_session", ("scipy", "jinja2")),
         ("pgdyno.studies.bench.run", ("scipy", "jinja2", "rich")),
         ("pgdyno.studies.staircase.run", ("scipy", "jinja2", "rich")),
+        ("pgdyno.report.inventory_page", ("rich", "pgdyno.model.results", "pgdyno.model.trial", "pgdyno.workloads")),
+        ("pgdyno.report.advice.text", ("numpy", "pgdyno.model.trial", "pgdyno.report.sections")),
         ("pgdyno.studies.advice.advise", ("numpy", "scipy", "sqlalchemy", "pydantic", "pgdyno.studies.staircase")),
     ],
 )

@@ -16,7 +16,8 @@ from pgdyno.report.drawing import markdown, text_charts
 from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import forest
 from pgdyno.report.sections import Report, Section, TableBlock, Tone
-from pgdyno.report.wording import change_text, number_text, plural, range_text, tile
+from pgdyno.report.wording import change_text, number_text, range_text, tile
+from pgdyno.units import plural
 
 
 def effect(knob: str, before: str, after: str, interval: Interval) -> Effect:

@@ -26,8 +26,7 @@ from pgdyno.report.sections import (
     Tile,
     Tone,
 )
-from pgdyno.report.wording import plural
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 _DISCLAIMERS = (
     "A source's figure holds for its own machine, version and load; it is no promise for this one.",

@@ -18,7 +18,7 @@ from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer, Cost, Finding, ProofState, Severity
 from pgdyno.report.advice import words
 from pgdyno.report.advice.parts import MARKS, head, heading, under
-from pgdyno.report.wording import plural
+from pgdyno.units import plural
 
 MOST_WARNINGS = 5
 """So many warnings are told; the others are counted. What is critical is told however much it is."""

@@ -20,8 +20,7 @@ from pgdyno.model.finding import Answer, Finding, ProofState, RuleGroup, Severit
 from pgdyno.report.advice import words
 from pgdyno.report.advice.parts import MARKS, head, heading, next_rows, next_steps, under
 from pgdyno.report.advice.short import short_page
-from pgdyno.report.drawing.console import PlainConsole
-from pgdyno.report.drawing.text import PIPE_WIDTH
+from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
 
 _STATES = {ProofState.TESTED: "bold green", ProofState.REFUTED: "bold red", ProofState.NEEDS_TEST: "yellow"}
 _WIDE = 110

@@ -19,8 +19,7 @@ from pgdyno.model.finding import (
     StatedEffect,
 )
 from pgdyno.model.inventory import Memory, Processor
-from pgdyno.report.wording import plural
-from pgdyno.units import bytes_text, digits_text, seconds_text
+from pgdyno.units import bytes_text, digits_text, plural, seconds_text
 
 MIB = 1 << 20
 RISKS = ("none", "low", "medium", "high")

@@ -17,6 +17,8 @@ from rich.text import Text
 from pgdyno.outside.words import printable, styled
 from pgdyno.report.drawing.line_breaks import HELD, held, let_go
 
+PIPE_WIDTH = 120
+"""The width of a report that goes to a file or a pipe."""
 ROOM_FOR_ARROW = 2
 """In ASCII an arrow takes two columns and not one, which no table knows of."""
 

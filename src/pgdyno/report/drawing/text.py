@@ -16,7 +16,7 @@ from rich.text import Text
 
 from pgdyno.model.figure import Figure, FigureKind, Table
 from pgdyno.report.drawing import text_charts
-from pgdyno.report.drawing.console import PlainConsole
+from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
 from pgdyno.report.drawing.line_breaks import held
 from pgdyno.report.drawing.tables import MOST_TEXT_ROWS, cut_text
 from pgdyno.report.sections import (
@@ -34,7 +34,7 @@ from pgdyno.report.sections import (
     TableBlock,
     Tone,
 )
-from pgdyno.report.wording import plural
+from pgdyno.units import plural
 
 STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", Tone.UNSURE: "bold yellow"}
 _DRAW = {
@@ -47,8 +47,6 @@ LONGEST_WORD = 44
 """A longer word is no number and no name of a setting."""
 GAP = 2
 """Blanks between the columns of a table."""
-PIPE_WIDTH = 120
-"""The width of a report that goes to a file or a pipe."""
 
 
 def print_report(report: Report, stream: TextIO) -> None:

@@ -15,9 +15,9 @@ from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import plural
 from pgdyno.studies.ab.kind import KIND
 from pgdyno.studies.kinds import judged
+from pgdyno.units import plural
 
 _ARMS = (KIND.sides.reference, KIND.sides.subject)
 

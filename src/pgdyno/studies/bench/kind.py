@@ -10,8 +10,9 @@ from pgdyno.model.trial import Trial, TrialState
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import number_text, plural, quantity_text
+from pgdyno.report.wording import number_text, quantity_text
 from pgdyno.studies.kind import Kind, Named
+from pgdyno.units import plural
 
 
 class BenchKind(Kind):

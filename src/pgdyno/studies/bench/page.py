@@ -15,9 +15,10 @@ from pgdyno.report.reads import reads_facts, reads_section
 from pgdyno.report.sections import FactList, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.sizes import sizes_of
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import latency_text, number_text, plural, quantity_text
+from pgdyno.report.wording import latency_text, number_text, quantity_text
 from pgdyno.studies.bench.kind import KIND
 from pgdyno.studies.kinds import judged
+from pgdyno.units import plural
 
 
 def bench_page(record: StudyRecord) -> Report:

@@ -12,7 +12,8 @@ from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import number_text, plural
+from pgdyno.report.wording import number_text
+from pgdyno.units import plural
 
 _UNKNOWN = (
     "The files say nothing of {}the server's settings, or of what else ran: a comparison with runs that pgdyno "

@@ -9,12 +9,12 @@ from pgdyno.report.facts_image import server_of
 from pgdyno.report.judgement import standing_text
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import number_text, plural
+from pgdyno.report.wording import number_text
 from pgdyno.studies.live.kind import KIND
 from pgdyno.studies.live.search_page import search_lead, search_sections
 from pgdyno.studies.live.switch_page import switch_lead, switch_sections, switch_tiles
 from pgdyno.studies.noise.page import percent
-from pgdyno.units import digits_text, seconds_text
+from pgdyno.units import digits_text, plural, seconds_text
 
 NONE_BELOW = "none below a doubling"
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pgdyno.errors import UsageError
 from pgdyno.model.results.live import LiveResult, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
-from pgdyno.report.wording import plural
 from pgdyno.stats.period_choice import SWITCH_S, wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION
@@ -23,7 +22,7 @@ from pgdyno.studies.live.world import A, B
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.trial.watcher import Watcher
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from pgdyno.model.results.live import LiveCandidate, LiveSearch
 from pgdyno.model.verdict import Interval
 from pgdyno.report.figures import ends_of, interval_series, intervals_table, ratio_axis
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Section, TableBlock
-from pgdyno.report.wording import bare_range_text, capital, plural, settings_text
+from pgdyno.report.wording import bare_range_text, capital, settings_text
 from pgdyno.studies.live.switch_page import switch_sections
 from pgdyno.studies.live.switch_words import judgement
-from pgdyno.units import bytes_text, digits_text, seconds_text
+from pgdyno.units import bytes_text, digits_text, plural, seconds_text
 
 NORMAL_95 = 1.96
 

@@ -12,7 +12,6 @@ from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
-from pgdyno.report.wording import plural
 from pgdyno.server.role_settings import statement
 from pgdyno.stats.period_choice import USUAL_S, WASH_S
 from pgdyno.store.catalogue import Store
@@ -31,6 +30,7 @@ from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.trial.watcher import Watcher
+from pgdyno.units import plural
 
 UNSEEN = dict.fromkeys(
     (

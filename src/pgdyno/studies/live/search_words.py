@@ -6,7 +6,8 @@ from pgdyno.model.results.live import LiveSearch
 from pgdyno.model.verdict import Word
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.report.wording import TONES, change_text, plural, range_text, sentence, settings_text
+from pgdyno.report.wording import TONES, change_text, range_text, sentence, settings_text
+from pgdyno.units import plural
 
 KEEP = "keep"
 FOUND, AS_IT_IS = "what was found", "the server as it is"

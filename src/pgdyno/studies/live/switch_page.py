@@ -13,12 +13,11 @@ from pgdyno.report.wording import (
     capital,
     change_text,
     number_text,
-    plural,
     range_text,
     settings_text,
 )
 from pgdyno.studies.live.switch_result import SECOND
-from pgdyno.units import digits_text, seconds_text
+from pgdyno.units import digits_text, plural, seconds_text
 
 MOST_DRAWN = 20
 

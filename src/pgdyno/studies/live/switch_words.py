@@ -6,7 +6,8 @@ from pgdyno.model.results.live import LiveSwitch
 from pgdyno.model.verdict import Word
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.report.wording import TONES, change_text, plural, range_text, sentence
+from pgdyno.report.wording import TONES, change_text, range_text, sentence
+from pgdyno.units import plural
 
 REJECTED = "rejected"
 """The ending of a study whose plan a person turned down."""

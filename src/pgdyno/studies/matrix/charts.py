@@ -8,11 +8,11 @@ from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.matrix import LOCK_MODES, MatrixRow
 from pgdyno.report.scales import nice_bounds
 from pgdyno.report.sections import Charts, Section, TableBlock
-from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import Curve, curves
 from pgdyno.studies.matrix.curves import curve_table
 from pgdyno.studies.matrix.names import CellNames, load_text
 from pgdyno.studies.matrix.words import figure
+from pgdyno.units import plural
 
 
 def curves_sections(rows: Sequence[MatrixRow]) -> list[Section]:

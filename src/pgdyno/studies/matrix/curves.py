@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.matrix import LOCK_MODES, MatrixRow
-from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import Curve, LockGrowth, curves, knee, lock_growth
 from pgdyno.stats.ratios import signed
 from pgdyno.studies.matrix.names import CellNames
 from pgdyno.studies.matrix.words import LOCK_COLUMNS, figure
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 MANY = 4
 """From so many curves on, sentences about each would hide the answer: a table has them."""

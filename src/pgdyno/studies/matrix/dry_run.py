@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from pgdyno.model.matrix import OWN_SIZE, Cell
 from pgdyno.model.trial import LoadPlan
-from pgdyno.report.wording import plural
 from pgdyno.studies.matrix.plan import MatrixPlan, order
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, plural, seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.dry_run import DATABASE, FOLDER, pgbench_argv
 from pgdyno.workloads.pgbench.command import Pgbench

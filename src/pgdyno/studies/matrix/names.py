@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.matrix import Cell, MatrixRow
-from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import Curve, threads_differ
+from pgdyno.units import plural
 
 MODE_WORDS = {"tpcb-like": "default script", "simple-update": "-N", "select-only": "-S", "custom": "custom script"}
 _FACTORS = ("smt", "placement", "mode", "scale", "server_cpus")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.matrix import MatrixRow, SkippedCell
-from pgdyno.report.wording import plural
 from pgdyno.stats.matrix import little
 from pgdyno.stats.ratios import signed
 from pgdyno.studies.matrix.names import CellNames
+from pgdyno.units import plural
 
 MOST_NAMED = 3
 """So many rows or reasons are told one by one; the others are counted."""

@@ -15,7 +15,7 @@ from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Secti
 from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.sizes import sizes_section
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import number_text, plural
+from pgdyno.report.wording import number_text
 from pgdyno.stats.matrix import best_by_mode, contrasts, little
 from pgdyno.studies.matrix.charts import curves_sections
 from pgdyno.studies.matrix.curves import curve_sentences
@@ -29,6 +29,7 @@ from pgdyno.studies.matrix.words import (
     matrix_table,
     side_table,
 )
+from pgdyno.units import plural
 
 CAPTION = (
     "TPS is the sum of all load generators over the window in which all ran, LAT their mean latency in ms. "

@@ -19,7 +19,6 @@ from pgdyno.model.linux import SMT
 from pgdyno.model.matrix import Cell, MatrixRow, SkippedCell
 from pgdyno.model.record import CheckRecord
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
-from pgdyno.report.wording import plural
 from pgdyno.sandbox.loopback import obstacle_to
 from pgdyno.studies.matrix.cell_workload import CellWorkload, pin_server
 from pgdyno.studies.matrix.plan import MatrixPlan, Room, order, skip_reason
@@ -27,6 +26,7 @@ from pgdyno.studies.matrix.rows import CellRun, Surroundings, build_row, group_r
 from pgdyno.studies.session.study_session import OWN_SESSIONS, StudySession
 from pgdyno.targets.target import Target
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.units import plural
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 

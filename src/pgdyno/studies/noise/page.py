@@ -14,8 +14,8 @@ from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import capital, number_text, plural, sentence
-from pgdyno.units import digits_text
+from pgdyno.report.wording import capital, number_text, sentence
+from pgdyno.units import digits_text, plural
 
 _NOTHING = "-"
 

@@ -9,9 +9,10 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.platform import Denominator, Platform, PlatformComparison, PlatformRow
 from pgdyno.report.scales import nice_bounds, zero_based
-from pgdyno.report.wording import capital, plural
+from pgdyno.report.wording import capital
 from pgdyno.stats.ratios import RatioChange, rounded
 from pgdyno.studies.platforms.words import load_text
+from pgdyno.units import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from pgdyno import __version__
 from pgdyno.report.sections import Charts, Prose, Report, Section, Tone
-from pgdyno.report.wording import plural
 from pgdyno.stats.ratios import rounded
 from pgdyno.studies.platforms.figures import Generation, generations
+from pgdyno.units import plural
 
 _METHOD = (
     "Factors are over the generation before, and multiply over several. What a metric gains beyond the clock is the "

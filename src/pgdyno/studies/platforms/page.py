@@ -9,7 +9,6 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.figure import Table
 from pgdyno.model.platform import Denominator, Matchup, Platform, PlatformComparison, PlatformRow, Ratio
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
-from pgdyno.report.wording import plural
 from pgdyno.stats.ratios import rounded
 from pgdyno.studies.platforms.figures import ratio_bars, throughput_lines
 from pgdyno.studies.platforms.words import (
@@ -23,6 +22,7 @@ from pgdyno.studies.platforms.words import (
     title,
     unknown_sentences,
 )
+from pgdyno.units import plural
 
 METHOD = (
     "The headline is each platform at its own best, per core: at an equal load one of the two may be past its best, "

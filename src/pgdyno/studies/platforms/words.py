@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Denominator, Matchup, PlatformComparison, PlatformRow, Ratio
-from pgdyno.report.wording import capital, plural
+from pgdyno.report.wording import capital
 from pgdyno.stats.ratios import rounded
 from pgdyno.store.codec import to_json
+from pgdyno.units import plural
 
 
 def title(comparison: PlatformComparison) -> str:

@@ -15,8 +15,9 @@ from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report.judgement import standing_text
 from pgdyno.report.provenance import state_counts
-from pgdyno.report.wording import number_text, plural, sentence
+from pgdyno.report.wording import number_text, sentence
 from pgdyno.studies.kinds import kind_of
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store

@@ -24,7 +24,6 @@ from pgdyno.model.project import (
     row_metric,
 )
 from pgdyno.report.appendix import limit_sentences
-from pgdyno.report.provenance import run_ranges
 from pgdyno.report.scales import zero_based
 from pgdyno.report.sections import (
     Block,
@@ -37,9 +36,9 @@ from pgdyno.report.sections import (
     TableBlock,
     Tone,
 )
-from pgdyno.report.wording import capital, plural, rounded_text
+from pgdyno.report.wording import capital, rounded_text
 from pgdyno.studies.project.build import ProjectFacts, ScenarioFacts
-from pgdyno.units import binary_text
+from pgdyno.units import binary_text, plural, ranges_text
 
 TONES = {
     CriterionStatus.MET: Tone.GOOD,
@@ -242,7 +241,7 @@ def _scenario(one: Judged, number: int) -> Section:
     )
     blocks.append(FactList(rows))
     if facts.studies:
-        lines = tuple((line.id, line.kind, run_ranges(line.runs), line.sentence) for line in facts.studies)
+        lines = tuple((line.id, line.kind, ranges_text(line.runs), line.sentence) for line in facts.studies)
         blocks.append(TableBlock(Table(("study", "kind", "runs", "what came of it"), lines), "Studies in the store."))
     if scenario.rows:
         blocks.append(
@@ -386,7 +385,7 @@ def _sources(project: Project, facts: ProjectFacts) -> Section:
     rows = (
         ("store", facts.store if studies else "no study of the store is named: figures are rows of the project's file"),
         ("studies", ", ".join(studies)),
-        ("runs", run_ranges(facts.runs) if facts.runs else ""),
+        ("runs", ranges_text(facts.runs) if facts.runs else ""),
         ("every figure", "pgdyno store export STUDY --format csv" if studies else ""),
         ("environment of a study", "pgdyno report STUDY" if studies else ""),
     )

@@ -10,8 +10,7 @@ from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import plural
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 TONES_OF = {"pass": Tone.GOOD, "fail": Tone.BAD, "not resolved here": Tone.UNSURE}
 COLUMNS = ("case", "what was done", "expected", "found", "throughput against before", "pairs", "result")

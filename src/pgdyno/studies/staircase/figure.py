@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.verdict import Interval
 from pgdyno.report.scales import edge
-from pgdyno.report.wording import bare_range_text, capital, change_text, number_text, plural, range_text
+from pgdyno.report.wording import bare_range_text, capital, change_text, number_text, range_text
 from pgdyno.stats.compound import EXPLAINS, interaction_word, product, quotient
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 GROUPS = {"keep": "kept", "candidate": "candidate", "null": "no effect shown", "drop": "dropped"}
 INTERACTIONS = {"keep": "more than the product", "drop": "less than the product", "null": "no interaction shown"}

@@ -32,7 +32,6 @@ from pgdyno.report.wording import (
     capital,
     change_text,
     gained_text,
-    plural,
     sentence,
     settings_text,
     tile,
@@ -40,6 +39,7 @@ from pgdyno.report.wording import (
 from pgdyno.stats.compound import inverse
 from pgdyno.studies.staircase.figure import StairRow, interaction_sentence, span_text, staircase
 from pgdyno.studies.sweep.figure import sweep_figure
+from pgdyno.units import plural
 
 _SIDES = ("without it", "with it")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from pgdyno import __version__
 from pgdyno.report.sections import Charts, Notice, Prose, Report, Section, Tone
-from pgdyno.report.wording import plural
 from pgdyno.stats.ratios import rounded
 from pgdyno.studies.staircase.figure import StairRow, staircase
+from pgdyno.units import plural
 
 _METHOD = (
     "Each step was measured against the one before it, so that their factors multiply. Steps that lost something are "

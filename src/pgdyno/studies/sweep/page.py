@@ -17,11 +17,11 @@ from pgdyno.report.wording import (
     capital,
     change_text,
     number_text,
-    plural,
     range_text,
     settings_text,
 )
 from pgdyno.studies.sweep.figure import sweep_figure
+from pgdyno.units import plural
 
 EACH = (
     "Each level, against the first one in its own block: what all blocks say together need not be the ratio of the two "

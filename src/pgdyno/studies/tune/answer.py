@@ -16,13 +16,12 @@ from pgdyno.report.wording import (
     change_text,
     difference_text,
     number_text,
-    plural,
     range_text,
     sentence,
     share_text,
 )
 from pgdyno.studies.tune.kind import together_text, unproved_text
-from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.units import bytes_text, parse_quantity, plural
 
 BLOCK_BYTES = 8192
 """The unit of a shared_buffers without one; every build of PostgreSQL but a patched one has it."""

@@ -13,9 +13,9 @@ from pgdyno.model.verdict import Metric
 from pgdyno.report import figures
 from pgdyno.report.neighbours import phases, trial_points
 from pgdyno.report.sections import Block, Charts, FactList, Prose, Section, TableBlock
-from pgdyno.report.wording import difference_text, plural, settings_text, share_text
+from pgdyno.report.wording import difference_text, settings_text, share_text
 from pgdyno.stats.noise import MOST_EFFECT, RUNS_TO_TELL, why_untold
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 FAILED = {TrialState.REFUSED, TrialState.FAILED, TrialState.VOID}
 SPOILT = {TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIAL, TrialState.ABANDONED}

@@ -12,8 +12,8 @@ from pgdyno.report.judgement import Judgement, company_text, compared
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.side_names import SideNames
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import plural
 from pgdyno.studies.kind import Kind, Named, Offered
+from pgdyno.units import plural
 
 CANDIDATE = SideNames("the best candidate", "the baseline")
 """How the sides are called where the configuration stays: a candidate that did not win is no winner."""

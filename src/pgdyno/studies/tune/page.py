@@ -16,11 +16,11 @@ from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tile
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import plural, settings_text
+from pgdyno.report.wording import settings_text
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune import answer, doubts
 from pgdyno.studies.tune.kind import KIND
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, plural
 
 FEW_SETTINGS = 5
 MOST_SENTENCES = 4

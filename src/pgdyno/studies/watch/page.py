@@ -9,9 +9,8 @@ from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import plural
 from pgdyno.studies.watch.telling import clock_text
-from pgdyno.units import digits_text, percent_text, seconds_text
+from pgdyno.units import digits_text, percent_text, plural, seconds_text
 
 
 def watch_page(record: StudyRecord) -> Report:
