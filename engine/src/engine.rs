@@ -219,11 +219,11 @@ impl Engine {
 
     /// End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there.
     fn close(&mut self) {
-        let is_at = |session: &&Session| session.is_busy && session.connection.is_some();
-        let busy = self.sessions.iter().filter(is_at).map(|session| (session.pid, session.key.clone())).collect();
+        let busy = self.sessions.iter().filter(|session| session.is_at_work());
+        let busy = busy.map(|session| (session.pid, session.key.clone())).collect();
         self.pool.end(busy);
         for number in 0..self.sessions.len() {
-            if is_at(&&self.sessions[number]) && !self.sessions[number].is_restoring {
+            if self.sessions[number].is_at_work() && !self.sessions[number].is_restoring {
                 self.keep(number, -1, skip::RUN_ENDED);
             }
             self.drop_connection(number);

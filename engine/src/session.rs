@@ -64,6 +64,13 @@ pub struct Session {
     pub answer: Answer,
 }
 
+impl Session {
+    /// Tell whether the server is at something of ours.
+    pub fn is_at_work(&self) -> bool {
+        self.is_busy && self.connection.is_some()
+    }
+}
+
 /// What has come of an answer.
 #[derive(Default, Debug, Clone, PartialEq)]
 pub struct Answer {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import threading
@@ -19,6 +20,7 @@ from locked_server import PASSWORD, LockedServer, locked_server
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.records import Skip
+from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import RESETS_ROLE, Act
 from pgdyno.trace.engines import PYTHON
 from pgdyno.trace.tape_writer import TapeRecord
@@ -129,6 +131,26 @@ def test_a_chain_of_thousands_that_wait_for_each_other_is_let_go(
         tally, found = run_tape(program, plan, tmp_path / "x.tape")
         assert (tally.done, tally.stalls, tally.ended) == (3000, 0, "complete")
         assert (np.diff(found["done_us"]) >= 0).all()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_both_take_on_the_account_before_they_connect(programs: list[tuple[str, ...]], tmp_path: Path) -> None:
+    write_tape(tmp_path / "x.tape", [leave(0, due=60_000_000)])
+    plan = EnginePlan(-1, -1, EndPoint("/nowhere", 1), starts_in_s=0.0, account="65534:65533:65532,65531")
+    for program in programs:
+        status: list[list[str]] = []
+
+        def look(_: RunTally, status: list[list[str]] = status) -> bool:
+            for child in Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split():
+                status += [line.split() for line in Path(f"/proc/{child}/status").read_text().splitlines()]
+            return True
+
+        tally, found = run_tape(program, plan, tmp_path / "x.tape", watch=look)
+        assert (tally.ended, len(found)) == ("SIGTERM", 0)
+        assert ["Uid:", *["65534"] * 4] in status
+        assert ["Gid:", *["65533"] * 4] in status
+        assert ["Groups:", "65531", "65532"] in status
+        assert ["NoNewPrivs:", "1"] in status
 
 
 GREETINGS = (

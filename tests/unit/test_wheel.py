@@ -33,6 +33,13 @@ def test_it_has_every_file_of_the_package(wheel: Path) -> None:
     assert any(name.endswith(".data/data/share/man/man1/pgdyno.1") for name in zipfile.ZipFile(wheel).namelist())
 
 
+def test_one_with_the_compiled_engine_is_for_its_machine(wheel: Path) -> None:
+    engine = [one for one in zipfile.ZipFile(wheel).infolist() if one.filename == "pgdyno/trace/bin/pgdyno-engine"]
+    assert ("-py3-none-any" in wheel.name) == (not engine)
+    assert ("-py3-none-manylinux_" in wheel.name) == bool(engine)
+    assert all(one.external_attr >> 16 & 0o111 for one in engine)
+
+
 def test_it_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     installed = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(installed)
