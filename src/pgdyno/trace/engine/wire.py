@@ -50,6 +50,11 @@ def parse(name: str, sql: str) -> bytes:
     return message(b"P", _text(name) + _text(sql) + b"\0\0")
 
 
+def close(name: str) -> bytes:
+    """Return the message that gives up a prepared statement; one that is not there is no error."""
+    return message(b"C", b"S" + _text(name))
+
+
 def bind(name: str, params: Sequence[str | None]) -> bytes:
     """Return the message that binds values, as text, to the unnamed portal of a prepared statement; None is NULL."""
     parts = [b"\0", _text(name), b"\0\0", struct.pack("!H", len(params))]

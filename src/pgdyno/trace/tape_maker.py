@@ -1,0 +1,102 @@
+"""Make a tape of a trace: rows of statements become messages of the wire protocol. Pure but for the writer.
+
+What a log does not say is settled here, once for both engines: under which names statements are prepared at each
+moment, when the client had thought, after how long it cancelled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pgdyno.trace.engine import wire
+from pgdyno.trace.engine.tape import RESETS_ROLE, Act
+from pgdyno.trace.schema import Row
+from pgdyno.trace.tape_writer import TapeRecord
+
+CANCELLED = "57014"
+_CLOSE = re.compile(r'\s*deallocate\s+(?:prepare\s+)?(?:(all)\b|"((?:[^"]|"")+)"|(\w+))', re.IGNORECASE)
+_DISCARD = re.compile(r"\s*discard\s+all\b", re.IGNORECASE)
+_ROLE = re.compile(r"\bdiscard\s+all\b|\bsession\s+authorization\b|\bsession_authorization\b", re.IGNORECASE)
+
+
+class TraceRow(NamedTuple):
+    """The columns of a trace that a tape is made of, in this order; their meaning is that of `trace.schema.TRACE`."""
+
+    session: int
+    seq: int
+    kind: str
+    due_us: int
+    end_us: int | None
+    statement: str | None
+    sql: str | None
+    params: list[str | None] | None
+    sqlstate: str | None
+    user: str | None
+    database: str | None
+    application: str | None
+    refused: str | None
+
+
+def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
+    """Give the record of each row. Rows come session by session, each in its order; memory is that of one session.
+
+    A row that cannot be sent, as it is refused or its text is not known, becomes one that is skipped.
+    """
+    session, names, previous_end = -1, set[str](), None
+    for row in rows:
+        if row.session != session:
+            session, names, previous_end = row.session, set(), None
+        think = -1 if previous_end is None else max(row.due_us - previous_end, 0)
+        yield _record(row, names, think)
+        previous_end = row.due_us if row.end_us is None else row.end_us
+
+
+def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
+    act, payload, flags, cancel_us = Act.SEND, b"", 0, -1
+    if row.kind == Row.CONNECT:
+        act = Act.CONNECT
+        payload = "\0".join((row.user or "", row.database or "", row.application or "", "")).encode()
+    elif row.kind == Row.DISCONNECT:
+        act = Act.DISCONNECT
+    elif row.refused is not None or row.sql is None:
+        act = Act.SKIP
+    else:
+        payload = _payload(row, row.sql, names)
+        flags = RESETS_ROLE if _ROLE.search(row.sql) else 0
+        if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us > row.due_us:
+            cancel_us = row.end_us - row.due_us
+    return TapeRecord(row.session, row.seq, act, row.due_us, payload, think_us, cancel_us, flags, row.sqlstate)
+
+
+def _payload(row: TraceRow, sql: str, names: set[str]) -> bytes:
+    if row.kind == Row.SIMPLE:
+        if row.sqlstate is None:
+            _forget(sql, names)
+        return wire.query(sql)
+    name = row.statement or ""
+    if row.kind == Row.PARSE:
+        # The message that closes a statement is in no log: a name that is prepared again was closed before.
+        closed = wire.close(name) if name in names else b""
+        if row.sqlstate is None:
+            names.add(name)
+        return closed + wire.parse(name, sql) + wire.SYNC
+    is_known = name != "" and name in names
+    if name and row.sqlstate is None:
+        names.add(name)
+    if row.sqlstate is None:
+        _forget(sql, names)
+    return wire.extended(name, row.params or (), None if is_known else sql)
+
+
+def _forget(sql: str, names: set[str]) -> None:
+    """Take the names away that a statement of SQL closes."""
+    if found := _CLOSE.match(sql):
+        every, quoted, plain = found.groups()
+        if every:
+            names.clear()
+        else:
+            names.discard(quoted.replace('""', '"') if quoted else plain.lower())
+    elif _DISCARD.match(sql):
+        names.clear()

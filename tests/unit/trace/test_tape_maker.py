@@ -1,0 +1,98 @@
+"""Rows of a trace as records of a tape."""
+
+from __future__ import annotations
+
+from pgdyno.trace.engine import wire
+from pgdyno.trace.engine.tape import RESETS_ROLE, Act
+from pgdyno.trace.tape_maker import TraceRow, records_of
+from pgdyno.trace.tape_writer import TapeRecord
+
+
+def row(seq: int, kind: str = "simple", sql: str | None = "SELECT 1", **more: object) -> TraceRow:
+    plain = dict.fromkeys(TraceRow._fields) | {"session": 0, "due_us": 0, "seq": seq, "kind": kind, "sql": sql}
+    return TraceRow(**(plain | more))
+
+
+def records(*rows: TraceRow) -> list[TapeRecord]:
+    return list(records_of(rows))
+
+
+def test_a_session_connects_sends_and_leaves() -> None:
+    connect = row(0, "connect", None, user="joe", database="shop", application="till é")
+    found = records(connect, row(1, due_us=10), row(2, "disconnect", None, due_us=20))
+    assert [one.act for one in found] == [Act.CONNECT, Act.SEND, Act.DISCONNECT]
+    assert found[0].payload == "joe\0shop\0till é\0".encode()
+    assert found[1].payload == wire.query("SELECT 1")
+
+
+def test_what_is_refused_or_has_no_text_is_skipped() -> None:
+    found = records(row(0, refused="it stops the server"), row(1, sql=None))
+    assert [(one.act, one.payload) for one in found] == [(Act.SKIP, b"")] * 2
+
+
+def test_think_time_is_from_the_end_of_the_one_before_and_never_negative() -> None:
+    third = row(2, due_us=140, end_us=400)
+    found = records(row(0, due_us=0, end_us=100), row(1, due_us=150), third, row(3, due_us=399))
+    assert [one.think_us for one in found] == [-1, 50, 0, 0]
+    other = records(row(0, due_us=0, end_us=100), row(0, due_us=500, session=1))
+    assert other[1].think_us == -1
+
+
+def test_a_cancelled_statement_is_cancelled_after_its_time() -> None:
+    given = {"due_us": 10, "end_us": 2010}
+    found = records(row(0, sqlstate="57014", **given), row(1, sqlstate="57014"), row(2, sqlstate="23505", **given))
+    assert [one.cancel_us for one in found] == [2000, -1, -1]
+    assert [one.expected for one in found] == ["57014", "57014", "23505"]
+
+
+def test_a_statement_is_prepared_when_its_name_is_not_known() -> None:
+    text = "SELECT $1"
+    found = records(
+        row(0, "parse", text, statement="p"),
+        row(1, "extended", text, statement="p", params=["1"]),
+        row(2, "extended", text, statement="q", params=[None]),
+        row(3, "extended", text, statement="q", params=["2"]),
+        row(4, "extended", text, statement="", params=["3"]),
+    )
+    assert [one.payload for one in found] == [
+        wire.parse("p", text) + wire.SYNC,
+        wire.extended("p", ["1"], None),
+        wire.extended("q", [None], text),
+        wire.extended("q", ["2"], None),
+        wire.extended("", ["3"], text),
+    ]
+
+
+def prepared_again(text: str, sqlstate: str | None = None) -> bool:
+    """Tell whether a statement is prepared again after `text`."""
+    made = row(0, "parse", statement="p"), row(1, sql=text, sqlstate=sqlstate), row(2, "extended", statement="p")
+    again = records(*made)[2].payload
+    assert again in (wire.extended("p", (), "SELECT 1"), wire.extended("p", (), None))
+    return again == wire.extended("p", (), "SELECT 1")
+
+
+def test_a_name_that_was_given_up_is_prepared_again() -> None:
+    for text in ("DEALLOCATE ALL", "deallocate prepare P", ' DEALLOCATE "p"', "DISCARD ALL"):
+        assert prepared_again(text)
+    assert not prepared_again('DEALLOCATE "P"')
+    assert not prepared_again("DEALLOCATE ALL", sqlstate="25P02")
+
+
+def test_a_name_that_is_prepared_twice_was_closed_between() -> None:
+    found = records(row(0, "parse", "SELECT 1", statement="p"), row(1, "parse", "SELECT 2", statement="p"))
+    assert found[1].payload == wire.close("p") + wire.parse("p", "SELECT 2") + wire.SYNC
+
+
+def test_names_are_those_of_one_session() -> None:
+    found = records(row(0, "parse", "SELECT 1", statement="p"), row(0, "extended", statement="p", session=1))
+    assert found[1].payload == wire.extended("p", (), "SELECT 1")
+
+
+def test_what_could_give_a_session_back_to_its_stand_in_is_marked() -> None:
+    for text in (
+        "DISCARD ALL",
+        "RESET session  authorization",
+        "SELECT set_config('session_authorization', 'x', false)",
+    ):
+        assert records(row(0, sql=text))[0].flags == RESETS_ROLE
+    assert records(row(0))[0].flags == 0
