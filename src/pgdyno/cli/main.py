@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "live": "Watch a server under its users' own load, or compare settings on it.",
     "capture": "Log the load that is really there for a while, for a trace and a replay.",
     "watch": "Watch a server for days, and say which statements became slower and what was changed.",
+    "replay": "Send a captured load to another server, on its schedule, and say how it was answered.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
     "compare": "Compare two recorded runs, platforms or iostat reports.",

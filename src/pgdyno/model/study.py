@@ -35,6 +35,8 @@ class StudyKind(StrEnum):
     """A server under its users' own load."""
     WATCH = "watch"
     """The same, for days: what became slower."""
+    REPLAY = "replay"
+    """A captured load, sent again."""
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
 

@@ -27,8 +27,22 @@ END_TIMEOUT_S = 30.0
 _MOST_STDERR = 4000
 
 
-def choose_engine(plan: EnginePlan, compiled: Path = COMPILED) -> tuple[tuple[str, ...], str]:
-    """Return the program that sends a plan's tape, and why it is that one: the compiled one unless it cannot."""
+def choose_engine(plan: EnginePlan, compiled: Path = COMPILED, asked: str | None = None) -> tuple[tuple[str, ...], str]:
+    """Return the program that sends a plan's tape, and why it is that one: the compiled one unless it cannot.
+
+    `asked` names one, `python` or `compiled`; raises EnvironmentUnsuitable where the compiled one is asked for in vain.
+    """
+    if asked == "python":
+        return PYTHON, "the Python engine, as asked for"
+    program, why = _suitable(plan, compiled)
+    if asked == "compiled" and program == PYTHON:
+        raise EnvironmentUnsuitable(
+            "the compiled engine cannot send this", detail=why, hint="Leave --engine out: the Python engine can."
+        )
+    return program, why
+
+
+def _suitable(plan: EnginePlan, compiled: Path) -> tuple[tuple[str, ...], str]:
     end_point = plan.end_point
     if not os.access(compiled, os.X_OK):
         return PYTHON, "the Python engine: no compiled one is installed, `make engine` builds it"

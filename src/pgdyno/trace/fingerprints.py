@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable
 
+T = TypeVar("T")
 LONGEST = 1 << 20
 """Characters: a longer text has no fingerprint, and is judged by its words."""
 DEEPEST = 4000
@@ -52,12 +53,16 @@ def fingerprint(text: str) -> str | None:
 
 def tree(text: str) -> ParseTree | None:
     """Return what matters of the parse tree of a text of any number of statements; None where it does not parse."""
+    return of_tree(text, _tree)
+
+
+def of_tree(text: str, look: Callable[[Any, Callable[[Any], Any]], T]) -> T | None:
+    """Return what `look` finds in the parse tree, given with a walker of its nodes; None where the text has none."""
     if not _may_parse(text):
         return None
     library = _library()
     try:
-        found = library.parse(text)
-        return _tree(found, library.walk)
+        return look(library.parse(text), library.walk)
     except (library.PgQueryError, UnicodeError, ValueError, RecursionError):
         return None
     except Exception as error:

@@ -35,10 +35,13 @@ SKIPPED = {
 }
 
 
-def read_records(path: Path, start: int = 0) -> Records:
-    """Return the whole records of a file from record `start` on: one that a kill cut is left out."""
-    whole = (path.stat().st_size // DTYPE.itemsize) - start
-    return np.fromfile(path, DTYPE, max(whole, 0), offset=start * DTYPE.itemsize)
+def read_records(path: Path, start: int = 0, most: int | None = None) -> Records:
+    """Return the whole records of a file from record `start` on, mapped from disk: one that a kill cut is left out."""
+    whole = max((path.stat().st_size // DTYPE.itemsize) - start, 0)
+    count = whole if most is None else min(whole, most)
+    if not count:
+        return np.empty(0, DTYPE)
+    return np.memmap(path, DTYPE, "r", offset=start * DTYPE.itemsize, shape=(count,))
 
 
 def classes(records: Records) -> NDArray[Any]:

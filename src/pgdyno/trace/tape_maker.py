@@ -37,6 +37,9 @@ class TraceRow(NamedTuple):
     database: str | None
     application: str | None
     refused: str | None
+    gate_sessions: list[int] | None = None
+    """Sessions that it waits for, and the seq of each one's statement that must have ended: see `trace.gates`."""
+    gate_seqs: list[int] | None = None
 
 
 def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
@@ -67,7 +70,8 @@ def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
         flags = RESETS_ROLE if _ROLE.search(row.sql) else 0
         if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us > row.due_us:
             cancel_us = row.end_us - row.due_us
-    return TapeRecord(row.session, row.seq, act, row.due_us, payload, think_us, cancel_us, flags, row.sqlstate)
+    waits = tuple(zip(row.gate_sessions or (), row.gate_seqs or (), strict=True))
+    return TapeRecord(row.session, row.seq, act, row.due_us, payload, think_us, cancel_us, flags, row.sqlstate, waits)
 
 
 def _payload(row: TraceRow, sql: str, names: set[str]) -> bytes:

@@ -1,0 +1,224 @@
+"""`pgdyno replay`: a captured load, sent to another server."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.numbers import Finite, Time, Whole
+from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.studies.replay.options import ReplayOptions
+    from pgdyno.studies.replay.run import Ready
+    from pgdyno.targets.target import Target
+    from pgdyno.trace.engine.tally import RunTally
+
+CLOCKS = ("schedule", "think")
+ORDERS = ("session", "table", "row")
+ENGINES = ("compiled", "python")
+_TELL_S = 10.0
+
+
+@click.command("replay", cls=GroupedCommand)
+@click.argument("trace", type=click.Path(path_type=Path))
+@target_options
+@click.option("--speed", type=Finite(0, min_open=True), help="Send it so many times as fast as captured.  [default: 1]")
+@click.option("--level", type=Finite(0, min_open=True), metavar="PERCENT",
+              help="Send it at this per cent of production's rate, by the level that the trace states.")  # fmt: skip
+@click.option("--clock", type=click.Choice(CLOCKS), default="schedule", show_default=True,
+              help="When a statement is due: at its captured moment, or a pause after the answer.")  # fmt: skip
+@click.option("--order", type=click.Choice(ORDERS), default="session", show_default=True,
+              help="Let statements wait for other sessions' that wrote the same table, or row, before.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="The outcome's folder, which must not be there yet.  [default: TRACE-TIME.outcome]")  # fmt: skip
+@click.option("--processes", type=Whole(1, 64), default=1, show_default=True, help="Engines that share the sessions.")
+@click.option("--engine", type=click.Choice(ENGINES),
+              help="What sends the statements.  [default: compiled, unless it cannot]")  # fmt: skip
+@click.option("--max-seconds", type=Time("s", 1),
+              help="The run ends then.  [default: twice the schedule and a minute]")  # fmt: skip
+@click.option("--stop-file", type=click.Path(path_type=Path), help="The run ends when this file is there.")
+@click.option("--user-map", "user_words", multiple=True, metavar="OLD=NEW",
+              help="Open sessions of a captured role as another; may be given again.")  # fmt: skip
+@click.option("--database-map", "database_words", multiple=True, metavar="OLD=NEW",
+              help="Open sessions of a captured database in another; may be given again.")  # fmt: skip
+@click.option("--stand-in", metavar="ROLE",
+              help="A superuser of the target who opens sessions of roles without a password here: the load could "
+                   "take its rights.")  # fmt: skip
+@click.option("--error-limit", type=Finite(0, 100), default=1.0, show_default=True, metavar="PERCENT",
+              help="The run does not count with more unlike answers; fixed with its start.")  # fmt: skip
+@click.option("--source-identifier", metavar="ID", help="System identifier of the source, of a trace without it.")
+@click.option("--mark-copy", "source", metavar="CONNINFO",
+              help="Prove that the target is not this source, and mark it as a copy to replay to.")  # fmt: skip
+@click.option("--check", is_flag=True,
+              help="Prepare each distinct statement on the target, execute none, list what would fail.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print what would be sent where; send nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before loading a --target.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def command(**values: object) -> int:
+    """Send the statements of TRACE to another server, session by session, each when it is due.
+
+    Never to its source: a server with the source's system identifier is refused unless it carries the mark of a copy
+    (--mark-copy), any other unless it is a sandbox or stands in the list of targets. What the statements change stays:
+    restore the target before each run.
+
+    Exit code 0 for a run that counts, 3 for one that does not, with the reason: its injector was late, statements were
+    not sent, or more answers differ than --error-limit; 1 where --check found what would fail; 6 for a target that may
+    not or cannot be replayed to.
+    """
+    from pgdyno.cli.requests.study import check_report_path, print_result
+    from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.studies.replay.run import prepare, replay
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.trace.gates import Order
+
+    flags = Flags(values)
+    report = flags.path("report")
+    check_report_path(report)
+    options, request, progress = _options(flags), target_request(flags), Progress()
+    if options.order is not Order.SESSION and options.processes > 1:
+        raise UsageError(
+            f"--order {options.order} and --processes {options.processes} exclude each other",
+            hint="An engine knows its own sessions only: leave one of them out.",
+        )
+    with opened(request) as target:
+        source = flags.text("source")
+        if source is not None:
+            _mark(target, source, progress)
+        ready = prepare(target, options)
+        _plan(ready, options, progress)
+        if flags.on("check"):
+            return _check(ready, options)
+        if flags.on("dry_run"):
+            progress.announce("nothing was sent; leave out --dry-run to send it")
+            return 0
+        _agree(ready, flags.on("yes"))
+        store = open_store(flags.text("store_url"))
+        result = replay(store, ready, request, options, announce=progress.announce, tell=_teller(progress, ready))
+    if report is not None:
+        from pgdyno.report.drawing.html import write_html
+        from pgdyno.studies.reports import build_report
+
+        write_html(build_report(store, result.study), report)
+        progress.announce(f"report: {report}")
+    print_result(store, result, flags.on("as_json"))
+    return int(result.exit_code)
+
+
+def _options(flags: Flags) -> ReplayOptions:
+    from pgdyno.studies.replay.options import ReplayOptions, level_speed
+    from pgdyno.trace.engine.plan import Clock
+    from pgdyno.trace.gates import Order
+    from pgdyno.trace.parquet import read_meta
+
+    trace = Path(flags.choice("trace"))
+    speed, level = flags.number("speed"), flags.number("level")
+    if speed is not None and level is not None:
+        raise UsageError("--speed and --level exclude each other", hint="A level is a speed, by the trace's own level.")
+    if level is not None:
+        speed = level_speed(level, read_meta(trace).captured_level)
+    output = flags.path("output") or trace.with_name(f"{trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome")
+    return ReplayOptions(
+        trace=trace,
+        output=output,
+        speed=1.0 if speed is None else speed,
+        clock=Clock(flags.choice("clock")),
+        order=Order(flags.choice("order")),
+        processes=flags.whole("processes"),
+        engine=flags.text("engine"),
+        max_seconds=flags.number("max_seconds"),
+        stop_file=flags.path("stop_file"),
+        users=_map(flags.words("user_words"), "--user-map"),
+        databases=_map(flags.words("database_words"), "--database-map"),
+        stand_in=flags.text("stand_in"),
+        error_limit_percent=flags.real("error_limit"),
+        source_identifier=flags.text("source_identifier"),
+    )
+
+
+def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
+    found = dict[str, str]()
+    for word in words:
+        old, equals, new = word.partition("=")
+        if not (old and equals and new):
+            raise UsageError(f'{flag} "{word}" is not OLD=NEW', hint=f"Write it as {flag} app=app_test.")
+        found[old] = new
+    return found
+
+
+def _mark(target: Target, source: str, progress: Progress) -> None:
+    from pgdyno.studies.replay.target_facts import identify, mark_copy
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.studies.session.target_request import TargetRequest
+    from pgdyno.targets.inspect import read_facts
+
+    with opened(TargetRequest(dsn=source)) as other:
+        mark_copy(identify(target, read_facts(target)), target, other)
+    progress.announce(f'"{target.name}" is another server than "{other.name}", and is marked as a copy')
+
+
+def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
+    from pgdyno.units import seconds_text
+
+    meta, announce = ready.meta, progress.announce
+    announce(
+        f"{meta.statements:,} statements of {meta.sessions:,} sessions, {ready.asked.most_sessions:,} of them at one "
+        f'time, would be sent to "{ready.target.name}" in {seconds_text(ready.seconds)}'
+    )
+    announce(f"sent by {ready.engine}")
+    if refused := sum(meta.refused.values()):
+        announce(f"{refused:,} statements are never sent: pgdyno trace show {options.trace} says why")
+    if ready.unknown and options.stand_in is not None:
+        announce(f"{options.stand_in} opens the sessions of {', '.join(ready.unknown)}, whose passwords are not known")
+    announce("what they change stays changed; the outcome goes to " + str(options.output))
+
+
+def _check(ready: Ready, options: ReplayOptions) -> int:
+    from pgdyno.outside.words import printable
+    from pgdyno.studies.replay.check import check, lines_of
+
+    checked = check(options.trace, ready.plan)
+    for line in lines_of(checked):
+        click.echo(printable(line))
+    return int(ExitCode.FINDINGS if checked.failing else ExitCode.OK)
+
+
+def _agree(ready: Ready, is_agreed: bool) -> None:
+    target = ready.target
+    if target.disposable or is_agreed:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
+    click.confirm(f"Send the load to {target.name}?", abort=True, err=True)
+
+
+def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:
+    """Say every few seconds how far a run is."""
+    from pgdyno.units import seconds_text
+
+    told = 0.0
+
+    def tell(tally: RunTally) -> None:
+        nonlocal told
+        if time.monotonic() - told < _TELL_S:
+            return
+        told = time.monotonic()
+        left = max(ready.seconds - tally.at_us / 1e6, 0)
+        progress.announce(
+            f"{tally.done:,} answered, {tally.errors:,} of them otherwise than captured; {tally.open_sessions:,} "
+            f"sessions; latest {tally.late_us / 1000:.1f} ms by the injector; {seconds_text(left)} left"
+        )
+
+    return tell

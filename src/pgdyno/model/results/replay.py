@@ -1,0 +1,55 @@
+"""What a replay comes to: how it kept its schedule, and how the answers stand to the captured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.errors import ExitCode
+from pgdyno.model.replay_comparison import Fidelity
+from pgdyno.model.results.parts import StudyResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult(StudyResult):
+    """A run of a trace on a target. `answers` counts them by class; `reasons` says why sessions were lost.
+
+    `ended` is `complete`, or why the run ended before. `phases` are seconds of each step; `cpu_s` that of the engines.
+    """
+
+    trace: str
+    outcome: str
+    engine: str
+    speed: float
+    level: float
+    """Per cent of production's rate: the level at which the trace was captured, by the speed."""
+    clock: str
+    order: str = "session"
+    """What was kept of the order between sessions."""
+    gated: int = 0
+    """Statements that waited for others by it."""
+    stalls: int = 0
+    """Gates that were opened as they were closed for too long."""
+    ended: str
+    answers: Mapping[str, int]
+    fidelity: Fidelity
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    phases: Mapping[str, float] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    wanted_s: float = 0.0
+    """The schedule's length at this speed."""
+    took_s: float = 0.0
+    service_ms: Mapping[str, float] = field(default_factory=dict)
+    """Quantiles of the time from sending to the answer, by name."""
+    response_ms: Mapping[str, float] = field(default_factory=dict)
+    """The same from the moment at which a statement was due."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Return whether the run may be compared."""
+        return self.ended == "complete" and not self.fidelity.invalid
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return "not resolved" for a run that does not count."""
+        return ExitCode.OK if self.is_valid else ExitCode.NOT_RESOLVED

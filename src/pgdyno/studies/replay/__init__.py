@@ -1,0 +1,1 @@
+"""A captured load, sent to another server: whether it may be, the run, and what came of it."""

@@ -1,0 +1,125 @@
+"""What a trace asks of a target, and its tape."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdyno.outputs import open_new
+from pgdyno.trace.engine.tape import Act
+from pgdyno.trace.gates import Order, OrderedRow, gates, key_columns
+from pgdyno.trace.parquet import connection, parquet_source, work_folder, write_rows
+from pgdyno.trace.schema import Row, TraceColumn
+from pgdyno.trace.tape_maker import TraceRow, records_of
+from pgdyno.trace.tape_writer import TapeWriter
+
+if TYPE_CHECKING:
+    from pgdyno.trace.parquet import Connection
+
+_BATCH = 20_000
+_GATES = (
+    TraceColumn("session", "INTEGER", "who waits"),
+    TraceColumn("seq", "INTEGER", "with which statement"),
+    TraceColumn("gate_sessions", "INTEGER[]", "for which sessions"),
+    TraceColumn("gate_seqs", "INTEGER[]", "until which statement of each has ended"),
+)
+_UNGATED = tuple(name for name in TraceRow._fields if name not in TraceRow._field_defaults)
+_TELL_EVERY = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Roles and databases of a trace's sessions, how many sessions are open at one time at most, and its length."""
+
+    users: tuple[str, ...]
+    databases: tuple[str, ...]
+    most_sessions: int
+    last_due_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taped:
+    """What is on a tape: records that are sent, those that are skipped as refused, and captured pauses in us."""
+
+    statements: int
+    refused: int
+    gated: int
+    """Statements that wait for those of other sessions."""
+    think_us: array[int]
+
+
+def asked_of(trace: Path) -> Asked:
+    """Return what the sessions of a trace ask for."""
+    with parquet_source(trace) as source, connection() as db:
+        ask = db.execute
+        names = {column: _distinct(db, source, column) for column in ("user", "database")}
+        most = ask(
+            f"""SELECT coalesce(max(those), 0) FROM (SELECT sum(step) OVER (ORDER BY moment, step) AS those FROM (
+                SELECT min(due_us) AS moment, 1 AS step FROM {source} GROUP BY session
+                UNION ALL SELECT max(coalesce(end_us, due_us)), -1 FROM {source} GROUP BY session))"""
+        ).fetchone()
+        last = ask(f"SELECT coalesce(max(due_us), 0) FROM {source}").fetchone()
+    assert most is not None
+    assert last is not None
+    return Asked(names["user"], names["database"], int(most[0]), int(last[0]))
+
+
+def _distinct(db: Connection, source: str, column: str) -> tuple[str, ...]:
+    found = db.execute(f'SELECT DISTINCT "{column}" FROM {source} WHERE kind = ? ORDER BY 1', [Row.CONNECT])
+    return tuple(str(row[0]) for row in found.fetchall() if row[0] is not None)
+
+
+def _by_session(trace: Path, folder: Path, order: Order) -> Iterator[TraceRow]:
+    """Give the rows session by session; what does not fit into memory is sorted on the disk of the outcome."""
+    with parquet_source(trace) as source, connection(folder) as db:
+        gated = folder / "gates.parquet"
+        if order is not Order.SESSION:
+            write_rows(gated, _GATES, _gated(source, order, db))
+            source = f"{source} LEFT JOIN '{gated}' USING (session, seq)"
+        columns = ", ".join(f'"{name}"' for name in (TraceRow._fields if gated.exists() else _UNGATED))
+        found = db.execute(f"SELECT {columns} FROM {source} ORDER BY session, seq")
+        while batch := found.fetchmany(_BATCH):
+            yield from (TraceRow(*row) for row in batch)
+
+
+def _gated(source: str, order: Order, db: Connection) -> Iterator[tuple[int, int, list[int], list[int]]]:
+    """Give session, seq and gates of the statements that wait."""
+    asked = f"FROM {source} WHERE sql IS NOT NULL AND refused IS NULL"
+    texts = db.execute(f"SELECT sql, count(*) {asked} GROUP BY sql").fetchall() if order is Order.ROW else []
+    keys = key_columns((str(sql), int(calls)) for sql, calls in texts)
+    found = db.cursor().execute(
+        f"""SELECT session, seq, tx, sql, params, sqlstate IS NOT NULL,
+                   seq = max(seq) OVER (PARTITION BY session, tx) {asked}
+            ORDER BY coalesce(end_us, due_us), session, seq"""
+    )
+
+    def rows() -> Iterator[OrderedRow]:
+        while batch := found.fetchmany(_BATCH):
+            yield from map(OrderedRow._make, batch)
+
+    for session, seq, waits in gates(rows(), keys):
+        yield session, seq, [one for one, _ in waits], [one for _, one in waits]
+
+
+def write_tape(trace: Path, tape: Path, order: Order, tell: Callable[[int], None]) -> Taped:
+    """Write the tape of a trace; `tell` is given the number of rows now and then."""
+    statements = refused = gated = 0
+    think = array("q")
+    with open_new(tape) as file, work_folder(tape) as folder:
+        writer = TapeWriter(file)
+        for number, record in enumerate(records_of(_by_session(trace, folder, order))):
+            writer.add(record)
+            if record.act is Act.SEND:
+                statements += 1
+                gated += bool(record.gates)
+                if record.think_us > 0:
+                    think.append(record.think_us)
+            elif record.act is Act.SKIP:
+                refused += 1
+            if number % _TELL_EVERY == _TELL_EVERY - 1:
+                tell(number + 1)
+        writer.close()
+    return Taped(statements, refused, gated, think)

@@ -1,0 +1,128 @@
+"""Before a run: open a session of each role, prepare each distinct statement on the target, execute none.
+
+Preparing parses a statement and looks up what it names; it runs nothing of it. What a statement needs that an earlier
+one of its session makes, such as a temporary table, is missing here and there in a run.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.trace.engine import wire
+from pgdyno.trace.engine.login import Opened, open_session
+from pgdyno.trace.engine.plan import EnginePlan
+from pgdyno.trace.engine.scram import LoginError
+from pgdyno.trace.parquet import connection, parquet_source
+
+SEVERAL = "42601"
+"""SQLSTATE of a text with several statements, which cannot be prepared as one, and of what does not parse."""
+_SEVERAL_WORDS = "multiple commands"
+_TIMEOUT_S = 30.0
+_LONGEST = 16 << 20
+APPLICATION = "pgdyno check"
+
+
+@dataclass(frozen=True, slots=True)
+class WillFail:
+    """What will fail: the sessions of a role in a database where `sql` is empty, else executions of a statement."""
+
+    user: str
+    database: str
+    sql: str
+    sqlstate: str
+    reason: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check has found. `unknown` texts hold several statements, and were not judged."""
+
+    prepared: int
+    unknown: int
+    failing: tuple[WillFail, ...]
+
+
+def check(trace: Path, plan: EnginePlan) -> Checked:
+    """Prepare every distinct statement that did not fail in the capture, as its role; side effects: none."""
+    prepared = unknown = 0
+    failing = list[WillFail]()
+    with parquet_source(trace) as source, connection() as db:
+        pairs = db.execute(
+            f'SELECT "user", "database", count(*) FROM {source} WHERE kind = \'connect\' GROUP BY ALL ORDER BY ALL'
+        ).fetchall()
+        for user, database, sessions in pairs:
+            try:
+                opened = open_session(plan, str(user), str(database), APPLICATION)
+            except LoginError as error:
+                failing.append(WillFail(str(user), str(database), "", "", str(error), int(sessions)))
+                continue
+            with opened.socket:
+                opened.socket.settimeout(_TIMEOUT_S)
+                texts = db.execute(
+                    f"""SELECT any_value(sql), count(*) FROM {source}
+                        WHERE "user" = ? AND "database" = ? AND sql <> '' AND refused IS NULL AND sqlstate IS NULL
+                        GROUP BY coalesce(fingerprint, sql), fingerprint IS NULL ORDER BY 2 DESC""",
+                    [user, database],
+                ).fetchall()
+                for sql, calls in texts:
+                    fault = _prepare(opened, str(sql))
+                    if fault is None:
+                        prepared += 1
+                    elif fault.get("C") == SEVERAL and _SEVERAL_WORDS in fault.get("M", ""):
+                        unknown += 1
+                    else:
+                        failing.append(
+                            WillFail(
+                                str(user), str(database), str(sql), fault.get("C", ""), fault.get("M", ""), int(calls)
+                            )
+                        )
+    return Checked(prepared, unknown, tuple(failing))
+
+
+def _prepare(opened: Opened, sql: str) -> Mapping[str, str] | None:
+    """Return the fields of the error that preparing ends with; None where it does not."""
+    opened.socket.sendall(wire.parse("", sql) + wire.SYNC)
+    fault: Mapping[str, str] | None = None
+    for kind, body in _messages(opened):
+        if kind == b"E":
+            fault = wire.fields_of_error(body)
+        elif kind == b"Z":
+            break
+    return fault
+
+
+def _messages(opened: Opened) -> Iterator[tuple[bytes, bytes]]:
+    buffer = opened.backlog
+    while True:
+        while len(buffer) >= 5:
+            (length,) = struct.unpack_from("!i", buffer, 1)
+            if not 4 <= length <= _LONGEST:
+                raise LoginError("what answers is not PostgreSQL")
+            if len(buffer) <= length:
+                break
+            message = bytes(buffer[:1]), bytes(buffer[5 : 1 + length])
+            del buffer[: 1 + length]
+            yield message
+        data = opened.socket.recv(65536)
+        if not data:
+            raise LoginError("the server closed the connection")
+        buffer += data
+
+
+def lines_of(checked: Checked, most: int = 20) -> Iterable[str]:
+    """Return what a check has found as lines; statements are cut to a line."""
+    yield f"{checked.prepared:,} distinct statements can be prepared on the target"
+    if checked.unknown:
+        yield f"{checked.unknown:,} texts hold several statements and were not judged"
+    for one in checked.failing[:most]:
+        if not one.sql:
+            yield f'role "{one.user}" cannot open its {one.calls:,} sessions in "{one.database}": {one.reason}'
+        else:
+            text = " ".join(one.sql.split())
+            yield f"will fail {one.calls:,} times, {one.sqlstate}: {one.reason}: {text[:80]}"
+    if len(checked.failing) > most:
+        yield f"{len(checked.failing) - most:,} more will fail"

@@ -1,0 +1,107 @@
+"""Whether a server may be replayed to: proved to be another one than the source, and named by its owner. Pure.
+
+A physical copy has the system identifier of its source. So one with that identifier is taken only where a marker lies
+in its data directory that names this very directory, which was not the source's; a copy of a marked copy names another.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+MARKER = "pgdyno.copy"
+"""A file in the data directory of a copy; PostgreSQL passes over names that it does not know."""
+_LONGEST_MARKER = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryIdentity:
+    """A data directory as the kernel knows it, at one boot of its host."""
+
+    device: int
+    inode: int
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMarker:
+    """What says that a data directory is a copy, made for replays."""
+
+    system_identifier: str
+    device: int
+    inode: int
+
+    def text(self) -> str:
+        """Return what stands in the file."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTarget:
+    """What is known of the server that is to be replayed to."""
+
+    name: str
+    system_identifier: str | None
+    in_recovery: bool
+    disposable: bool
+    """A sandbox of our own."""
+    is_allowed: bool
+    """Its owner named it in the list of targets."""
+    directory: DirectoryIdentity | None
+    """None where its data directory is out of reach."""
+    marker: CopyMarker | None
+
+
+def read_marker(content: bytes) -> CopyMarker | None:
+    """Return the marker of a file's bytes; None for anything else: an unreadable marker proves nothing."""
+    try:
+        found = json.loads(content[:_LONGEST_MARKER])
+        marker = CopyMarker(**found)
+    except (ValueError, TypeError):
+        return None
+    kinds = (type(marker.system_identifier), type(marker.device), type(marker.inode))
+    return marker if kinds == (str, int, int) else None
+
+
+def refusal(target: ReplayTarget, source_identifier: str | None, allowed_list: str) -> tuple[str, str] | None:
+    """Return why the target may not be replayed to, and what to do; None where it may.
+
+    `source_identifier` is that of the server whose load was captured, None where nobody knows; `allowed_list` is where
+    the list of targets lies.
+    """
+    if target.in_recovery:
+        return (
+            "it is a standby: what is replayed there could come from its source, and goes nowhere",
+            "Replay to a server of its own: a restored copy, promoted and marked.",
+        )
+    is_marked = (
+        target.marker is not None
+        and target.directory is not None
+        and (target.marker.device, target.marker.inode) == (target.directory.device, target.directory.inode)
+        and target.marker.system_identifier == target.system_identifier
+    )
+    if is_marked:
+        return None
+    if target.disposable and target.system_identifier != source_identifier:
+        return None
+    if source_identifier is None:
+        return (
+            "the trace does not say which server it is of, so that nothing proves that this is another one",
+            "Build the trace from a capture of pgdyno, or with --source-identifier (pg_controldata prints it).",
+        )
+    if target.system_identifier is None:
+        return (
+            "its system identifier cannot be read, so that nothing proves that it is not the source",
+            "Connect as a role that may execute pg_control_system().",
+        )
+    if target.system_identifier == source_identifier:
+        return (
+            f"it has the system identifier of the source, {source_identifier}: it is that, or a copy without a mark",
+            "Mark a copy with pgdyno replay --mark-copy, which proves beforehand that it is not the source.",
+        )
+    if not target.is_allowed:
+        return (
+            "it is not in the list of servers that may be replayed to",
+            f'If the load may change its data, write the line "{target.name}" into {allowed_list}.',
+        )
+    return None

@@ -1,0 +1,42 @@
+"""What a replay is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.trace.engine.plan import Clock
+from pgdyno.trace.gates import Order
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """A replay; `speed` is that of the trace's schedule, 2.0 sends it in half of the time."""
+
+    trace: Path
+    output: Path
+    """The outcome's folder, made by the run."""
+    speed: float = 1.0
+    clock: Clock = Clock.SCHEDULE
+    order: Order = Order.SESSION
+    processes: int = 1
+    engine: str | None = None
+    """`python` or `compiled`; None: the compiled one where it can."""
+    max_seconds: float | None = None
+    """None: twice the schedule and a minute."""
+    stop_file: Path | None = None
+    users: Mapping[str, str] = field(default_factory=dict)
+    databases: Mapping[str, str] = field(default_factory=dict)
+    stand_in: str | None = None
+    error_limit_percent: float = 1.0
+    source_identifier: str | None = None
+    """Of a trace that does not say it."""
+
+
+def level_speed(level: float, captured_level: float) -> float:
+    """Return the speed at which a load captured at one level of production's rate is sent at another.
+
+    Levels in per cent: two hours that are the 60 % level are sent 1.667 times as fast for 100 %, in 72 minutes.
+    """
+    return level / captured_level

@@ -1,0 +1,164 @@
+"""The page of a replay: first whether it counts, then how it was answered."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Table
+from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.study import StudyState
+from pgdyno.report import provenance
+from pgdyno.report.facts_image import server_of
+from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import plural
+from pgdyno.trace.schema import AnswerClass
+from pgdyno.units import digits_text, percent_text, seconds_text
+
+COUNTS, VOID = "counts", "invalid"
+_WORDS = {
+    AnswerClass.SUCCESS: "success, as in the capture",
+    AnswerClass.EXPECTED: "the captured error",
+    AnswerClass.NEW: "an error where the capture has none",
+    AnswerClass.MISSING: "no error where the capture has one",
+    AnswerClass.CHANGED: "another error than the captured one",
+    AnswerClass.SKIPPED: "not sent",
+}
+
+
+def replay_page(record: StudyRecord) -> Report:
+    """Return the report, of a replay that still runs or was interrupted too."""
+    study, result = record.study, record.study.told(ReplayResult)
+    sections = () if result is None else _sections(result)
+    is_over = study.state is StudyState.COMPLETE and result is not None
+    return Report(
+        study=study.id,
+        kind=study.kind.value,
+        title=_title(result) if result else f"No answer: the study is {study.state.value}",
+        word=(COUNTS if result.is_valid else VOID) if result else study.state.value,
+        tone=(Tone.NEUTRAL if result.is_valid else Tone.UNSURE) if is_over and result else Tone.UNSURE,
+        lead=f"A captured load, sent to {study.target}",
+        stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
+        tiles=() if result is None else _tiles(result),
+        sections=(*sections, _about(record)),
+        digest=sections,
+        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
+    )
+
+
+def _title(result: ReplayResult) -> str:
+    sent = f"{result.fidelity.sent:,} of {result.fidelity.statements:,} statements were sent and answered"
+    if result.ended != "complete":
+        return f"The run ended before the trace did ({result.ended}): {sent}"
+    if result.fidelity.invalid:
+        return f"The run does not count: {result.fidelity.invalid[0]}"
+    unlike = sum(result.answers[one] for one in (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED))
+    return f"{sent} on schedule; {unlike:,} were answered otherwise than in the capture"
+
+
+def _tiles(result: ReplayResult) -> tuple[Tile, ...]:
+    tone = Tone.GOOD if result.is_valid else Tone.BAD
+    injector = result.fidelity.lateness[0]
+    off = result.fidelity.rate_off_percent
+    return (
+        Tile(
+            "sent",
+            f"{result.fidelity.sent:,}",
+            f"of {result.fidelity.statements:,}",
+            f"{digits_text(result.speed, 4)} x the captured schedule",
+            COUNTS if result.is_valid else VOID,
+            tone,
+        ),
+        Tile(
+            "lateness of the injector",
+            f"{injector.p99:.2f} ms",
+            "99th percentile",
+            f"limit {digits_text(result.fidelity.injector_limit_ms or 0, 3)} ms",
+            "",
+            Tone.NEUTRAL,
+        ),
+        Tile(
+            "schedule",
+            seconds_text(result.wanted_s),
+            "wanted",
+            "unknown" if off is None else f"{off:+.2f} % by injector and gates",
+            "",
+            Tone.NEUTRAL,
+        ),
+    )
+
+
+def _sections(result: ReplayResult) -> tuple[Section, ...]:
+    late = result.fidelity.lateness
+    rows = tuple((one.part, f"{one.p50:.3f}", f"{one.p99:.3f}", f"{one.largest:.3f}") for one in late)
+    lateness = Table(("lateness by", "p50 ms", "p99 ms", "largest ms"), rows, ("p50 ms", "p99 ms", "largest ms"))
+    kept = Section(
+        "fidelity",
+        "Was the schedule kept?",
+        "Does this run count, and who was late?",
+        (
+            *((Notice(result.fidelity.invalid),) if result.fidelity.invalid else ()),
+            TableBlock(lateness, "Only the injector and the gates can void a run; a slow server is what is measured."),
+            FactList(
+                (
+                    ("ended", result.ended),
+                    ("speed", f"{digits_text(result.speed, 4)}, the {digits_text(result.level, 4)} % level"),
+                    ("clock", result.clock),
+                    (
+                        "order between sessions",
+                        f"{result.order}; {result.gated:,} statements waited by it, {plural(result.stalls, 'stall')}"
+                        if result.gated
+                        else "not kept",
+                    ),
+                    ("wanted", seconds_text(result.wanted_s)),
+                    ("took", seconds_text(result.took_s)),
+                    ("sent by", f"{result.engine}; it took {seconds_text(result.cpu_s)} of CPU"),
+                    *((name, seconds_text(value)) for name, value in result.phases.items()),
+                )
+            ),
+            *((Prose(result.fidelity.warnings),) if result.fidelity.warnings else ()),
+        ),
+    )
+    total = sum(result.answers.values())
+    answers = Table(
+        ("answer", "meaning", "count", "share"),
+        tuple(
+            (name, _WORDS[AnswerClass(name)], f"{count:,}", percent_text(count / total))
+            for name, count in result.answers.items()
+            if count
+        ),
+        ("count", "share"),
+    )
+    lost = tuple(f"{plural(count, 'session')}: {reason}" for reason, count in result.reasons.items())
+    errors = Section(
+        "answers",
+        "How was it answered?",
+        "Are the answers those of the capture?",
+        (
+            TableBlock(answers, "Connects and disconnects are counted with the statements."),
+            *((Notice(lost),) if lost else ()),
+        ),
+    )
+    names = tuple(result.service_ms)
+    times = Table(
+        ("time", *(f"{name} ms" for name in names)),
+        (
+            ("service: from sending", *(f"{result.service_ms[name]:.3f}" for name in names)),
+            ("response: from the due moment", *(f"{result.response_ms[name]:.3f}" for name in names)),
+        ),
+        tuple(f"{name} ms" for name in names),
+    )
+    caption = "As this injector saw them, network included."
+    waited = Section("times", "How long did it take?", "What would callers have waited?", (TableBlock(times, caption),))
+    return (kept, errors, waited)
+
+
+def _about(record: StudyRecord) -> Section:
+    said = (
+        "Each statement is due at its captured moment, divided by the speed, and is sent then or, where its session "
+        "waits for an answer, right after it. Lateness is split into what the injector, the order between sessions and "
+        "the server caused.",
+        "The target was proved to be another server than the source before anything was sent.",
+    )
+    facts = provenance.environment(record.study, record.trials)
+    return Section(
+        "about", "Environment and method", "What exactly was sent, where and how?", (facts, Prose(said, points=True))
+    )

@@ -1,0 +1,104 @@
+"""What a replay came to, from the records of its engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.replay_comparison import Cause, ErrorLine, Errors, Limits
+from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.study import Study
+from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
+from pgdyno.studies.replay.captured import Taped
+from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.trace.engine.records import Skip
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.outcome import Records, classes
+from pgdyno.trace.schema import AnswerClass, TraceMeta
+
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+_UNLIKE = (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED)
+_TIMES = ("due_us", "sent_us", "done_us", "injector_us", "gate_us", "server_us")
+
+
+def result_of(
+    study: Study, meta: TraceMeta, options: ReplayOptions, taped: Taped, tally: RunTally, files: Iterable[Records],
+    limits: Limits, wanted_s: float, engine: str,
+) -> ReplayResult:  # fmt: skip
+    """Return what the records say. Raises EnvironmentUnsuitable where nothing was sent, with the reasons."""
+    answers = dict.fromkeys(AnswerClass, 0)
+    parts, lines = list[Mapping[str, NDArray[Any]]](), dict[tuple[str, str, str], int]()
+    for records in files:
+        found = classes(records)
+        for name, count in zip(*np.unique(found, return_counts=True), strict=True):
+            answers[AnswerClass(name)] += int(count)
+        _count_errors(records, found, lines)
+        parts.append(_sent(records))
+    sent = {name: np.concatenate([part[name] for part in parts]) for name in _TIMES} if parts else {}
+    if not sent or not sent["due_us"].size:
+        raise EnvironmentUnsuitable(
+            "not one statement was answered",
+            detail="; ".join(tally.reasons) or None,
+            hint="Mend that and run it again.",
+        )
+    errors = Errors(
+        expected=answers[AnswerClass.EXPECTED],
+        lines=tuple(
+            ErrorLine(answer, captured, came, Cause.UNEXPECTED, count, "")
+            for (answer, captured, came), count in sorted(lines.items(), key=lambda item: -item[1])
+        ),
+        has_control=False,
+    )
+    think = np.frombuffer(taped.think_us, np.int64) / options.speed
+    schedule = Schedule(
+        due=sent["due_us"], injector=sent["injector_us"], gate=sent["gate_us"], server=sent["server_us"],
+        think=think.astype(np.int64), statements=taped.statements, sent=int(sent["due_us"].size),
+        refused=taped.refused,
+    )  # fmt: skip
+    fidelity = judge_fidelity(schedule, errors, meta.transactions, limits)
+    level = meta.captured_level * options.speed
+    return ReplayResult(
+        study=study.id,
+        environment=study.environment,
+        trace=str(options.trace),
+        outcome=str(options.output),
+        engine=engine,
+        speed=options.speed,
+        level=level,
+        clock=options.clock.value,
+        order=options.order.value,
+        gated=taped.gated,
+        stalls=tally.stalls,
+        ended=tally.ended,
+        answers={name.value: count for name, count in answers.items()},
+        fidelity=fidelity,
+        reasons=dict(tally.reasons),
+        cpu_s=tally.cpu_s,
+        wanted_s=wanted_s,
+        took_s=float(sent["done_us"].max()) / 1e6,
+        service_ms=_quantiles(sent["done_us"] - sent["sent_us"]),
+        response_ms=_quantiles(sent["done_us"] - sent["due_us"]),
+    )
+
+
+def _sent(records: Records) -> Mapping[str, NDArray[Any]]:
+    """Return the times of statements that were sent and answered: of connects and disconnects no bytes are counted."""
+    is_sent = (records["skip"] == Skip.SENT) & (records["bytes"] > 0) & (records["done_us"] >= 0)
+    return {name: np.asarray(records[name][is_sent]) for name in _TIMES}
+
+
+def _count_errors(records: Records, found: NDArray[Any], lines: dict[tuple[str, str, str], int]) -> None:
+    differs = np.isin(found, _UNLIKE)
+    unlike = records[differs]
+    for answer, captured, came in zip(found[differs], unlike["expected"], unlike["sqlstate"], strict=True):
+        key = (str(answer), bytes(captured).decode(), bytes(came).decode())
+        lines[key] = lines.get(key, 0) + 1
+
+
+def _quantiles(micros: NDArray[Any]) -> dict[str, float]:
+    values = np.quantile(micros, list(_QUANTILES.values()))
+    return {name: float(value) / 1000 for name, value in zip(_QUANTILES, values, strict=True)}

@@ -1,0 +1,210 @@
+"""One replay: prove the target, make the tape, send it, say how it was kept. The server's settings are not touched."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.model.facts import Facts
+from pgdyno.model.replay_comparison import Limits
+from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.replay.captured import Asked, asked_of, write_tape
+from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.studies.replay.result import result_of
+from pgdyno.studies.replay.target_facts import (
+    end_point_of,
+    identify,
+    passwords_of,
+    require_another,
+    require_room,
+    room_of,
+)
+from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.study_session import signals_interrupt
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.accounts import load_account
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.trace.engine.plan import EnginePlan, Login
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engines import choose_engine, run_engines
+from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts, OutcomeWriter
+from pgdyno.trace.parquet import read_meta
+from pgdyno.trace.schema import TraceMeta
+from pgdyno.units import seconds_text
+
+TAPE = "tape"
+_PART_S = 5.0
+_MANY = 50_000
+"""Records of an engine that make a part worth writing."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """How long each step took."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _began: float = field(default_factory=time.monotonic)
+
+    def end(self, name: str) -> None:
+        """Note that a step has ended, and the next begins."""
+        now = time.monotonic()
+        self.seconds[name], self._began = now - self._began, now
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A replay whose target is proved and has room; nothing was sent."""
+
+    target: Target
+    facts: Facts
+    meta: TraceMeta
+    asked: Asked
+    plan: EnginePlan
+    program: tuple[str, ...]
+    engine: str
+    """Which engine it is, and why."""
+    unknown: tuple[str, ...]
+    """Roles without a password here, of which nothing is wrong where the server asks for none."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the schedule takes at the plan's speed."""
+        return self.asked.last_due_us / 1e6 / self.plan.speed
+
+
+def prepare(target: Target, options: ReplayOptions) -> Ready:
+    """Return a replay that may begin. Reads only; raises an error that names what is in the way."""
+    meta = read_meta(options.trace)
+    if meta.masked:
+        raise UsageError(
+            f'"{options.trace}" is masked: its values are not those that were sent',
+            hint="Replay the trace that it was cut from.",
+        )
+    facts = read_facts(target)
+    require_another(identify(target, facts), meta.system_identifier or options.source_identifier)
+    asked = asked_of(options.trace)
+    users = tuple(dict.fromkeys(options.users.get(one, one) for one in asked.users))
+    databases = tuple(dict.fromkeys(options.databases.get(one, one) for one in asked.databases))
+    require_room(room_of(target), target.name, users, databases, asked.most_sessions)
+    end_point = end_point_of(target)
+    passwords = passwords_of(target, end_point, [*users, *([options.stand_in] if options.stand_in else [])], databases)
+    account = load_account(target)
+    plan = EnginePlan(
+        tape=-1,
+        records=-1,
+        end_point=end_point,
+        login=Login(passwords, options.stand_in),
+        speed=options.speed,
+        clock=options.clock,
+        users=dict(options.users),
+        databases=dict(options.databases),
+        account="" if account is None else account.numbers,
+    )
+    schedule_s = asked.last_due_us / 1e6 / options.speed
+    plan = replace(plan, max_seconds=options.max_seconds or 2 * schedule_s + 60)
+    program, engine = choose_engine(plan, asked=options.engine)
+    return Ready(target, facts, meta, asked, plan, program, engine, tuple(one for one in users if one not in passwords))
+
+
+def replay(
+    store: Store,
+    ready: Ready,
+    request: TargetRequest,
+    options: ReplayOptions,
+    *,
+    announce: Callable[[str], None],
+    tell: Callable[[RunTally], None],
+) -> ReplayResult:
+    """Send the trace and return what came of it; the outcome's folder and the study are there whatever ends it.
+
+    Side effects on the target: whatever the captured statements do. `tell` is given the sum so far about five times a
+    second. A signal ends the sessions, and the study is interrupted.
+    """
+    began = time.time()
+    study = observed_study(
+        StudyKind.REPLAY, options.trace.stem, request, ready.target, ready.facts, began=began, seconds=ready.seconds,
+        options={
+            "trace": str(options.trace), "trace_digest": ready.meta.digest, "output": str(options.output),
+            "speed": options.speed, "clock": options.clock.value, "order": options.order.value,
+            "error_limit_percent": options.error_limit_percent,
+        },
+    )  # fmt: skip
+    steps, limits = Steps(), Limits(error_percent=options.error_limit_percent)
+    writer = OutcomeWriter(options.output, _facts_of(ready, options, began))
+    store.add_study(study)
+    with signals_interrupt(), owning(store, study.id, began, resumes=False):
+        try:
+            tape = options.output / TAPE
+            try:
+                announce(f"making the tape of {ready.meta.statements:,} statements")
+                taped = write_tape(
+                    options.trace, tape, options.order, lambda rows: announce(f"{rows:,} rows are on the tape")
+                )
+                steps.end("prepare")
+                announce(
+                    f"sending {taped.statements:,} statements of {ready.meta.sessions:,} sessions "
+                    f"in {seconds_text(ready.seconds)}"
+                )
+                tally = run_engines(
+                    ready.plan, tape, writer.files, program=ready.program, watch=_Watch(writer, options, tell).look
+                )
+                steps.end("inject")
+            finally:
+                tape.unlink(missing_ok=True)
+            told = result_of(
+                study, ready.meta, options, taped, tally, writer.records(), limits, ready.seconds, ready.engine
+            )
+            steps.end("analyse")
+            result = replace(told, phases=dict(steps.seconds), elapsed_s=time.time() - began)
+            writer.finish(tally.ended, tally, dict(steps.seconds))
+            store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+        except BaseException as error:
+            is_failure = isinstance(error, PgdynoError)
+            with suppress(PgdynoError, OSError):  # what was answered until then can be read
+                writer.finish("failed" if is_failure else "interrupted", RunTally(), dict(steps.seconds))
+            store.update_study(study.id, state=StudyState.FAILED if is_failure else StudyState.INTERRUPTED)
+            raise
+    return result
+
+
+class _Watch:
+    """Looks at a run about five times a second: writes parts, tells, and ends it where the stop file is there."""
+
+    def __init__(self, writer: OutcomeWriter, options: ReplayOptions, tell: Callable[[RunTally], None]) -> None:
+        self._writer, self._options, self._tell = writer, options, tell
+        self._next = time.monotonic() + _PART_S
+
+    def look(self, tally: RunTally) -> bool:
+        """Return whether the run is to end."""
+        self._tell(tally)
+        if time.monotonic() >= self._next:
+            self._writer.take(_MANY)
+            self._next = time.monotonic() + _PART_S
+        return self._options.stop_file is not None and os.path.lexists(self._options.stop_file)
+
+
+def _facts_of(ready: Ready, options: ReplayOptions, began: float) -> OutcomeFacts:
+    server = ready.facts.server
+    return OutcomeFacts(
+        version=OUTCOME_VERSION,
+        trace=str(options.trace.absolute()),
+        trace_digest=ready.meta.digest,
+        target=ready.target.name,
+        server_version=server.version,
+        system_identifier=str(server.system_identifier),
+        engine=ready.engine,
+        speed=options.speed,
+        clock=options.clock.value,
+        order=options.order.value,
+        processes=options.processes,
+        began_at=began,
+        error_limit_percent=options.error_limit_percent,
+    )

@@ -1,0 +1,191 @@
+"""What must be known of a target before anything is sent: who it is, and whether it has room and roles for the load."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.owner.durable import Attributes
+from pgdyno.owner.hands import hands_of
+from pgdyno.server import places
+from pgdyno.studies.replay.copy_proof import (
+    MARKER,
+    CopyMarker,
+    DirectoryIdentity,
+    ReplayTarget,
+    read_marker,
+    refusal,
+)
+from pgdyno.targets.target import Target
+from pgdyno.trace.engine.plan import EndPoint
+from pgdyno.trace.passfile import passwords_in
+
+ALLOWED = "replay-targets"
+"""In the data folder: one target a line, as `pgdyno` calls it."""
+_ROOM = """
+    SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+           - (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend')::int AS free"""
+_ROLES = "SELECT rolname::text AS name FROM pg_catalog.pg_roles WHERE rolcanlogin"
+_DATABASES = "SELECT datname::text AS name FROM pg_catalog.pg_database WHERE datallowconn"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRoom:
+    """What a target has for sessions: names of roles that may log in, of databases, and connections that are free."""
+
+    roles: frozenset[str]
+    databases: frozenset[str]
+    free: int
+
+
+def identify(target: Target, facts: Facts) -> ReplayTarget:
+    """Return who the target is; its data directory is read with its owner's rights."""
+    server = facts.server
+    directory, marker = None, None
+    if target.directory is not None and target.remote is None:
+        hands = hands_of(target.directory)
+        found = hands.look(target.directory)
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            directory = DirectoryIdentity(found.st_dev, found.st_ino, ProcessIdentity.own().boot_id)
+        if hands.look(target.directory / MARKER) is not None:
+            marker = read_marker(hands.read(target.directory / MARKER))
+    identifier = server.system_identifier
+    return ReplayTarget(
+        name=target.name,
+        system_identifier=None if isinstance(identifier, Unknown) else identifier,
+        in_recovery=server.in_recovery is not False,
+        disposable=target.disposable,
+        is_allowed=target.name in allowed_targets(places.data_dir() / ALLOWED),
+        directory=directory,
+        marker=marker,
+    )
+
+
+def require_another(target: ReplayTarget, source_identifier: str | None) -> None:
+    """Raise EnvironmentUnsuitable unless the target is proved to be another server than the source, and named."""
+    found = refusal(target, source_identifier, str(places.data_dir() / ALLOWED))
+    if found is not None:
+        reason, hint = found
+        raise EnvironmentUnsuitable(f'"{target.name}" is not replayed to: {reason}', hint=hint)
+
+
+def allowed_targets(path: Path) -> frozenset[str]:
+    """Return the names in the list, none where it is missing; EnvironmentUnsuitable where others may write it."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return frozenset()
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise EnvironmentUnsuitable(
+            f'"{path}", the list of servers that may be replayed to, can be changed by others',
+            hint=f"chmod 600 {path}, and see that it is yours.",
+        )
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def mark_copy(target: ReplayTarget, real: Target, source: Target) -> None:
+    """Write the marker into the data directory of a copy, once it is proved that the copy is not its source.
+
+    Both servers must answer now: a session that is opened on the source, under a name nobody could guess, must be seen
+    there and not on the copy. Raises EnvironmentUnsuitable where that, or the directory, says that both are one.
+    """
+    if target.directory is None or real.directory is None or target.system_identifier is None:
+        raise EnvironmentUnsuitable(
+            f'the data directory of "{target.name}" cannot be reached, so that no mark can be left there',
+            hint="Run pgdyno on the copy's host, as root or as the owner of the directory.",
+        )
+    token = f"pgdyno {os.urandom(12).hex()}"
+    with source.postgres.connect() as asked:
+        asked.execute("SELECT pg_catalog.set_config('application_name', %s, false)", [token])
+        on_source, on_copy = (_sees(server, token) for server in (source, real))
+    same = source.directory is not None and _same_directory(source.directory, target.directory)
+    if not on_source or on_copy or same:
+        raise EnvironmentUnsuitable(
+            f'"{target.name}" is not marked as a copy: it is the same server as "{source.name}"'
+            if on_copy or same
+            else f'"{target.name}" is not marked as a copy: the sessions of "{source.name}" cannot be seen',
+            hint="Name the copy with --target and the server that was captured with --source.",
+        )
+    marker = CopyMarker(target.system_identifier, target.directory.device, target.directory.inode)
+    hands = hands_of(real.directory)
+    hands.replace(
+        real.directory / MARKER, marker.text().encode(), Attributes(hands.account.uid, hands.account.gid, 0o600)
+    )
+
+
+def _sees(server: Target, token: str) -> bool:
+    query = "SELECT 1 AS one FROM pg_catalog.pg_stat_activity WHERE application_name = %s"
+    return bool(server.postgres.fetch(query, [token]))
+
+
+def _same_directory(path: Path, other: DirectoryIdentity) -> bool:
+    found = hands_of(path).look(path)
+    return found is not None and (found.st_dev, found.st_ino) == (other.device, other.inode)
+
+
+def room_of(target: Target) -> TargetRoom:
+    """Return what the target has for sessions."""
+    ask = target.postgres.fetch
+    return TargetRoom(
+        roles=frozenset(str(row["name"]) for row in ask(_ROLES)),
+        databases=frozenset(str(row["name"]) for row in ask(_DATABASES)),
+        free=int(str(ask(_ROOM)[0]["free"])),
+    )
+
+
+def require_room(room: TargetRoom, name: str, users: Sequence[str], databases: Sequence[str], sessions: int) -> None:
+    """Raise EnvironmentUnsuitable that names every role and database that the target lacks, or too few connections."""
+    roles = sorted(set(users) - room.roles)
+    missing = sorted(set(databases) - room.databases)
+    if roles or missing:
+        named = [f'role "{one}"' for one in roles] + [f'database "{one}"' for one in missing]
+        raise EnvironmentUnsuitable(
+            f'"{name}" has not what sessions of the trace ask for: {", ".join(named[:10])}',
+            detail=f"{len(named) - 10} more are missing." if len(named) > 10 else None,
+            hint="Restore the copy whole (pg_dumpall --globals-only has the roles), or map names: --user-map OLD=NEW.",
+        )
+    if sessions > room.free:
+        raise EnvironmentUnsuitable(
+            f'"{name}" has {room.free} connections free, and {sessions} sessions of the trace are open at one time',
+            hint="Raise max_connections of the target, or cut the trace by application or user.",
+        )
+
+
+def end_point_of(target: Target) -> EndPoint:
+    """Return where sessions of the target are opened, as libpq found it."""
+    with target.postgres.connect() as connection:
+        info, parameters = connection.info, target.postgres.parameters
+        host = info.host or info.hostaddr
+        is_secured = bool(connection.pgconn.ssl_in_use)
+        mode = parameters.get("sslmode", "prefer")
+        return EndPoint(
+            host,
+            info.port,
+            ("require" if mode in ("allow", "prefer") else mode) if is_secured else "disable",
+            parameters.get("sslrootcert") if is_secured else None,
+        )
+
+
+def passwords_of(target: Target, end_point: EndPoint, users: Sequence[str], databases: Sequence[str]) -> dict[str, str]:
+    """Return the passwords that are known of roles: that of the target itself, and those of the password file."""
+    secrets, _ = target.postgres.secrets()
+    own = target.postgres.parameters.get("user", "")
+    found = {own: secrets["password"]} if secrets.get("password") else {}
+    path = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:  # libpq passes over such a file as well
+            return found
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return found
+    for database in databases:
+        found = passwords_in(text, end_point.host, end_point.port, database, users) | found
+    return found

@@ -1,0 +1,135 @@
+"""Which statements wait for which, so that sessions meet in the captured order: by table, or by row. Pure.
+
+A statement waits for the transactions that wrote what it touches and had committed, in the capture, before it ended.
+That holds no one up who was not held up then, but a gate and a lock may still wait for each other: engines open a gate
+that is closed for too long, and count it. Who reads is not waited for: what is kept is what statements find and leave,
+not when they look. Inserts whose key the table makes itself follow each other, so that a sequence gives out the same
+keys.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from pgdyno.trace.touches import Touch, touches
+
+Gate: TypeAlias = tuple[int, int]
+"""A session, and the seq of its statement that must have ended."""
+MOST_ROWS = 1_000_000
+"""Rows whose last writer is remembered; one that was written before so many others has long been written again."""
+MOST_SESSIONS = 64
+"""Last writers of a table that a statement on all of it waits for."""
+
+
+class Order(StrEnum):
+    """What is kept of the order between sessions."""
+
+    SESSION = "session"
+    """Nothing: each session is in its own order."""
+    TABLE = "table"
+    ROW = "row"
+
+
+class OrderedRow(NamedTuple):
+    """What of a trace's row matters here; rows come in the order in which they ended."""
+
+    session: int
+    seq: int
+    tx: int
+    sql: str
+    params: list[str | None] | None
+    is_failed: bool
+    ends_tx: bool
+    """It is the last of its transaction."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """Who wrote to a table last, in transactions that had committed."""
+
+    whole: Gate | None = None
+    """Statements on all of it, or on rows that nobody can name."""
+    inserted: Gate | None = None
+    making_keys: Gate | None = None
+    """The last statement, committed or not, that had the table make a key."""
+    sessions: dict[int, int] = field(default_factory=dict)
+
+
+def key_columns(texts: Iterable[tuple[str, int]]) -> dict[str, str]:
+    """Return for each table the column by which most of its statements name a row; of each text how often it runs."""
+    counts = Counter[tuple[str, str]]()
+    for sql, calls in texts:
+        for touch in touches(sql):
+            if not touch.inserts:
+                counts.update({(touch.table, one.column): calls for one in touch.equal})
+    found = dict[str, str]()
+    for (table, column), _ in counts.most_common():
+        found.setdefault(table, column)
+    return found
+
+
+def gates(rows: Iterable[OrderedRow], keys: Mapping[str, str]) -> Iterator[tuple[int, int, list[Gate]]]:
+    """Give session, seq and gates of each statement that waits; with `keys` by rows, without by tables."""
+    tables, written = dict[str, _Table](), dict[tuple[str, str], Gate]()
+    pending = dict[int, list[tuple[Touch, str | None]]]()
+    for row in rows:
+        found = dict[int, int]()
+        for touch in touches(row.sql):
+            table = tables.setdefault(touch.table, _Table())
+            value = _value(touch, row, keys)
+            for gate in _before(touch, value, table, written):
+                if gate[0] != row.session:
+                    found[gate[0]] = max(found.get(gate[0], -1), gate[1])
+            if touch.writes and not row.is_failed:
+                pending.setdefault(row.session, []).append((touch, value))
+                if touch.inserts and value is None and keys:
+                    table.making_keys = (row.session, row.seq)
+        if found:
+            yield row.session, row.seq, sorted(found.items())
+        if row.ends_tx:
+            done = pending.pop(row.session, [])
+            if not row.is_failed and not row.sql.lstrip()[:8].lower().startswith(("rollback", "abort")):
+                _publish(done, (row.session, row.seq), tables, written)
+
+
+def _value(touch: Touch, row: OrderedRow, keys: Mapping[str, str]) -> str | None:
+    column = keys.get(touch.table)
+    return next((one.value(row.params) for one in touch.equal if one.column == column), None)
+
+
+def _before(touch: Touch, value: str | None, table: _Table, written: Mapping[tuple[str, str], Gate]) -> Iterator[Gate]:
+    if touch.inserts:
+        known = (table.making_keys,) if value is None else (written.get((touch.table, value)),)
+        yield from (gate for gate in (*known, table.whole) if gate is not None)
+    elif value is None:
+        yield from table.sessions.items()
+    else:
+        named = (written.get((touch.table, value)), table.whole, table.inserted)
+        yield from (gate for gate in named if gate is not None)
+
+
+def _publish(
+    done: Iterable[tuple[Touch, str | None]],
+    gate: Gate,
+    tables: Mapping[str, _Table],
+    written: dict[tuple[str, str], Gate],
+) -> None:
+    for touch, value in done:
+        table = tables[touch.table]
+        table.sessions.pop(gate[0], None)
+        table.sessions[gate[0]] = gate[1]
+        if len(table.sessions) > MOST_SESSIONS:
+            del table.sessions[next(iter(table.sessions))]
+        if touch.inserts and value is None:
+            table.inserted = gate
+        elif value is None:
+            table.whole = gate
+        else:
+            written.pop((touch.table, value), None)
+            written[touch.table, value] = gate
+            if len(written) > MOST_ROWS:
+                del written[next(iter(written))]

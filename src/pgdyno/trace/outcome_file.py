@@ -1,0 +1,164 @@
+"""Outcomes on disk: a folder with what is known of the run, and Parquet files that grow while engines answer.
+
+Engines append records to plain files; every few seconds what has come is written as another part. After a kill, what
+no part has yet is still in those files: `recover` makes a part of it, and the folder says that the run did not end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from pgdyno.errors import UsageError
+from pgdyno.model.shapes import plain, shaped
+from pgdyno.outputs import new_folder, open_new, write_output
+from pgdyno.outside.documents import load_json
+from pgdyno.outside.files import read_bytes
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.outcome import SKIPPED, Records, classes, read_records
+from pgdyno.trace.parquet import connection, write_parquet
+from pgdyno.trace.schema import OUTCOME
+
+OUTCOME_VERSION = 1
+FACTS = "outcome.json"
+_RECORDS = "engine-{}.records"
+_MOST_FACTS = 1 << 20
+_ONE_PART = 200_000
+"""Records; a part takes about as much memory as it has records x 400 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeFacts:
+    """What stands beside the parts of an outcome. No password is in it."""
+
+    version: int
+    trace: str
+    """Path of the trace when it was replayed."""
+    trace_digest: str
+    target: str
+    server_version: str
+    system_identifier: str
+    engine: str
+    speed: float
+    clock: str
+    order: str
+    processes: int
+    began_at: float
+    """Seconds since the epoch."""
+    error_limit_percent: float
+    """Fixed before the run."""
+    server_logs: bool = False
+    """The target logged every statement: its own times can be compared with the capture's."""
+    ended: str = ""
+    """`complete`, or why it ended before; empty while it runs, or where it was killed."""
+    tally: RunTally = field(default_factory=RunTally)
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds of each step: prepare, inject, analyse."""
+
+
+class OutcomeWriter:
+    """Makes a folder and fills it; `files` are what engines append to."""
+
+    def __init__(self, folder: Path, facts: OutcomeFacts) -> None:
+        new_folder(folder)
+        self.folder, self.facts = folder, facts
+        self.files = [folder / _RECORDS.format(number) for number in range(facts.processes)]
+        for file in self.files:
+            open_new(file).close()
+        self._taken = [0] * facts.processes
+        self._parts = 0
+        self.update(facts)
+
+    def update(self, facts: OutcomeFacts) -> None:
+        """Replace what is known of the run."""
+        self.facts = facts
+        write_output(self.folder / FACTS, json.dumps(plain(facts), indent=1) + "\n")
+
+    def take(self, at_least: int = 1) -> None:
+        """Write what the engines have appended since the last time as a part, if there is so much."""
+        for number, file in enumerate(self.files):
+            while len(records := read_records(file, self._taken[number], _ONE_PART)) >= at_least:
+                write_part(self.folder / f"part-{self._parts:05d}.parquet", records)
+                self._taken[number] += len(records)
+                self._parts += 1
+
+    def records(self) -> Iterator[Records]:
+        """Give all records of the run so far, file by file, mapped from disk."""
+        for file in self.files:
+            if file.stat().st_size:
+                yield read_records(file)
+
+    def finish(self, ended: str, tally: RunTally, phases: dict[str, float]) -> None:
+        """Write the last part and how the run ended, and remove the engines' files."""
+        self.take()
+        self.update(replace(self.facts, ended=ended, tally=tally, phases=phases))
+        for file in self.files:
+            file.unlink()
+
+
+def write_part(path: Path, records: Records) -> None:
+    """Write records as rows of an outcome."""
+    given = {name: np.ascontiguousarray(records[name]) for name in records.dtype.names or ()}
+    given |= {name: records[name].astype("U5").astype(object) for name in ("sqlstate", "expected")}
+    given["answer"] = classes(records).astype(object)
+    reasons = " ".join(f"WHEN {int(skip)} THEN '{why}'" for skip, why in SKIPPED.items() if why)
+    computed = {
+        "lag_us": "injector_us + gate_us + server_us",
+        "sqlstate": "nullif(sqlstate, '')",
+        "skipped": f"CASE skip {reasons} END",
+    }
+    never = {name: f"nullif({name}, -1)" for name in ("sent_us", "first_us", "done_us", "rows")}
+    columns = ", ".join(
+        f'({(never | computed).get(one.name, one.name)})::{one.type} AS "{one.name}"' for one in OUTCOME
+    )
+    with connection() as db:
+        db.register("given", given)
+        write_parquet(db, f"SELECT {columns} FROM given", path)
+
+
+def recover(folder: Path) -> None:
+    """Make parts of what engines left in a folder whose run was killed; nothing is done to one that ended.
+
+    A record that is in a part already is not written again.
+    """
+    left = sorted(folder.glob(_RECORDS.format("*")))
+    if not left:
+        return
+    with connection() as db:
+        parts = [str(part) for part in sorted(folder.glob("part-*.parquet"))]
+        rows = db.execute("SELECT session, seq FROM read_parquet(?)", [parts]).fetchall() if parts else []
+    known = {(int(session), int(seq)) for session, seq in rows}
+    for number, file in enumerate(left):
+        records = read_records(file)
+        fresh = np.array([(int(one["session"]), int(one["seq"])) not in known for one in records], bool)
+        if fresh.any():
+            write_part(folder / f"part-recovered-{number}.parquet", records[fresh])
+        file.unlink()
+
+
+def read_facts(folder: Path) -> OutcomeFacts:
+    """Return what is known of a run. Raises UsageError where the folder is no outcome, or one of a newer version."""
+    path = folder / FACTS
+    hint = "An outcome is a folder that pgdyno replay --output has made."
+    try:
+        found = load_json(read_bytes(path, at_most=_MOST_FACTS))
+    except OSError as error:
+        raise UsageError(
+            f'"{path}", the facts of an outcome, cannot be read', detail=error.strerror, hint=hint
+        ) from error
+    except ValueError as error:
+        raise UsageError(f'"{path}" does not hold the facts of an outcome', detail=str(error), hint=hint) from error
+    version = found.get("version") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > OUTCOME_VERSION:
+        raise UsageError(
+            f'outcome "{folder}" has version {version}, this program knows {OUTCOME_VERSION}',
+            hint="Use the pgdyno that made it, or a newer one.",
+        )
+    try:
+        return shaped(OutcomeFacts, found, "the facts of an outcome", strict=False)
+    except ValueError as error:
+        raise UsageError(f'"{path}" does not hold the facts of an outcome', detail=str(error), hint=hint) from error

@@ -1,0 +1,215 @@
+"""A load that a real server logged, replayed on real copies of it: what is refused, and that nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from fix_postgres import public_dir
+from free_ports import free_ports
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode
+from pgdyno.model.results.replay import ReplayResult
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.replay.check import check
+from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.studies.replay.run import prepare, replay
+from pgdyno.studies.replay.target_facts import identify, mark_copy
+from pgdyno.studies.session.opening import opened
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.trace.build import BuildOptions, build_trace
+from pgdyno.trace.parquet import connection, read_meta
+from server_image import write_as_owner
+from trace_load import run_load
+
+pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("replay")]
+
+LOGGING = {
+    "logging_collector": "on", "log_destination": "csvlog", "log_min_duration_statement": "0", "log_timezone": "UTC",
+    "log_connections": "on", "log_disconnections": "on", "log_parameter_max_length_on_error": "-1", "log_filename": "x",
+    "log_directory": "captured",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A source that runs, its load as a trace, and the bytes of its data directory from before the load."""
+
+    source: Sandbox
+    trace: Path
+    before: Path
+    home: Path
+
+    @property
+    def target(self) -> Target:
+        return self.source.target()
+
+    @contextmanager
+    def copy(self, name: str, *, standby: bool = False) -> Iterator[TargetRequest]:
+        """Start a copy of the source as it was before the load."""
+        folder, (port,) = self.home / name, free_ports(1)
+        shutil.copytree(self.before, folder, symlinks=True)
+        account = pwd.getpwnam(self.target.os_user) if self.target.os_user else pwd.getpwuid(os.geteuid())
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, account.pw_uid, account.pw_gid)
+        if standby:
+            (folder / "standby.signal").touch()
+            os.chown(folder / "standby.signal", account.pw_uid, account.pw_gid)
+        words = f"-p {port} -k {folder} -c listen_addresses= -c log_directory=own -c hot_standby=on"
+        ctl = [str(self.target.program("pg_ctl")), "-D", str(folder), "-w", "-l", str(folder / "ctl.log")]
+        run = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+        subprocess.run([*ctl, "-o", words, "start"], check=True, stdout=subprocess.DEVNULL, cwd="/", **run)
+        try:
+            yield TargetRequest(dsn=make_conninfo(host=str(folder), port=port, user="postgres", dbname="postgres"))
+        finally:
+            subprocess.run([*ctl, "-m", "immediate", "stop"], check=True, stdout=subprocess.DEVNULL, cwd="/", **run)
+            shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def captured() -> Iterator[Captured]:
+    home = public_dir()
+    source = Sandbox.open_or_create("source", root=home)
+    try:
+        settings = "".join(f"{name} = '{value}'\n" for name, value in LOGGING.items())
+        write_as_owner(source.data_directory / "postgresql.auto.conf", settings)
+        source.start()
+        source.stop()
+        before = home / "before"
+        shutil.copytree(source.data_directory, before, symlinks=True)
+        shutil.rmtree(before / "captured", ignore_errors=True)
+        source.start()
+        given = source.target().postgres.parameters
+        run_load(make_conninfo(host=given["host"], port=given.get("port"), user=given["user"], dbname="postgres"))
+        source.stop()
+        logs = sorted((source.data_directory / "captured").glob("*.csv"))
+        trace = home / "load.parquet"
+        meta = build_trace(logs, trace, BuildOptions())
+        source.start()
+        identifier = read_facts(source.target()).server.system_identifier
+        facts = json.loads((home / "load.json").read_text())
+        (home / "load.json").write_text(json.dumps({**facts, "system_identifier": identifier}))
+        assert meta.statements > 80
+        yield Captured(source, trace, before, home)
+    finally:
+        source.destroy()
+        shutil.rmtree(home)
+
+
+def options(captured: Captured, output: Path, **more: object) -> ReplayOptions:
+    return replace(ReplayOptions(captured.trace, output), **more)
+
+
+def marked(captured: Captured, request: TargetRequest) -> None:
+    with opened(request) as copy:
+        mark_copy(identify(copy, read_facts(copy)), copy, captured.target)
+
+
+def run(captured: Captured, request: TargetRequest, folder: Path, **more: object) -> ReplayResult:
+    asked = options(captured, folder / "run.outcome", **more)
+    with opened(request) as target, Store.open(folder / "store.db") as store:
+        ready = prepare(target, asked)
+        found = replay(store, ready, request, asked, announce=lambda _: None, tell=lambda _: None)
+        assert store.study(found.study).told(ReplayResult) == found
+    return found
+
+
+@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
+def test_the_source_its_standby_and_an_unmarked_copy_are_refused(captured: Captured, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnsuitable, match="the system identifier of the source"):
+        prepare(captured.target, options(captured, tmp_path / "x"))
+    for name, is_standby, why in (
+        ("plain", False, "the system identifier of the source"),
+        ("second", True, "a standby"),
+    ):
+        with captured.copy(name, standby=is_standby) as request, opened(request) as copy:  # noqa: SIM117 - one refuses
+            with pytest.raises(EnvironmentUnsuitable, match=why):
+                prepare(copy, options(captured, tmp_path / "x"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_cannot_be_marked_as_its_own_copy(captured: Captured) -> None:
+    target = captured.target
+    with pytest.raises(EnvironmentUnsuitable, match="the same server"):
+        mark_copy(identify(target, read_facts(target)), target, target)
+    with pytest.raises(EnvironmentUnsuitable, match="the system identifier of the source"):
+        prepare(target, options(captured, captured.home / "x"))
+
+
+@pytest.mark.requirement("R-RPL-01")
+def test_a_marked_copy_answers_every_statement_as_the_source_did(captured: Captured, tmp_path: Path) -> None:
+    meta = read_meta(captured.trace)
+    with captured.copy("marked") as request:
+        marked(captured, request)
+        found = run(captured, request, tmp_path)
+        with opened(request) as copy:
+            rows = "SELECT * FROM public.things ORDER BY id"
+            at_source = captured.target.postgres.fetch(rows, dbname="postgres")
+            assert copy.postgres.fetch(rows, dbname="postgres") == at_source != []
+    assert found.ended == "complete"
+    assert found.reasons == {}
+    assert {name: found.answers[name] for name in ("expected", "new", "missing", "changed")} == {
+        "expected": meta.errors, "new": 0, "missing": 0, "changed": 0,
+    }  # fmt: skip
+    assert found.answers["skipped"] == sum(meta.refused.values())
+    with connection() as db:
+        parts = [str(part) for part in (tmp_path / "run.outcome").glob("part-*.parquet")]
+        lost = db.execute(
+            "SELECT count(*) FROM read_parquet(?) t ANTI JOIN read_parquet(?) o USING (session, seq)",
+            [str(captured.trace), parts],
+        ).fetchone()
+    assert lost == (0,)
+    assert (tmp_path / "run.outcome").stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "run.outcome").iterdir()} == {0o600}
+
+
+def test_what_would_fail_is_listed_and_nothing_is_executed(captured: Captured) -> None:
+    with captured.copy("checked") as request:
+        marked(captured, request)
+        with opened(request) as copy:
+            ready = prepare(copy, options(captured, captured.home / "x"))
+            before = check(captured.trace, ready.plan)
+            copy.postgres.execute("CREATE TABLE public.things (id int, word text)", dbname="postgres")
+            after = check(captured.trace, ready.plan)
+            assert copy.postgres.fetch("SELECT * FROM public.things", dbname="postgres") == []
+    assert {one.sqlstate for one in before.failing} == {"42P01"}
+    assert {one.sqlstate for one in after.failing} == {"42601", "42703"}  # more values than columns, and no "amount"
+    assert after.prepared > before.prepared > 0
+    assert before.unknown == after.unknown > 0
+
+
+def test_the_verb_ends_with_the_words_and_the_code_of_what_it_found(captured: Captured, tmp_path: Path) -> None:
+    def told(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = [str(Path(sys.executable).with_name("pgdyno")), "replay", str(captured.trace), *words]
+        return subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "PGDYNO_HOME": str(tmp_path)})
+
+    with captured.copy("asked") as request:
+        assert request.dsn is not None
+        refused = told("--target", request.dsn, "--yes", "--output", str(tmp_path / "x"))
+        assert refused.returncode == ExitCode.UNSUITABLE, refused.stderr
+        assert "hint: Mark a copy" in refused.stderr
+        marked(captured, request)
+        unasked = told("--target", request.dsn)
+        assert unasked.returncode == ExitCode.USAGE
+        dry = told("--target", request.dsn, "--dry-run")
+        assert (dry.returncode, "would be sent" in dry.stderr) == (0, True)
+        report = tmp_path / "page.html"
+        sent = told(
+            "--target", request.dsn, "--yes", "--json", "--output", str(tmp_path / "y"), "--report", str(report)
+        )
+        assert sent.returncode in (ExitCode.OK, ExitCode.NOT_RESOLVED), sent.stderr
+        assert json.loads(sent.stdout)["answers"]["new"] == 0
+        assert "Was the schedule kept?" in report.read_text()

@@ -1,0 +1,80 @@
+"""What voids a replay: the injector and the gates, what was not sent, errors; never the server."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pgdyno.model.replay_comparison import Cause, ErrorLine, Errors, Limits
+from pgdyno.stats.replay_fidelity import Schedule, injector_limit_ms, judge_fidelity
+
+N = 10_000
+
+
+def judged(*, injector=0, gate=0, server=0, sent=N, refused=0, errors=0, transactions=10**6, limits=None):
+    due = np.arange(N, dtype=np.int64) * 1000
+    parts = [np.broadcast_to(np.asarray(part, np.int64), N) for part in (injector, gate, server)]
+    lines = (
+        ErrorLine("new", "", "40001", Cause.ORDER, errors, ""),
+        ErrorLine("new", "", "42P01", Cause.ENVIRONMENT, N, ""),
+    )
+    schedule = Schedule(due, *parts, np.array([100_000]), N, sent, refused)
+    return judge_fidelity(schedule, Errors(0, lines, True), transactions, limits or Limits())
+
+
+def test_a_run_on_schedule_counts():
+    found = judged(injector=500)
+    assert found.is_valid
+    assert found.warnings == ()
+    assert [(one.part, one.p99) for one in found.lateness] == [("injector", 0.5), ("gate", 0), ("server", 0)]
+
+
+@pytest.mark.requirement("R-RPL-17")
+def test_an_overloaded_injector_voids_the_run():
+    late = np.where(np.arange(N) % 50 == 0, 11_000, 100)  # 2 % of the statements, and a tenth of the pause is 10 ms
+    found = judged(injector=late)
+    assert not found.is_valid
+    assert found.invalid == ("the injector was late: p99 11 ms, more than 10 ms",)
+
+
+@pytest.mark.parametrize(("think_ms", "limit"), [(None, 2), (5, 2), (100, 10), (500, 50), (60_000, 100)])
+def test_the_limit_is_a_tenth_of_the_pause_from_2_to_100_ms(think_ms, limit):
+    assert injector_limit_ms(think_ms, Limits()) == limit
+
+
+def test_a_slow_server_never_voids():
+    assert judged(server=5_000_000).is_valid
+
+
+def test_gates_that_lower_the_rate_void_the_run():
+    growing = np.linspace(0, 150_000, N)
+    found = judged(gate=growing)
+    assert found.invalid == ("the schedule took 1.50 % longer by the injector or the gates, more than 1 %",)
+    assert judged(gate=growing / 2).is_valid
+
+
+def test_what_was_not_sent_voids_the_run():
+    assert judged(sent=9_900).is_valid
+    assert judged(sent=9_899).invalid == ("9,899 of 10,000 statements were sent, less than 99 %",)
+
+
+def test_errors_and_refused_statements_beyond_their_limits_void_the_run():
+    assert judged(errors=100).is_valid
+    assert "101 answers of 10,000 are not the captured ones" in judged(errors=101).invalid[0]
+    assert judged(errors=101, limits=Limits(error_percent=2)).is_valid
+    assert judged(refused=101).is_valid
+    assert "102 of 10,102 statements are refused" in judged(refused=102).invalid[0]
+
+
+@pytest.mark.requirement("R-RPL-13")
+def test_fewer_than_a_million_transactions_warn():
+    found = judged(transactions=999_999)
+    assert found.is_valid
+    assert found.warnings == ("999,999 transactions are fewer than the 1,000,000 of a certification.",)
+
+
+def test_nothing_sent_is_no_run():
+    empty = np.zeros(0, np.int64)
+    found = judge_fidelity(Schedule(empty, empty, empty, empty, empty, 0, 0, 0), Errors(0, (), False), 0, Limits())
+    assert not found.is_valid
+    assert found.think_ms is None

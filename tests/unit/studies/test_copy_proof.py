@@ -1,0 +1,64 @@
+"""Which servers may be replayed to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.studies.replay.copy_proof import (
+    CopyMarker,
+    DirectoryIdentity,
+    ReplayTarget,
+    read_marker,
+    refusal,
+)
+
+SOURCE = "7300000000000000001"
+HERE = DirectoryIdentity(8, 1234, "boot")
+OTHER = ReplayTarget("db2", "7300000000000000009", False, False, True, HERE, None)
+COPY = replace(OTHER, system_identifier=SOURCE, is_allowed=False, marker=CopyMarker(SOURCE, 8, 1234))
+
+
+@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
+@pytest.mark.parametrize(
+    ("target", "source", "why"),
+    [
+        (OTHER, SOURCE, None),
+        (replace(OTHER, is_allowed=False), SOURCE, "not in the list"),
+        (replace(OTHER, is_allowed=False, disposable=True), SOURCE, None),
+        (replace(OTHER, in_recovery=True, disposable=True), SOURCE, "a standby"),
+        (OTHER, None, "does not say which server"),
+        (replace(OTHER, disposable=True), None, None),
+        (replace(OTHER, system_identifier=None), SOURCE, "cannot be read"),
+        (replace(OTHER, system_identifier=SOURCE, disposable=True), SOURCE, "or a copy without a mark"),
+        (replace(OTHER, system_identifier=SOURCE), SOURCE, "or a copy without a mark"),
+        (COPY, SOURCE, None),
+        (COPY, None, None),
+        (replace(COPY, marker=None, is_allowed=True), SOURCE, "or a copy without a mark"),
+        (replace(COPY, marker=CopyMarker(SOURCE, 8, 99)), SOURCE, "or a copy without a mark"),
+        (replace(COPY, marker=CopyMarker(SOURCE, 9, 1234)), SOURCE, "or a copy without a mark"),
+        (replace(COPY, marker=CopyMarker("1", 8, 1234)), SOURCE, "or a copy without a mark"),
+        (replace(COPY, directory=None), SOURCE, "or a copy without a mark"),
+        (replace(COPY, in_recovery=True), SOURCE, "a standby"),
+    ],
+)
+def test_a_target_is_another_server_and_named_or_it_is_refused(
+    target: ReplayTarget, source: str | None, why: str | None
+) -> None:
+    found = refusal(target, source, "/home/x/replay-targets")
+    assert (found is None) if why is None else (found is not None and why in found[0])
+
+
+def test_a_marker_is_read_as_it_was_written() -> None:
+    marker = CopyMarker(SOURCE, 8, 1234)
+    assert read_marker(marker.text().encode()) == marker
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[]", b"nonsense", b'{"system_identifier": 1, "device": 1, "inode": 1}', b"\xff" * 9000,
+     b'{"system_identifier": "1", "device": "1", "inode": true}'],
+)  # fmt: skip
+def test_what_is_no_marker_proves_nothing(content: bytes) -> None:
+    assert read_marker(content) is None
