@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts, cgroups and network namespaces need root"),
 ]
 BLKIO = Path("/sys/fs/cgroup/blkio")
-PLAN = LoadPlan(clients=8, jobs=1, warmup_s=1.0, measure_s=4.0)
+PLAN = LoadPlan(clients=8, jobs=1, warmup_s=2.0, measure_s=6.0)
 UPDATE = "\\set id random(1, 2000)\nUPDATE item SET n = n + 1 WHERE id = :id;\n"
 WIDE = """
 CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL, filler char(1000) NOT NULL);

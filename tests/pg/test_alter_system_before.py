@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from fix_postgres import BUILDS, find_build
+from fix_postgres import BUILDS, ONE_BUILD, find_build
 from pgdyno.control import PgCtl
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.budget import TrialBudget
@@ -65,7 +65,11 @@ def searched(facts: Facts) -> tuple[set[str], dict[str, str]]:
     return set(space.names()), {out.name: out.reason for out in space.excluded}
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+every_build = pytest.mark.parametrize("server", BUILDS, indirect=True)
+"""For what the server itself does; how a session is undone depends on no version."""
+
+
+@pytest.fixture(scope="module", params=ONE_BUILD)
 def server(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Sandbox]:
     """A server with the seven settings in postgresql.auto.conf, restarted since."""
     name = request.param
@@ -93,6 +97,7 @@ def auto_conf(server: Sandbox) -> bytes:
     return (server.data_directory / "postgresql.auto.conf").read_bytes()
 
 
+@every_build
 def test_knobs_of_auto_conf_are_searched_from_where_they_stand(server: Sandbox) -> None:
     facts = read_facts(server.target())
     assert facts.by_alter_system == SEVEN.keys()
@@ -102,6 +107,7 @@ def test_knobs_of_auto_conf_are_searched_from_where_they_stand(server: Sandbox) 
     assert (space["work_mem"].default, space["random_page_cost"].default) == (5120, 3.0)
 
 
+@every_build
 def test_they_come_into_force_and_the_file_ends_byte_by_byte(server: Sandbox, whole: bytes, tmp_path: Path) -> None:
     target = server.target()
     with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
@@ -116,6 +122,7 @@ def test_they_come_into_force_and_the_file_ends_byte_by_byte(server: Sandbox, wh
     assert not rollback.list_bundles(tmp_path / "undo")[0].damage
 
 
+@every_build
 def test_a_rejected_value_leaves_the_configuration_before(server: Sandbox, whole: bytes, tmp_path: Path) -> None:
     target = server.target()
     with Session.begin(target, study="test", undo_root=tmp_path / "undo") as session:
@@ -203,6 +210,7 @@ def test_undone_without_a_login_while_the_server_runs(server: Sandbox, whole: by
     assert killed.roll_back().is_whole
 
 
+@every_build
 def test_what_a_person_sets_meanwhile_survives(server: Sandbox, tmp_path: Path) -> None:
     target, before = server.target(), auto_conf(server)
     session = Session.begin(target, study="test", undo_root=tmp_path / "undo")
@@ -233,6 +241,7 @@ def test_what_a_person_sets_meanwhile_survives(server: Sandbox, tmp_path: Path) 
         assert auto_conf(server) == before
 
 
+@every_build
 def test_preflight_and_apply_agree_with_it(server: Sandbox, whole: bytes) -> None:
     target = server.target()
     files = examine(target, TRIAL)[0]
@@ -255,6 +264,7 @@ def tuner(server: Sandbox) -> Iterator[Target]:
     admin.execute("DROP ROLE tuner")
 
 
+@every_build
 def test_a_role_that_may_not_is_told_before_and_tunes_the_rest(
     server: Sandbox, whole: bytes, tuner: Target, tmp_path: Path
 ) -> None:

@@ -62,7 +62,7 @@ def test_a_throttled_client_is_held_back_by_nothing(lab):
 @pytest.mark.requirement("R-MON-14", "R-MON-01")
 def test_more_work_than_cpus_is_the_cpu(lab):
     clients = 3 * (os.cpu_count() or 2)
-    trial = lab.run("SELECT count(*) FROM generate_series(1, 30000);\n", replace(SHORT, clients=clients))
+    trial = lab.run("SELECT count(*) FROM generate_series(1, 30000);\n", replace(SHORT, clients=clients, measure_s=2.0))
     found = lab.evidence(trial).held_back
     assert found.resource is Resource.CPU
     (cpu,) = [one for one in found.candidates if one.resource is Resource.CPU]
@@ -80,7 +80,7 @@ def test_time_that_the_clients_think_is_not_the_servers(lab):
 
 @pytest.mark.requirement("R-MON-10")
 def test_one_throttled_client_shows_in_the_table_of_clients(lab):
-    script = "\\if :client_id = 2\nSELECT pg_sleep(0.15);\n\\endif\nSELECT n FROM item WHERE id = 7;\n"
+    script = "\\if :client_id = 2\nSELECT pg_sleep(0.15);\n\\endif\nSELECT n, pg_sleep(0.01) FROM item WHERE id = 7;\n"
     found = lab.evidence(lab.run(script, SHORT))
     assert [one.client for one in found.clients] == [0, 1, 2, 3]
     assert 2 in slow_clients(found.clients)  # on a busy machine another may be slow as well

@@ -79,7 +79,9 @@ def test_each_laboratory_is_an_experiment(plan: Path) -> None:
 def test_a_flag_wins_over_the_plan(home: Path) -> None:
     plan = str(LABORATORIES[0])
     for _ in range(3):  # once more where the machine is too busy for a steady window
-        done = pgdyno(home, "bench", "--plan", plan, "-w", "select-only", "-D", "scale=1", "-c", "2", *QUICK, "--json")
+        done = pgdyno(
+            home, "bench", "--plan", plan, "-w", "select-only", "-D", "scale=1", "-c", "2", "-R", "50", *QUICK, "--json"
+        )
         if done.returncode != 6:
             break
     assert done.returncode == 0, done.stderr
