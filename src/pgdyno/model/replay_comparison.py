@@ -117,7 +117,7 @@ class RawShare:
 
 @dataclass(frozen=True, slots=True)
 class ShareDifference:
-    """CountedShare "not slower" of B less that of the A/A run, over the same transactions, in points of per cent."""
+    """Share "not slower" of B less that of the A/A run, over the same transactions, in points of per cent."""
 
     again: RawShare
     points: float

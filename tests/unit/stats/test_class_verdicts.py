@@ -1,0 +1,122 @@
+"""Verdicts of classes: false alarms of equal platforms, what is found, and what equivalence takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pgdyno.errors import UsageError
+from pgdyno.model.verdict import Word
+from pgdyno.stats.block_bootstrap import drawn, make_blocks, share_interval
+from pgdyno.stats.class_verdicts import ALSO_IN_AGAIN, EffectLimits, Timed, fewest, judge_classes
+
+SESSIONS = 60
+
+
+def judged(a, b, of_class=None, again=(), session=None, limits=None):
+    n = len(a)
+    session = np.arange(n) % SESSIONS if session is None else session
+    blocks = make_blocks(session, np.arange(n))
+    of_class = np.zeros(n, np.int64) if of_class is None else of_class
+    micros = [np.round(np.asarray(side, np.float64) * 1000).astype(np.int64) for side in (a, b, again)]
+    return judge_classes(Timed(of_class, *micros, blocks), str, drawn(blocks.count, 1), limits or EffectLimits())
+
+
+def simulated(random, classes, executions, slower=()):
+    """Return durations in ms of a load on two platforms: each class has a level and a slow tail, each run its noise."""
+    of_class = np.repeat(np.arange(classes), executions)
+    level = random.uniform(5, 100, classes)[of_class]
+
+    def run():
+        tail = np.where(random.random(level.size) < 0.01, 5, 1)
+        return level * random.lognormal(0, 0.4, level.size) * tail
+
+    return run(), run() * np.where(np.isin(of_class, slower), 1.3, 1), of_class
+
+
+def test_equal_platforms_make_few_false_alarms_and_30_per_cent_are_found():
+    random = np.random.default_rng(20)
+    alarms = equal = found = slow = 0
+    for run in range(20):
+        slower = range(1) if run >= 10 else ()
+        table = judged(*simulated(random, 6, 300, slower))
+        for one in table.classes:
+            is_slow = int(one.name) in slower
+            slow, equal = slow + is_slow, equal + (not is_slow)
+            found += is_slow and one.word is Word.WORSE
+            alarms += not is_slow and one.word in (Word.WORSE, Word.BETTER)
+    assert alarms <= 0.05 * equal
+    assert found >= 0.95 * slow
+
+
+def test_a_change_below_either_limit_is_none():
+    random = np.random.default_rng(3)
+    long, short = random.normal(100, 5, 3000), random.normal(0.5, 0.02, 3000)
+    assert judged(long, 1.03 * long).classes[0].word is Word.EQUIVALENT  # 3 %
+    assert judged(short, 1.5 * short).classes[0].word is Word.EQUIVALENT  # 0.25 ms
+    assert judged(long, 1.2 * long).classes[0].word is Word.WORSE
+    assert judged(long, long / 1.2).classes[0].word is Word.BETTER
+    tight = judged(short, 1.5 * short, limits=EffectLimits(least_ms=0.1)).classes[0]
+    assert tight.word is Word.WORSE
+    assert tight.p_slower < 1e-6
+
+
+def test_noise_alone_is_neither_a_finding_nor_equivalence():
+    random = np.random.default_rng(5)
+    one = judged(random.lognormal(3, 1, 60), random.lognormal(3, 1, 60)).classes[0]
+    assert one.word is Word.NOT_RESOLVED
+    assert "nor equivalence" in one.reason
+
+
+def test_what_the_run_on_equal_platforms_shows_too_is_not_of_the_platform():
+    random = np.random.default_rng(6)
+    a = random.normal(100, 5, 600)
+    one = judged(a, 1.3 * a, again=1.3 * a).classes[0]
+    assert (one.word, one.reason) == (Word.NOT_RESOLVED, ALSO_IN_AGAIN)
+    assert judged(a, 1.3 * a, again=a * random.normal(1, 0.02, 600)).classes[0].word is Word.WORSE
+
+
+@pytest.mark.parametrize(("share", "needed"), [(0.5, 20), (0.9, 100), (0.95, 200), (0.99, 1000)])
+def test_a_quantile_needs_ten_executions_beyond_it(share, needed):
+    assert fewest(share) == needed
+    values = np.random.default_rng(7).normal(100, 5, needed)
+    known = {one.share: one.interval for one in judged(values, values + 1).classes[0].quantiles}
+    assert known[share] is not None
+    if needed > 20:
+        known = {one.share: one.a_ms for one in judged(values[1:], values[1:] + 1).classes[0].quantiles}
+        assert known[share] is None
+
+
+def test_classes_with_too_few_executions_are_counted():
+    values = np.full(30, 10.0)
+    table = judged(values, values, np.repeat([0, 1, 2], [19, 5, 6]))
+    assert (table.classes, table.too_few) == ((), 3)
+
+
+def test_slices_of_time_stand_for_few_sessions():
+    values = np.random.default_rng(8).normal(100, 5, 300)
+    session = np.arange(300) // 200
+    assert make_blocks(session, np.arange(300)).made_of == "slices of time"
+    assert judged(values, values, session=session).classes[0].quantiles[0].interval is not None
+    at_once = make_blocks(session, np.zeros(300, np.int64))
+    timed = Timed(np.zeros(300, np.int64), values, values, np.zeros(0), at_once)
+    one = judge_classes(timed, str, drawn(at_once.count, 1), EffectLimits()).classes[0]
+    assert (one.word, one.quantiles[0].interval) == (Word.NOT_RESOLVED, None)
+    assert "too few sessions or moments" in one.reason
+
+
+def test_sessions_widen_the_interval_of_a_share():
+    random = np.random.default_rng(9)
+    good = np.repeat(random.random(50) < 0.5, 40).astype(np.int8)
+    dependent = make_blocks(np.repeat(np.arange(50), 40), np.arange(2000))
+    single = make_blocks(np.arange(2000), np.arange(2000))
+    widths = []
+    for blocks, rows in ((dependent, good), (single, random.permutation(good))):
+        _, low, high = share_interval(rows, blocks, drawn(blocks.count, 1))
+        widths.append(high - low)
+    assert widths[0] > 3 * widths[1]
+
+
+def test_limits_that_are_none_are_refused():
+    with pytest.raises(UsageError, match="not possible"):
+        EffectLimits(ratio=0.9)
