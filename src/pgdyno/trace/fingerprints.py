@@ -51,6 +51,17 @@ def fingerprint(text: str) -> str | None:
         return None
 
 
+def normalized(text: str) -> str | None:
+    """Return a text with $1, $2 ... for its constants, so that it shows no values; None where it does not parse."""
+    if not _may_parse(text):
+        return None
+    library = _library()
+    try:
+        return str(library.normalize(text))
+    except (library.PgQueryError, UnicodeError, ValueError):
+        return None
+
+
 def tree(text: str) -> ParseTree | None:
     """Return what matters of the parse tree of a text of any number of statements; None where it does not parse."""
     return of_tree(text, _tree)
