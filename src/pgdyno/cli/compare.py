@@ -1,4 +1,4 @@
-"""`pgdyno compare`: what two recorded runs, platforms or iostat reports allow to say."""
+"""`pgdyno compare`: what two recorded runs, platforms, replays or iostat reports allow to say."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.store import open_store, store_option
 from pgdyno.cli.requests.study_request import METRICS
 from pgdyno.cli.terminal.reporting import emit, format_of, format_option
@@ -22,12 +23,30 @@ if TYPE_CHECKING:
     from pgdyno.studies.pairs.comparison import RunComparison
 
 
-@click.command("compare")
+@click.command("compare", cls=GroupedCommand)
 @click.argument("runs", nargs=-1, type=int, metavar="[RUN RUN]")
 @click.option("--platforms", nargs=2, metavar="A B",
               help="Two platforms: studies of this store or files of pgdyno bundle; NAME=STUDY names one.")  # fmt: skip
 @click.option("--iostat", nargs=2, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               metavar="BEFORE AFTER", help="Two texts of iostat -x.")  # fmt: skip
+@click.option("--replay", nargs=2, type=click.Path(path_type=Path, exists=True), metavar="A B",
+              help="Two outcomes of a replay, or the trace of the capture or of a server's log.")  # fmt: skip
+@click.option("--trace", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="The trace that was replayed.  [default: as the outcome says, or A]")  # fmt: skip
+@click.option("--again", type=click.Path(path_type=Path, exists=True), metavar="AA",
+              help="A second replay on the platform of A: what equal platforms give.")  # fmt: skip
+@click.option("--outcome", type=click.Path(path_type=Path, exists=True),
+              help="The outcome of B, where B is the log of its server: whether the schedule was kept.")  # fmt: skip
+@click.option("--required", type=click.FloatRange(0, 100), default=95.0, show_default=True, metavar="PERCENT",
+              help="How many transactions of a replay must not be slower.")  # fmt: skip
+@click.option("--error-limit", type=click.FloatRange(0, 100), metavar="PERCENT",
+              help="Unexpected answers that void a replay.  [default: as fixed before it, or 1]")  # fmt: skip
+@click.option("--effect-percent", type=click.FloatRange(0, 1000, min_open=True), default=5.0, show_default=True,
+              help="A class of a replay that changed by less is not named.")  # fmt: skip
+@click.option("--effect-ms", type=click.FloatRange(0, 1e6), default=1.0, show_default=True,
+              help="The same in milliseconds; both limits must be passed.")  # fmt: skip
+@click.option("--duration-classes", metavar="MS,MS,...",
+              help="Ends of the duration classes of a replay.  [default: 101,201,501,1001,2001,5001]")  # fmt: skip
 @click.option("--generation", "generations", multiple=True, metavar="STEP=METRIC/CLOCK",
               help="A step between machines, such as 'z900->z990=2.2/1.6'; may be given again.")  # fmt: skip
 @click.option("--step", "steps", multiple=True, metavar="NAME=PERCENT",
@@ -59,7 +78,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(**values: object) -> int:
-    """Compare two runs, two platforms, two iostat reports, machine generations, or steps.
+    """Compare two runs, two platforms, two replays, two iostat reports, machine generations, or steps.
 
     RUN RUN are numbers of `pgdyno store show`; the second is compared with the first. Runs that are arms of one
     interleaved study are compared by all of its pairs. Other runs are shown side by side, and the verdict is
@@ -67,18 +86,26 @@ def command(**values: object) -> int:
 
     --platforms states ratios of A over B by every denominator, and no verdict. Exit code 3 when the two were not
     measured alike: another load, data set, driver, period or configuration.
+
+    --replay holds B against A: server against server where both are traces (the capture, and the log of the target's
+    server), client against client where both are outcomes. Exit code 1 when B is worse, 3 when the run does not count
+    or nothing can be told.
     """
     flags = Flags(values)
-    ways = [name for name in ("runs", "platforms", "iostat", "generations", "steps") if flags.words(name)]
+    ways = [name for name in ("runs", "platforms", "replay", "iostat", "generations", "steps") if flags.words(name)]
     if len(ways) != 1 or len(flags.words("runs")) not in (0, 2):
         raise UsageError(
-            "compare needs two runs, --platforms, --iostat, --generation or --step, and one of them only",
+            "compare needs two runs, --platforms, --replay, --iostat, --generation or --step, and one of them only",
             hint="Write pgdyno compare 12 15, or pgdyno compare --platforms STUDY FILE.",
         )
     if ways == ["platforms"]:
         from pgdyno.cli.comparing.platforms import compare_command
 
         return compare_command(flags)
+    if ways == ["replay"]:
+        from pgdyno.cli.comparing.replays import replays_command
+
+        return replays_command(flags)
     if ways == ["iostat"]:
         from pgdyno.cli.comparing.iostat import iostat_command
 

@@ -1,0 +1,124 @@
+"""`pgdyno compare --replay A B`: a replay held against its capture, or against another replay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.terminal.reporting import emit, format_of
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.trace.compared_rows import ReplaySide
+    from pgdyno.trace.comparing import Rules
+
+_FACTS = "outcome.json"
+_MOST_FACTS = 1 << 20
+
+
+def replays_command(flags: Flags) -> int:
+    """Compare B with A and write the page; the exit code is that of the verdict, 3 for a run that does not count."""
+    from pgdyno.model.shapes import plain
+    from pgdyno.report.replay_page import replay_page
+    from pgdyno.trace.comparing import compare_replay
+
+    first, second = flags.paths("replay")
+    again, kept = flags.path("again"), flags.path("outcome")
+    trace = flags.path("trace") or _trace_of(first, second)
+    rules = _rules(flags, kept or second)
+    found = compare_replay(
+        trace,
+        _side(first, trace),
+        _side(second, trace),
+        again=None if again is None else _side(again, trace),
+        kept=None if kept is None else _side(kept, trace),
+        rules=rules,
+    )
+    output = flags.path("output")
+    if flags.on("as_json") and output is None:
+        click.echo(json.dumps(plain(found)))
+    else:
+        emit(replay_page(found, ratio_limit=rules.effect.ratio), format_of(flags.text("wanted"), output), output)
+    return int(found.exit_code)
+
+
+def _side(path: Path, trace: Path) -> ReplaySide:
+    """Return what a path stands for: the capture, an outcome's folder or file, or a server's log as a trace."""
+    from pgdyno.trace.compared_rows import ReplaySide, is_outcome
+
+    if path.is_dir():
+        parts = tuple(sorted(path.glob("part-*.parquet")))
+        if not parts:
+            raise UsageError(
+                f'"{path}" is no outcome: it has no part-*.parquet', hint="Name the folder that pgdyno replay made."
+            )
+        return ReplaySide(str(path), parts)
+    if is_outcome(path):
+        return ReplaySide(str(path), (path,))
+    return ReplaySide("the capture") if _same(path, trace) else ReplaySide(str(path), log=path)
+
+
+def _trace_of(first: Path, second: Path) -> Path:
+    """Return the trace where no flag names it: A where it is one, else that of which an outcome says it is a replay."""
+    from pgdyno.trace.compared_rows import is_outcome
+
+    if first.is_file() and not is_outcome(first):
+        return first
+    for path in (first, second):
+        named = _facts(path).get("trace")
+        if isinstance(named, str) and named and Path(named).is_file():
+            return Path(named)
+    raise UsageError(
+        f'the trace of "{second}" is not known', hint="Name the file of which it is a replay with --trace."
+    )
+
+
+def _facts(path: Path) -> dict[str, object]:
+    """Return what stands beside the parts of an outcome; nothing where that cannot be read."""
+    from pgdyno.outside.documents import load_json
+    from pgdyno.outside.files import read_bytes
+
+    try:
+        found = load_json(read_bytes(path / _FACTS, at_most=_MOST_FACTS))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _rules(flags: Flags, outcome: Path) -> Rules:
+    """Return the rules of the flags; a limit of errors that was fixed before the replay cannot be changed after it."""
+    from pgdyno.model.replay_comparison import Limits
+    from pgdyno.stats.class_verdicts import EffectLimits
+    from pgdyno.stats.delays import DURATION_BOUNDS_MS
+    from pgdyno.trace.comparing import Rules
+
+    asked, fixed = flags.number("error_limit"), _facts(outcome).get("error_limit_percent")
+    fixed = float(fixed) if isinstance(fixed, int | float) and not isinstance(fixed, bool) else None
+    if asked is not None and fixed is not None and asked != fixed:
+        raise UsageError(
+            f"the limit of errors of this run is {fixed:g} %, and it was fixed before it",
+            hint="Leave --error-limit out, or replay with the other limit.",
+        )
+    bounds = flags.text("duration_classes")
+    try:
+        parsed = tuple(float(word) for word in bounds.split(",")) if bounds else DURATION_BOUNDS_MS
+    except ValueError as error:
+        raise UsageError(
+            f'--duration-classes "{bounds}" are not milliseconds', hint="Write --duration-classes 101,501,1001."
+        ) from error
+    limit = fixed if asked is None else asked
+    limits = Limits() if limit is None else Limits(error_percent=limit)
+    return Rules(
+        limits=limits,
+        effect=EffectLimits(ratio=1 + flags.real("effect_percent") / 100, least_ms=flags.real("effect_ms")),
+        required_percent=flags.real("required"),
+        duration_bounds_ms=parsed,
+    )
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)

@@ -1,0 +1,101 @@
+"""The page of a compared replay, and `pgdyno compare --replay`."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli.main import command
+from pgdyno.errors import ExitCode, UsageError
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.text import print_report
+from pgdyno.report.replay_page import replay_page
+from pgdyno.trace.compared_rows import ReplaySide
+from pgdyno.trace.comparing import compare_replay
+from replayed_load import LONG, noisy, usual_load
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a trace, two replays on one platform, and one on a platform that is slower in one class."""
+    place, load = tmp_path_factory.mktemp("replays"), usual_load()
+    load.write(place / "trace.parquet")
+    load.replay(place / "a", noisy(1))
+    load.replay(place / "again", noisy(2))
+    load.replay(place / "b", noisy(3, {LONG: 1.3}), answers={(0, 1): "40001"})
+    (place / "b" / "outcome.json").write_text(
+        json.dumps({"version": 1, "trace": str(place / "trace.parquet"), "error_limit_percent": 2.0})
+    )
+    return place
+
+
+def run(*words):
+    found = CliRunner().invoke(command, ["compare", *map(str, words)], standalone_mode=False)
+    if isinstance(found.exception, UsageError):
+        raise found.exception
+    assert found.exception is None, found.exception
+    return found
+
+
+def side(place):
+    return ReplaySide(place.name, (place / "part-0.parquet",))
+
+
+def test_the_page_says_first_whether_the_run_counts(folder):
+    sides = [side(folder / name) for name in ("a", "b")]
+    report = replay_page(compare_replay(folder / "trace.parquet", *sides, again=side(folder / "again")))
+    assert [one.id for one in report.sections] == [
+        "fidelity", "outcome", "delays", "statements", "transactions", "errors", "method",
+    ]  # fmt: skip
+    assert report.word == "worse"
+    assert {one.id for one in report.figures()} == {"replay-statements", "replay-transactions", "replay-delays"}
+    stream = StringIO()
+    print_report(report, stream)
+    for told in (" ".join(stream.getvalue().split()), markdown.render(report), html.render(report)):
+        assert "order of simultaneous transactions" in told
+        assert "of a certification" in told
+        assert "secret" not in told
+
+
+def test_an_invalid_run_says_so_in_its_title_and_shows_no_tiles(folder):
+    sides = [side(folder / name) for name in ("a", "b")]
+    usual_load().replay(folder / "late", noisy(1), injector=150_000)
+    report = replay_page(compare_replay(folder / "trace.parquet", sides[0], side(folder / "late")))
+    assert (report.word, report.tiles) == ("invalid", ())
+    assert report.title.startswith("The run is INVALID: the injector was late")
+
+
+def test_the_command_finds_the_trace_and_the_limit_of_the_outcome(folder):
+    found = run("--replay", folder / "a", folder / "b", "--again", folder / "again", "--json")
+    assert found.return_value == ExitCode.FINDINGS
+    told = json.loads(found.output)
+    assert (told["word"], told["basis"]) == ("worse", "client")
+    assert told["fidelity"]["limits"]["error_percent"] == 2.0
+    with pytest.raises(UsageError, match="was fixed before it"):
+        run("--replay", folder / "a", folder / "b", "--error-limit", 5)
+
+
+def test_the_command_writes_a_report_and_its_code_is_that_of_the_verdict(folder, tmp_path):
+    words = ("--replay", folder / "a", folder / "again", "--trace", folder / "trace.parquet")
+    assert run(*words, "-o", tmp_path / "r.html").return_value == ExitCode.NOT_RESOLVED
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert run(*words, "--required", 40).return_value == ExitCode.OK
+
+
+def test_a_capture_against_an_outcome_tells_nothing(folder):
+    found = run("--replay", folder / "trace.parquet", folder / "b")
+    assert found.return_value == ExitCode.NOT_RESOLVED
+    assert "cannot be held against" in " ".join(found.output.split())
+
+
+def test_what_is_missing_or_wrong_is_named(folder, tmp_path):
+    with pytest.raises(UsageError, match=r"trace of .* is not known"):
+        run("--replay", folder / "a", folder / "again")
+    with pytest.raises(UsageError, match="has no part"):
+        run("--replay", folder / "trace.parquet", tmp_path)
+    with pytest.raises(UsageError, match="are not milliseconds"):
+        run("--replay", folder / "a", folder / "b", "--duration-classes", "a,b")
