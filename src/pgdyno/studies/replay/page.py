@@ -9,9 +9,8 @@ from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import plural
 from pgdyno.trace.schema import AnswerClass
-from pgdyno.units import digits_text, percent_text, seconds_text
+from pgdyno.units import digits_text, percent_text, plural, seconds_text
 
 COUNTS, VOID = "counts", "invalid"
 _WORDS = {
