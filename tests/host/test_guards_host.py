@@ -170,6 +170,7 @@ def swap(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.alone  # all guards of this machine see what is swapped in
+@pytest.mark.quiet  # who gets no CPU swaps nothing in
 def test_memory_that_comes_back_from_swap(
     make_sandbox: Callable[..., Sandbox], memory_group: Path, swap: Path, tmp_path: Path
 ) -> None:
@@ -180,7 +181,7 @@ def test_memory_that_comes_back_from_swap(
     with ExitStack() as stack:
         harm = eat(memory_group, 400 * MB, stack, THRASH)
         limits = "memory=0.001%", "memory-stall=off"
-        with guarded(sandbox.target(), tmp_path, *limits, harm=harm) as study:
+        with guarded(sandbox.target(), tmp_path, *limits, measure_s=60.0, harm=harm) as study:
             assert study.run().state is TrialState.FAILED
             assert assert_answered(study, "swap-in") < 2.0
 
