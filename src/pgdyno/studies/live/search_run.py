@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, starting_points
+from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, configuration_to_point, starting_points
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
 from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
+from pgdyno.report.wording import settings_text
 from pgdyno.server.role_settings import statement
 from pgdyno.stats.period_choice import USUAL_S, WASH_S
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.candidates import Proposal, Reply
+from pgdyno.studies.live.earlier import earlier_settings
 from pgdyno.studies.live.ground import SESSIONS_ROOM, LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.reach import cached, untested
@@ -127,7 +130,8 @@ def search_study(
         if resumed is not None:
             ground.connections = _connections(ground, resumed)
         space, left_out = _space(ground, asked)
-        kept = {**_kept(asked), "connections": ground.connections}
+        starts = _starts(ground, space) if resumed is None else _kept_starts(resumed)
+        kept = {**_kept(asked), "connections": ground.connections, "starts": list(starts)}
         study = resumed or live_study(f"live search of {len(space.names())} knobs", request, ground, kept)
         watched = ground.watch(study, watcher, space.names(), resumes=resumed is not None)
         if watched.period_s is None:
@@ -135,7 +139,7 @@ def search_study(
         recording = SearchRecording(watched.recording.folder)
         if resumed is not None:
             recording.load()
-        searching = _Searching(watched, options, asked, space, left_out, decide, recording)
+        searching = _Searching(watched, options, asked, space, left_out, decide, recording, starts)
         show(searching.plan())
         searching.searcher.run()
         searching.end()
@@ -154,6 +158,7 @@ class _Searching:
         left_out: Mapping[str, str],
         decide: Callable[[CandidatePlan], Reply],
         recording: SearchRecording,
+        starts: Sequence[Mapping[str, str]],
     ) -> None:
         ground = watched.ground
         assert watched.period_s is not None, "without a length of a period nothing is searched"
@@ -171,7 +176,10 @@ class _Searching:
             space=space,
             facts=ground.facts,
             connections=ground.connections,
-            starts=tuple(starting_points(space, ground.facts, connections=ground.connections, read_only=False)),
+            starts=(
+                *(configuration_to_point(space, Configuration.of(one), ground.facts) for one in starts),
+                *starting_points(space, ground.facts, connections=ground.connections, read_only=False),
+            ),
             design=options.design,
             seed=options.seed,
             candidates=asked.candidates,
@@ -181,6 +189,7 @@ class _Searching:
             decide=lambda proposal: self._duels.answer(proposal, self._answer),
             announce=lambda text: None if self._duels.is_recalling else ground.announce(text),
             hear=self._hear,
+            notes=[f"{settings_text(one)} comes first: an earlier study found it better here" for one in starts],
         )
 
     def plan(self) -> SearchPlan:
@@ -273,6 +282,28 @@ class _Searching:
         return replace(
             self._watched.told, search=search, title=said.title, word=said.word, elapsed_s=self._watched.elapsed_s
         )
+
+
+def _starts(ground: LiveGround, space: SearchSpace) -> tuple[dict[str, str], ...]:
+    """Return what earlier studies of this environment found, as far as it lies within what is searched."""
+    now = {one.name: one.to_text(one.default) for one in space.dimensions}
+    studies = ground.store.studies()
+    found = earlier_settings(studies, ground.facts.environment_hash(), space.names(), now)
+    return tuple(one for one in found if _is_possible(space, one, ground.facts))
+
+
+def _is_possible(space: SearchSpace, settings: Mapping[str, str], facts: Facts) -> bool:
+    try:
+        configuration_to_point(space, Configuration.of(settings), facts)
+    except PgdynoError:
+        return False
+    return True
+
+
+def _kept_starts(study: Study) -> tuple[dict[str, str], ...]:
+    kept = study.options[StudyKind.LIVE.value]
+    assert isinstance(kept, Mapping), "it was asked for what it searches"
+    return tuple(dict(one) for one in kept.get("starts", ()))
 
 
 def _connections(ground: LiveGround, study: Study) -> int:
