@@ -33,10 +33,9 @@ LOADS = {
     "thin": SimulatedLoad(calls_a_second=200.0),
 }
 QUEUES = {
-    "usual": QueueLoad(),
+    "bursts that the cores hold": QueueLoad(burst=2.0),
+    "bursts that queue": QueueLoad(),
     "busy, more bursts": QueueLoad(rate=250.0, burst=2.5, burst_every_s=300.0),
-    "more locks": QueueLoad(lock_every_s=300.0, lock_s=5.0),
-    "longer reports": QueueLoad(report_every_s=900.0, report_s=40.0),
 }
 QUEUE_SEEDS, QUEUE_REFERENCE_S = 3, 1800.0
 EFFECTS = (1.0, 0.97, 0.95, 0.9, 0.7, 1.1)

@@ -58,7 +58,7 @@ def monitor(sandbox: Sandbox) -> str:
     return make_conninfo(owner.conninfo, user="watcher")
 
 
-@pytest.mark.requirement("R-ADV-07", "R-ADV-15")
+@pytest.mark.requirement("R-ADV-07", "R-ADV-15", "R-SAF-11")
 def test_advice_needs_pg_monitor_alone_and_leaves_no_trace(any_postgres: Sandbox, tmp_path: Path) -> None:
     dsn, owner = monitor(any_postgres), any_postgres.target().postgres
     before = traces(owner)

@@ -93,6 +93,7 @@ def test_a_rejected_value_cost_no_outage(session: Session, sandbox18: Sandbox) -
     assert sandbox18.target().postgres.fetch(query) == before
 
 
+@pytest.mark.requirement("R-SAF-07")
 def test_a_server_that_does_not_start_is_brought_back(session: Session, sandbox18: Sandbox) -> None:
     """A socket is only opened by a real start: no check before it can tell."""
     error = assert_refused(session, sandbox18.target(), {"unix_socket_directories": "/nonexistent"})

@@ -78,7 +78,7 @@ def test_every_parameter_that_left_a_real_server_is_listed():
         assert {name: listed.get(name) for name in gone} == dict.fromkeys(gone, after)
 
 
-@pytest.mark.requirement("R-VER-01", "R-VER-06")
+@pytest.mark.requirement("R-VER-01", "R-VER-06", "R-SAF-05")
 def test_configuration_of_another_version_is_listed_with_what_to_do():
     old = {
         "stats_temp_directory": setting("stats_temp_directory", "/run/pg"),

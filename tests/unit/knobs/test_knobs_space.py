@@ -153,6 +153,7 @@ def test_needs_of_sessions_warmth_statistics_and_huge_pages() -> None:
     assert "huge_pages" in everything(make_facts(18, huge_pages_total=2048)).names()
 
 
+@pytest.mark.requirement("R-TUN-06")
 def test_reload_only_leaves_out_what_the_running_server_calls_postmaster() -> None:
     for major in VERSIONS:
         facts = make_facts(major)
@@ -209,9 +210,20 @@ def test_the_servers_own_bounds_cut_the_range() -> None:
     assert "range is empty" in reasons(everything(without_prefetch))["effective_io_concurrency"]
 
 
+@pytest.mark.requirement("R-TUN-05", "R-TUN-17")
 def test_bounds_of_shared_buffers() -> None:
     dimension = everything(make_facts(18, ram_bytes=64 * GB))["shared_buffers"]
     assert (dimension.to_text(dimension.low), dimension.to_text(dimension.high)) == ("128MB", "32GB")
+
+
+@pytest.mark.requirement("R-TUN-05")
+def test_what_the_sources_search_is_searched_within_bounds_of_memory_and_version() -> None:
+    names = {"shared_buffers", "work_mem", "max_parallel_workers_per_gather", "random_page_cost", "seq_page_cost"}
+    for major in VERSIONS:
+        facts = make_facts(major, ram_bytes=16 * GB)
+        space = everything(facts)
+        assert {*names, "max_wal_size", "checkpoint_timeout", "checkpoint_completion_target"} <= {*space.names()}
+        assert 64 <= float(space["work_mem"].low) <= float(space["work_mem"].high) <= 16 * (1 << 20), "kB"
 
 
 def test_what_is_set_above_the_files_is_left_alone() -> None:

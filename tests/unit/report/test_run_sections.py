@@ -84,6 +84,7 @@ def test_evenness_of_both_sides_stands_with_its_caveat():
     assert CAVEAT in told
 
 
+@pytest.mark.requirement("R-TUN-18")
 def test_plans_that_changed_are_listed_with_both_shapes():
     changes = [
         PlanChange(

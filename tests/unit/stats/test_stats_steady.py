@@ -70,6 +70,7 @@ def test_checkpoints_that_come_back_are_steady(bins, window):
     assert found.count(0) / RUNS > 0.9
 
 
+@pytest.mark.requirement("R-TUN-04")
 @pytest.mark.parametrize(("bins", "window", "lo", "hi"), [(30, 10, 4, 9), (60, 20, 9, 18), (240, 60, 40, 65)])
 def test_cache_warming_is_cut_off(bins, window, lo, hi):
     ramp = RATE * np.minimum(0.2 + 0.8 * np.arange(bins) / (bins / 4), 1)

@@ -157,6 +157,7 @@ def test_a_steady_load_can_be_resolved_and_the_rare_statement_is_beside_the_clai
     assert study.id == told.study
 
 
+@pytest.mark.requirement("R-TUN-14")
 def test_a_saturated_server_says_so():
     assert not any("saturated" in note for note in result()[1].notes)
     clock = Clock()

@@ -92,6 +92,7 @@ def test_where_nothing_was_confirmed_the_settings_stay(fields, code, said):
         offered_by(study(found))
 
 
+@pytest.mark.requirement("R-TUN-21")
 def test_the_page_shows_the_offer_the_finalists_the_candidates_and_what_was_left_out():
     effect = LiveOwnEffect(setting="work_mem", verdict=BETTER.verdict)
     found = search(finals=(BETTER, WORSE), chosen=0, effects=(effect,), notes=("a finalist was rejected: x = 1",))

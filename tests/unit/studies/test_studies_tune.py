@@ -183,6 +183,7 @@ def test_failing_configurations_are_learned_from_and_never_win():
     assert len(result["refused"]) >= len(failed)
 
 
+@pytest.mark.requirement("R-TUN-19")
 def test_the_same_seed_asks_the_same_questions():
     one, two = SimulatedLaboratory(shared_buffers_cliff), SimulatedLaboratory(shared_buffers_cliff)
     run(one)
