@@ -271,10 +271,10 @@ class _Builder:
         kept = [one for one in sessions if one.seq]
         self.lost = replace(self.lost, cut_sessions=self.lost.cut_sessions + sum(one.first_n > 1 for one in kept))
         if kept:
-            names = ("sid", "first_t", "first_due", "seq", "connected", "ended")
+            names = ("sid", "start_us", "first_t", "first_due", "seq", "connected", "ended")
             self.db.execute(
                 "INSERT INTO sessions SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),"
-                " unnest(?::BIGINT[]), unnest(?::BOOLEAN[]), unnest(?::BOOLEAN[])",
+                " unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BOOLEAN[]), unnest(?::BOOLEAN[])",
                 [[getattr(one, name) for one in kept] for name in names],
             )
 

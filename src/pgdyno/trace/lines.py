@@ -59,8 +59,7 @@ def events_query(source: str, offsets: Mapping[str, int]) -> str:
     return f"""
 WITH given AS (
   SELECT usr, db, app, tag, state, msg, detail, context, query, backend, sev,
-    TRY_CAST('0x' || split_part(session_id, '.', 1) AS BIGINT) * 4294967296
-      + TRY_CAST('0x' || split_part(session_id, '.', 2) AS BIGINT) AS sid,
+    TRY_CAST('0x' || replace(session_id, '.', '') AS BIGINT) AS sid,
     TRY_CAST(line_num AS BIGINT) AS n,
     epoch_us(TRY_CAST(substr(log_time, 1, 23) AS TIMESTAMP)) - CASE substr(log_time, 25) {zones} END AS t,
     CASE WHEN substr(log_time, 25) NOT IN ({", ".join(f"'{name}'" for name in offsets)}) THEN substr(log_time, 25)

@@ -28,7 +28,7 @@ from pgdyno.outputs import open_new
 from pgdyno.outside.files import open_file
 from pgdyno.trace.lines import CSV_COLUMNS
 
-SEGMENT = 32 << 20
+SEGMENT = 16 << 20
 """Bytes of a log that are paired at once."""
 LONGEST = 256 << 20
 """Bytes of a record: PostgreSQL takes statements up to 1 GB, but nobody's load has such."""
@@ -143,13 +143,11 @@ def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int 
     with reading(log.path, log.begin) as file:
         rest, at_end = b"", False
         while not at_end:
-            blocks, length = [rest], len(rest)
-            while length < size and (block := file.read(_BLOCK if left is None else min(_BLOCK, left))):
-                blocks.append(block)
-                length += len(block)
+            data = rest
+            while len(data) < size and (block := file.read(size - len(data) if left is None else min(size, left))):
+                data = data + block if data else block
                 left = None if left is None else left - len(block)
-            data = b"".join(blocks)
-            at_end = length < size
+            at_end = len(data) < size
             end = kind.end(data)
             broken = 0
             if at_end and (last := data[end:]).strip():  # a line may lack its end alone, a record all that follows
@@ -170,7 +168,7 @@ def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int 
             line += data.count(b"\n", 0, end)
             place, count = write_segment(folder, whole), kind.count(whole)
             yield Segment(place, log.format, kind.columns(whole), longest_line(whole), count, broken)
-            del blocks, data, whole
+            del data, whole
 
 
 def write_segment(folder: Path, data: bytes) -> Path:

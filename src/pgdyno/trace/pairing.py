@@ -41,7 +41,7 @@ class Events:
     rid: Ints
     """Row of the line in DuckDB's table."""
     sid: Ints
-    """Session: seconds of its start and process, as in %c."""
+    """Session: the hexadecimal digits of %c, eight of the seconds of its start and those of its process."""
     n: Ints
     t: Ints
     """Microseconds since 1970."""
@@ -98,6 +98,11 @@ class SeenSession:
     last_kind: int = 0
     connected: bool = False
     ended: bool = False
+
+    @property
+    def start_us(self) -> int:
+        """Return when the session began, to the second, in microseconds since 1970."""
+        return int(f"{self.sid:x}"[:8], 16) * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +184,7 @@ class Pairing:
         orphans = np.flatnonzero((kind == D) & ~started)
         for place in orphans.tolist():
             session = self.sessions[int(events.sid[place])]
-            is_first = session.seq == 0 and (place == 0 or events.sid[place - 1] != events.sid[place])
+            is_first = not session.last_kind and (place == 0 or bool(events.sid[place - 1] != events.sid[place]))
             self.cut += is_first
             self.orphans += not is_first
         worded = (kind == E) & ((events.h != 0) | ~fresh[:size])
@@ -241,8 +246,9 @@ class Pairing:
             session = self.sessions[sid]
             kind, seq = session.last_kind, session.seq - 1
             if same[place]:
-                kind = int(events.kind[place - 1])
-                seq = int(rows.seq[max(int(np.searchsorted(places, place)) - 1, 0)])
+                at = int(np.searchsorted(places, place)) - 1
+                is_row = at >= 0 and places[at] == place - 1  # an end without a begin is none
+                kind, seq = (int(events.kind[place - 1]), int(rows.seq[at])) if is_row else (OTHER, 0)
             if kind in (U, D):
                 found.append((sid, seq, int(events.rid[place])))
             else:
@@ -263,7 +269,9 @@ class Pairing:
             session.end = int(max(rows.end[last], rows.due[last]))
         firsts, lasts = _ends(events.sid)
         for last in lasts.tolist():
-            self.sessions[int(events.sid[last])].last_kind = int(events.kind[last])
+            kind = int(events.kind[last])
+            is_row = kind != D or bool(np.isin(last, places))
+            self.sessions[int(events.sid[last])].last_kind = kind if is_row else OTHER
 
 
 _NOTHING = np.zeros(0, np.int64)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Connection = DuckDBPyConnection
 
-MEMORY_MB = 200
+MEMORY_MB = 160
 """What DuckDB may take before it writes to disk; the process has about 100 MB besides."""
 _BATCH = 20_000
 _META = 4 << 20
@@ -37,7 +37,7 @@ _ALL = tuple(one.name for one in TRACE)
 
 
 @contextmanager
-def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, threads: int = 2) -> Iterator[Connection]:
+def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, threads: int = 1) -> Iterator[Connection]:
     """Give a DuckDB in memory, which spills into `folder`. Its errors become ours: EnvironmentUnsuitable.
 
     Raises EnvironmentUnsuitable where DuckDB is not installed.
@@ -56,6 +56,7 @@ def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, thread
         "autoload_known_extensions": False,
     }
     with duckdb.connect(":memory:", config=settings) as found:
+        found.execute("SET enable_progress_bar = false")  # it would be drawn on stdout
         try:
             yield found
         except duckdb.OutOfMemoryException as error:

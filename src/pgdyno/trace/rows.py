@@ -12,7 +12,7 @@ SETUP = (
     "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
     "CREATE TEMP TABLE people (sid BIGINT, usr VARCHAR, db VARCHAR, app VARCHAR)",
     """CREATE TEMP TABLE sessions
-      (sid BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
+      (sid BIGINT, start_us BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
     # one element: its number, NULL, or a text in which quotes are doubled
     r"""CREATE TEMP MACRO elements(told) AS
       regexp_extract_all(told, '\$[0-9]+ = (?:NULL|''(?:[^'']|'''')*'')')""",
@@ -97,7 +97,7 @@ WITH numbered AS (
   FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN late USING (sid, seq)
 ), edges AS (
   SELECT session, 0 AS seq, 'connect' AS kind,
-    least(first_due, greatest((sid >> 32) * 1000000, {begin})) - {begin} AS due_us, usr, db, app,
+    least(first_due, greatest(start_us, {begin})) - {begin} AS due_us, usr, db, app,
   FROM numbered JOIN people USING (sid) WHERE NOT connected
   UNION ALL
   SELECT session, seqs + (NOT connected)::INTEGER, 'disconnect', {end} - {begin}, usr, db, app
