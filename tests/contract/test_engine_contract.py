@@ -107,6 +107,7 @@ def test_every_kind_of_statement_has_its_answer(stage: Stage) -> None:
     assert (tally.sent, tally.done, tally.errors, tally.skipped, tally.ended) == (13, 15, 5, 1, "complete")
 
 
+@pytest.mark.requirement("R-RPL-11")
 def test_statements_are_sent_when_they_are_due_at_every_speed(stage: Stage) -> None:
     stage.write(connect(), *(send(n, wire.query("SELECT 1"), due=n * 100_000) for n in range(1, 11)), leave(11))
     for speed in (1.0, 2.5):
@@ -119,6 +120,7 @@ def test_statements_are_sent_when_they_are_due_at_every_speed(stage: Stage) -> N
         assert (found["first_us"][1:11] <= found["done_us"][1:11]).all()
 
 
+@pytest.mark.requirement("R-RPL-11")
 def test_a_slow_answer_is_the_servers_lag_and_think_times_wait_for_it(stage: Stage) -> None:
     stage.write(
         connect(),

@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,8 @@ from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trace.build import BuildOptions, build_trace
-from pgdyno.trace.parquet import connection, read_meta
+from pgdyno.trace.parquet import connection, read_meta, write_meta, write_rows
+from pgdyno.trace.schema import TRACE, TraceMeta
 from server_image import write_as_owner
 from trace_load import run_load
 
@@ -189,6 +190,61 @@ def test_what_would_fail_is_listed_and_nothing_is_executed(captured: Captured) -
     assert {one.sqlstate for one in after.failing} == {"42601", "42703"}  # more values than columns, and no "amount"
     assert after.prepared > before.prepared > 0
     assert before.unknown == after.unknown > 0
+
+
+@pytest.mark.requirement("R-RPL-02", "R-RPL-14")
+def test_sessions_overlap_as_captured_and_each_step_is_on_record(sandbox18: Sandbox, tmp_path: Path) -> None:
+    target, sessions, statements = sandbox18.target(), 6, 12
+    given = target.postgres.parameters
+    people = {"user": given["user"], "database": "postgres", "application": "app", "implied": False}
+    rows = list[dict[str, object]]()
+    for session in range(sessions):
+        begin = session * 150_000
+        own = [
+            {"kind": "connect"},
+            *({"kind": "simple", "sql": f"SELECT {n}"} for n in range(statements)),
+            {"kind": "disconnect"},
+        ]
+        for seq, row in enumerate(own):
+            rows.append(
+                {**people, **row, "session": session, "seq": seq, "due_us": begin + seq * (40_000 + 10_000 * session)}
+            )
+    trace = tmp_path / "made.parquet"
+    names = [column.name for column in TRACE]
+    rows.sort(key=lambda row: (row["due_us"], row["session"], row["seq"]))
+    digest = write_rows(trace, TRACE, ([row.get(name) for name in names] for row in rows))
+    write_meta(
+        trace,
+        TraceMeta(
+            1, "csvlog B", None, "1", "2026-01-01T00:00:00Z", 2.0, sessions, sessions * statements, 72, 0, digest=digest
+        ),
+    )
+    results = []
+    with Store.open(tmp_path / "store.db") as store:
+        for name in ("first", "second"):
+            asked = ReplayOptions(trace, tmp_path / name)
+            ready = prepare(target, asked)
+            results.append(replay(store, ready, TargetRequest(), asked, announce=lambda _: None, tell=lambda _: None))
+    assert set(results[0].phases) == {"prepare", "inject", "analyse"}
+    assert set(results[1].phases) == {"prepare", "inject", "analyse", "tune"}
+    captured, replayed = (
+        overlap_s(parts, column)
+        for parts, column in (([trace], "due_us"), (tmp_path.glob("first/part-*.parquet"), "sent_us"))
+    )
+    assert captured > 1
+    assert replayed == pytest.approx(captured, rel=0.05)
+
+
+def overlap_s(parts: Iterable[Path], column: str) -> float:
+    """Return the time that pairs of sessions are open together, added up."""
+    query = f"""
+        WITH lives AS (SELECT session, min({column}) AS a, max({column}) AS b FROM read_parquet(?) GROUP BY session)
+        SELECT sum(greatest(least(x.b, y.b) - greatest(x.a, y.a), 0)) / 1e6
+        FROM lives x JOIN lives y ON x.session < y.session"""
+    with connection() as db:
+        found = db.execute(query, [[str(part) for part in parts]]).fetchone()
+    assert found is not None
+    return float(found[0])
 
 
 def test_the_verb_ends_with_the_words_and_the_code_of_what_it_found(captured: Captured, tmp_path: Path) -> None:

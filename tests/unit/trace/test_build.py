@@ -52,6 +52,7 @@ def built(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.requirement("R-RPL-18")  # style A is how pgreplay has a server log
 @pytest.mark.parametrize(
     "built", ["13-A.csv", "13-B.csv", "15-A.csv", "15-B.json", "18-A.csv", "18-B.csv", "18-A.json", "18-B.json"],
     indirect=True,

@@ -107,8 +107,8 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
                         if result.gated
                         else "not kept",
                     ),
-                    ("wanted", seconds_text(result.wanted_s)),
-                    ("took", seconds_text(result.took_s)),
+                    ("schedule", seconds_text(result.wanted_s)),
+                    ("last answer", f"after {seconds_text(result.took_s)}"),
                     ("sent by", f"{result.engine}; it took {seconds_text(result.cpu_s)} of CPU"),
                     *((name, seconds_text(value)) for name, value in result.phases.items()),
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +12,7 @@ from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.replay import ReplayResult
-from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.replay.captured import Asked, asked_of, write_tape
@@ -41,6 +41,8 @@ from pgdyno.trace.schema import TraceMeta
 from pgdyno.units import seconds_text
 
 TAPE = "tape"
+PREPARE, INJECT, ANALYSE, TUNE = "prepare", "inject", "analyse", "tune"
+"""The steps of a run; the last is what a person does between two of them."""
 _PART_S = 5.0
 _MANY = 50_000
 """Records of an engine that make a part worth writing."""
@@ -137,7 +139,7 @@ def replay(
             "error_limit_percent": options.error_limit_percent,
         },
     )  # fmt: skip
-    steps, limits = Steps(), Limits(error_percent=options.error_limit_percent)
+    steps, limits = Steps(_since_last(store, ready, began)), Limits(error_percent=options.error_limit_percent)
     writer = OutcomeWriter(options.output, _facts_of(ready, options, began))
     store.add_study(study)
     with signals_interrupt(), owning(store, study.id, began, resumes=False):
@@ -148,7 +150,7 @@ def replay(
                 taped = write_tape(
                     options.trace, tape, options.order, lambda rows: announce(f"{rows:,} rows are on the tape")
                 )
-                steps.end("prepare")
+                steps.end(PREPARE)
                 announce(
                     f"sending {taped.statements:,} statements of {ready.meta.sessions:,} sessions "
                     f"in {seconds_text(ready.seconds)}"
@@ -156,13 +158,13 @@ def replay(
                 tally = run_engines(
                     ready.plan, tape, writer.files, program=ready.program, watch=_Watch(writer, options, tell).look
                 )
-                steps.end("inject")
+                steps.end(INJECT)
             finally:
                 tape.unlink(missing_ok=True)
             told = result_of(
                 study, ready.meta, options, taped, tally, writer.records(), limits, ready.seconds, ready.engine
             )
-            steps.end("analyse")
+            steps.end(ANALYSE)
             result = replace(told, phases=dict(steps.seconds), elapsed_s=time.time() - began)
             writer.finish(tally.ended, tally, dict(steps.seconds))
             store.update_study(study.id, state=StudyState.COMPLETE, result=result)
@@ -173,6 +175,25 @@ def replay(
             store.update_study(study.id, state=StudyState.FAILED if is_failure else StudyState.INTERRUPTED)
             raise
     return result
+
+
+def _since_last(store: Store, ready: Ready, began: float) -> dict[str, float]:
+    """Return the seconds since the last run of this trace on this target: in them it was tuned, if it was."""
+    ended = [
+        study.created_at + (found.elapsed_s or 0.0)
+        for study in store.studies()
+        if study.kind is StudyKind.REPLAY
+        and study.target == ready.target.name
+        and asked_options(study).get("trace_digest") == ready.meta.digest
+        and (found := study.told(ReplayResult)) is not None
+    ]
+    return {TUNE: began - max(ended)} if ended else {}
+
+
+def asked_options(study: Study) -> Mapping[str, object]:
+    """Return what a replay was asked for, as it was kept before it began."""
+    found = study.options.get(StudyKind.REPLAY.value)
+    return found if isinstance(found, Mapping) else {}
 
 
 class _Watch:
