@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -11,11 +12,15 @@ from click.testing import CliRunner
 
 from pgdyno.cli.main import command
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.shapes import plain
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.text import print_report
 from pgdyno.report.replay_page import replay_page
 from pgdyno.trace.compared_rows import ReplaySide
 from pgdyno.trace.comparing import compare_replay
+from pgdyno.trace.outcome_file import OutcomeFacts
+from pgdyno.trace.parquet import write_meta
+from pgdyno.trace.schema import TRACE_VERSION, TraceMeta
 from replayed_load import LONG, noisy, usual_load
 
 
@@ -27,10 +32,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     load.replay(place / "a", noisy(1))
     load.replay(place / "again", noisy(2))
     load.replay(place / "b", noisy(3, {LONG: 1.3}), answers={(0, 1): "40001"})
-    (place / "b" / "outcome.json").write_text(
-        json.dumps({"version": 1, "trace": str(place / "trace.parquet"), "error_limit_percent": 2.0})
-    )
+    write_facts(place, "d1")
     return place
+
+
+def write_facts(place, digest):
+    trace = place / "trace.parquet"
+    facts = OutcomeFacts(
+        1, str(trace), digest, "t", "15", "1", "python", 1.0, "schedule", "session", 1, 0.0, error_limit_percent=2.0
+    )
+    (place / "b" / "outcome.json").write_text(json.dumps(plain(facts)))
 
 
 def run(*words):
@@ -77,6 +88,15 @@ def test_the_command_finds_the_trace_and_the_limit_of_the_outcome(folder):
     assert told["fidelity"]["limits"]["error_percent"] == 2.0
     with pytest.raises(UsageError, match="was fixed before it"):
         run("--replay", folder / "a", folder / "b", "--error-limit", 5)
+
+
+def test_an_outcome_of_another_trace_is_refused(folder):
+    meta = TraceMeta(TRACE_VERSION, "csvlog B", None, None, "", 1.0, 1, 1, 1, 0, digest="d2")
+    write_meta(folder / "trace.parquet", meta)
+    with pytest.raises(UsageError, match="is a replay of another trace"):
+        run("--replay", folder / "a", folder / "b")
+    write_meta(folder / "trace.parquet", replace(meta, digest="d1"))
+    assert run("--replay", folder / "a", folder / "b", "--json").return_value == ExitCode.FINDINGS
 
 
 def test_the_command_writes_a_report_and_its_code_is_that_of_the_verdict(folder, tmp_path):

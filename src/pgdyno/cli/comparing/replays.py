@@ -15,9 +15,7 @@ from pgdyno.errors import UsageError
 if TYPE_CHECKING:
     from pgdyno.trace.compared_rows import ReplaySide
     from pgdyno.trace.comparing import Rules
-
-_FACTS = "outcome.json"
-_MOST_FACTS = 1 << 20
+    from pgdyno.trace.outcome_file import OutcomeFacts
 
 
 def replays_command(flags: Flags) -> int:
@@ -29,6 +27,7 @@ def replays_command(flags: Flags) -> int:
     first, second = flags.paths("replay")
     again, kept = flags.path("again"), flags.path("outcome")
     trace = flags.path("trace") or _trace_of(first, second)
+    _refuse_others(trace, (first, second, again, kept))
     rules = _rules(flags, kept or second)
     found = compare_replay(
         trace,
@@ -69,24 +68,35 @@ def _trace_of(first: Path, second: Path) -> Path:
     if first.is_file() and not is_outcome(first):
         return first
     for path in (first, second):
-        named = _facts(path).get("trace")
-        if isinstance(named, str) and named and Path(named).is_file():
-            return Path(named)
+        facts = _facts(path)
+        if facts is not None and Path(facts.trace).is_file():
+            return Path(facts.trace)
     raise UsageError(
         f'the trace of "{second}" is not known', hint="Name the file of which it is a replay with --trace."
     )
 
 
-def _facts(path: Path) -> dict[str, object]:
-    """Return what stands beside the parts of an outcome; nothing where that cannot be read."""
-    from pgdyno.outside.documents import load_json
-    from pgdyno.outside.files import read_bytes
+def _facts(path: Path) -> OutcomeFacts | None:
+    """Return what is known of a run; None where nothing stands beside its parts."""
+    from pgdyno.trace.outcome_file import FACTS, read_facts
 
-    try:
-        found = load_json(read_bytes(path / _FACTS, at_most=_MOST_FACTS))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_facts(path) if (path / FACTS).exists() else None
+
+
+def _refuse_others(trace: Path, paths: tuple[Path | None, ...]) -> None:
+    """Refuse outcomes that say they are replays of another trace."""
+    from pgdyno.trace.parquet import meta_path, read_meta
+
+    known = [(path, facts.trace_digest) for path in paths if path and (facts := _facts(path)) and facts.trace_digest]
+    if not known or not meta_path(trace).exists():
+        return
+    digest = read_meta(trace).digest
+    for path, other in known:
+        if digest and other != digest:
+            raise UsageError(
+                f'outcome "{path}" is a replay of another trace than "{trace}"',
+                hint="Name the trace that both sides replayed with --trace.",
+            )
 
 
 def _rules(flags: Flags, outcome: Path) -> Rules:
@@ -96,8 +106,8 @@ def _rules(flags: Flags, outcome: Path) -> Rules:
     from pgdyno.stats.delays import DURATION_BOUNDS_MS
     from pgdyno.trace.comparing import Rules
 
-    asked, fixed = flags.number("error_limit"), _facts(outcome).get("error_limit_percent")
-    fixed = float(fixed) if isinstance(fixed, int | float) and not isinstance(fixed, bool) else None
+    asked, facts = flags.number("error_limit"), _facts(outcome)
+    fixed = None if facts is None else facts.error_limit_percent
     if asked is not None and fixed is not None and asked != fixed:
         raise UsageError(
             f"the limit of errors of this run is {fixed:g} %, and it was fixed before it",
