@@ -6,6 +6,7 @@ python bench/replay_compare.py [--transactions 1000000] [--statements 4] [--agai
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def main() -> int:
         )
         begin = time.perf_counter()
         argv = [sys.executable, "-c", code, str(folder), "again" if given.again else ""]
-        subprocess.run(argv, check=True)
+        subprocess.run(argv, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})  # as the program itself
         taken = time.perf_counter() - begin
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{given.transactions:,} transactions of {given.statements} statements: {taken:.1f} s, "
