@@ -1,6 +1,6 @@
 """What the rules of a live study do on simulated loads: false claims, pairs to an effect, vetoes, raw time per call.
 
-    python bench/live.py [--studies 1000] [--seed 1] [--guard-days 1]
+    python bench/live.py [--studies 1000] [--seed 1] [--guard-days 1] [--carry-over 40]
 
 Loads are those of `live_simulation`:
 a drifting mix, waves, drifting parameters and rare reports. Real servers are no part of these figures.
@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from live_carry_over import print_carry_over
 from live_queue import QueueLoad, Readings, calls_of, trips
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.model.guard import GuardPlan
@@ -50,7 +51,11 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--guard-days", type=float, default=0.0, help="only simulate the guards for so long")
+    parser.add_argument("--carry-over", type=int, default=0, help="only simulate effects that come late, so often")
     given = parser.parse_args()
+    if given.carry_over:
+        print_carry_over(given.carry_over, given.seed)
+        return
     if given.guard_days:
         _print_guard(given.guard_days, given.seed)
         return
