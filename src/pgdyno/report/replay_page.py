@@ -107,9 +107,9 @@ def _tiles(found: ReplayComparison) -> tuple[Tile, ...]:
 def _fidelity(fidelity: Fidelity) -> Iterable[Block]:
     if fidelity.invalid:
         yield Notice(tuple(f"INVALID: {why}." for why in fidelity.invalid))
-    elif fidelity.unknown:
+    if fidelity.unknown:
         yield Notice((f"Unknown: {fidelity.unknown}.",))
-    else:
+    elif fidelity.is_valid:
         yield Prose(("The schedule was kept: nothing voids this run.",))
     if fidelity.warnings:
         yield Notice(fidelity.warnings)
@@ -117,12 +117,10 @@ def _fidelity(fidelity: Fidelity) -> Iterable[Block]:
         ("statements to send", f"{fidelity.statements:,}"),
         ("sent", f"{fidelity.sent:,}"),
         ("refused, never sent", f"{fidelity.refused:,}"),
-        (
-            "median pause of the capture",
-            "none" if fidelity.think_ms is None else f"{number_text(fidelity.think_ms)} ms",
-        ),
     ]
     if fidelity.injector_limit_ms is not None:
+        pause = "none" if fidelity.think_ms is None else f"{number_text(fidelity.think_ms)} ms"
+        facts.append(("median pause of the capture, at this speed", pause))
         facts.append(("limit of the injector's p99", f"{number_text(fidelity.injector_limit_ms)} ms"))
     if fidelity.rate_off_percent is not None:
         facts.append(("schedule longer by injector and gates", f"{rounded(fidelity.rate_off_percent)} %"))

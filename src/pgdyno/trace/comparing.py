@@ -38,6 +38,7 @@ from pgdyno.trace.compared_rows import (
     ComparedRows,
     ReadComparison,
     ReplaySide,
+    Sent,
     Times,
     reading,
 )
@@ -50,6 +51,7 @@ MOST_DELAYED = 20
 LONGEST_TEXT = 400
 _NAMED_STATEMENTS = 6
 UNPARSED = "does not parse"
+NO_OUTCOME = "only the server's log of the replay is there: name its outcome to judge the schedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,15 +336,10 @@ def _sequence_text(members: list[int], texts: _Texts) -> str:
 
 def _fidelity(read: ReadComparison, rows: ComparedRows, errors: Errors, transactions: int, limits: Limits) -> Fidelity:
     sent, refused, found = read.sent(), read.refused(), int((rows.differs != NOT_SENT).sum())
-    if sent is None:
-        return Fidelity(
-            unknown="only the server's log of the replay is there: name its outcome to judge the schedule",
-            statements=int(rows.session.size),
-            refused=refused,
-            sent=found,
-            limits=limits,
-        )
+    none = np.zeros(0, np.int64)
+    kept = sent or Sent(none, none, none, none, none)
     schedule = Schedule(
-        sent.due, sent.injector, sent.gate, sent.server, sent.think, int(rows.session.size), found, refused
+        kept.due, kept.injector, kept.gate, kept.server, kept.think, int(rows.session.size), found, refused
     )
-    return judge_fidelity(schedule, errors, transactions, limits)
+    judged = judge_fidelity(schedule, errors, transactions, limits)
+    return judged if sent else replace(judged, unknown=NO_OUTCOME, lateness=(), injector_limit_ms=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.replay_comparison import Basis, Cause, Limits, ReplayComparison
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.verdict import Word
+from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.compared_rows import ReplaySide
 from pgdyno.trace.comparing import Rules, compare_replay
 from replayed_load import LONG, READ, ROUNDS, SESSIONS, WRITE, Load, Statement, noisy, usual_load
@@ -189,6 +191,27 @@ def test_servers_logs_are_compared_by_what_sessions_sent(tmp_path):
         trace, ReplaySide("capture"), ReplaySide("log", log=log), kept=of_outcome(load.replay(tmp_path / "b", noisy(1)))
     )
     assert kept.fidelity.lateness
+
+
+def test_logs_of_real_servers_of_any_version_and_style_are_matched(tmp_path):
+    logs = Path(__file__).parents[2] / "data" / "traces"
+    first, second = tmp_path / "first.parquet", tmp_path / "second.parquet"
+    for log, out in (("13-A.csv", first), ("18-B.json", second)):
+        build_trace([logs / log], out, BuildOptions())
+    found = compare_replay(first, ReplaySide("capture"), ReplaySide("log", log=second))
+    assert (found.fidelity.sent, found.fidelity.statements) == (48, 48)
+    assert (found.errors.expected, found.errors.lines) == (11, ())
+    assert found.share.of > 20
+    assert found.fidelity.warnings
+
+
+def test_errors_of_a_log_void_a_run_too(tmp_path):
+    load = usual_load()
+    failed = Load({number: [replace(one, sqlstate="22012") for one in rows] for number, rows in load.sessions.items()})
+    trace, log = load.write(tmp_path / "trace.parquet"), failed.write(tmp_path / "log.parquet")
+    found = compare_replay(trace, ReplaySide("capture"), ReplaySide("log", log=log))
+    assert "are not the captured ones" in found.sentence
+    assert found.exit_code is ExitCode.NOT_RESOLVED
 
 
 def test_times_of_a_server_are_not_held_against_times_of_a_caller(tmp_path):
