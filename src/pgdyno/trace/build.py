@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pgdyno.errors import UsageError
-from pgdyno.outside.files import read_bytes
+from pgdyno.outside.files import open_file, read_bytes
 from pgdyno.trace.capture_record import RECORD, CaptureRecord, parse_record
 from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
@@ -23,7 +23,7 @@ from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, look, salvage, segme
 from pgdyno.trace.pairing import Events, Paired, Pairing, SeenSession
 from pgdyno.trace.parquet import bad_input, connection, work_folder, write_meta, write_parquet
 from pgdyno.trace.refusals import judge
-from pgdyno.trace.rows import CHOSEN, PART, SETUP, final_query
+from pgdyno.trace.rows import CHOSEN, COMMITS, PART, SETUP, final_query
 from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
 from pgdyno.trace.stderr_log import StderrReader
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
@@ -45,6 +45,8 @@ class BuildOptions:
     allow_truncated: bool = False
     record: CaptureRecord | None = None
     """What pgdyno kept beside the log when it captured it."""
+    commits: Path | None = None
+    """The file of its commit order."""
     segment: int = SEGMENT
 
 
@@ -84,7 +86,8 @@ def _given(paths: Sequence[Path], options: BuildOptions) -> tuple[list[Log], Bui
             logs.append(look(folder / one.copy))
         else:
             raise UsageError(f'"{folder / RECORD}" names the copy "{one.copy}", which is not in its folder')
-    return logs, replace(options, encodings=encodings | dict(options.encodings), record=record)
+    commits = None if record.commits is None else folder / Path(record.commits).name
+    return logs, replace(options, encodings=encodings | dict(options.encodings), record=record, commits=commits)
 
 
 def _in_order(logs: list[Log], stderr: StderrReader | None) -> list[Log]:
@@ -278,6 +281,17 @@ class _Builder:
                 [[getattr(one, name) for one in kept] for name in names],
             )
 
+    def _order_commits(self) -> None:
+        """Read the commit order of a capture, where there is one."""
+        path = self.options.commits
+        if path is None:
+            return
+        try:
+            with open_file(path) as file:
+                self.db.execute(COMMITS.format(path=f"/proc/self/fd/{file.fileno()}"))
+        except (OSError, bad_input()) as error:
+            raise UsageError(f'"{path}", the commit order of the capture, cannot be read') from error
+
     def _truncated(self, parts: str) -> int:
         """Return how many values the server cut: they end in "...", and none is longer but by bytes of a letter."""
         if not self.doubtful:
@@ -327,6 +341,7 @@ class _Builder:
                 hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace to look at.",
             )
         record = self.options.record
+        self._order_commits()
         digest = write_parquet(db, final_query(parts, begin, end), out)
         is_a = self.kinds.get("D", 0) > self.kinds.get("T", 0) + self.kinds.get("U", 0)
         meta = TraceMeta(

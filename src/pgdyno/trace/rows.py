@@ -9,6 +9,7 @@ SETUP = (
     "CREATE TEMP TABLE carry AS SELECT * FROM events LIMIT 0",
     "CREATE TEMP TABLE names (sid BIGINT, label VARCHAR, h UBIGINT)",
     "CREATE TEMP TABLE known (key VARCHAR, fingerprint VARCHAR, reason VARCHAR, shown VARCHAR)",
+    "CREATE TEMP TABLE commits (xid BIGINT, place BIGINT)",
     "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
     "CREATE TEMP TABLE people (sid BIGINT, usr VARCHAR, db VARCHAR, app VARCHAR)",
     """CREATE TEMP TABLE sessions
@@ -81,20 +82,32 @@ SELECT c.* EXCLUDE (key, is_broken, is_doubtful, is_unbound, refused, sql, param
 FROM chosen AS c LEFT JOIN known ON known.key = c.key
 """
 
+COMMITS = """
+INSERT INTO commits SELECT xid::BIGINT, row_number() OVER (ORDER BY
+    ('0x' || split_part(commit_lsn, '/', 1))::BIGINT, ('0x' || split_part(commit_lsn, '/', 2))::BIGINT) - 1
+FROM read_csv('{path}', auto_detect = false, header = true, delim = ',', quote = '"', escape = '"',
+  columns = {{'xid': 'VARCHAR', 'commit_lsn': 'VARCHAR', 'commit_us': 'VARCHAR', 'keys': 'VARCHAR'}},
+  parallel = false, max_line_size = 16000000)
+"""
+"""Of the file of a commit order, the place of each commit."""
+
 _NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid")
 
 
 def final_query(parts: str, begin: int, end: int) -> str:
     """Return the query of all rows of a trace that begins and ends at these microseconds since 1970."""
     columns = ", ".join(f'"{one.name}"::{one.type} AS "{one.name}"' for one in TRACE)
-    numbers = ", ".join(f'nullif("{name}", -1) AS "{name}"' for name in _NUMBERS)
+    numbers = ", ".join(f'nullif(part."{name}", -1) AS "{name}"' for name in _NUMBERS)
     return f"""
 WITH numbered AS (
   SELECT *, row_number() OVER (ORDER BY first_t, sid) - 1 AS session FROM sessions
 ), sent AS (
   SELECT session, seq + (NOT connected)::INTEGER AS seq, kind, due - {begin} AS due_us, {numbers}, statement, sql,
-    params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied, refused
-  FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN late USING (sid, seq)
+    params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied, refused,
+    commits.place AS commit_pos
+  FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN
+    (SELECT sid, seq, min(state) AS state FROM late GROUP BY sid, seq) AS late USING (sid, seq)
+    LEFT JOIN (SELECT xid, max(place) AS place FROM commits GROUP BY xid) AS commits ON commits.xid = part.xid
 ), edges AS (
   SELECT session, 0 AS seq, 'connect' AS kind,
     least(first_due, greatest(start_us, {begin})) - {begin} AS due_us, usr, db, app,
@@ -104,7 +117,7 @@ WITH numbered AS (
   FROM numbered JOIN people USING (sid) WHERE NOT ended
 ), whole AS (
   SELECT session, seq, kind, due_us, "end" - {begin} AS end_us, parse AS parse_us, bind AS bind_us,
-    execute AS execute_us, statement, sql, params, tx, xid, NULL AS commit_pos, fingerprint, sqlstate,
+    execute AS execute_us, statement, sql, params, tx, xid, commit_pos, fingerprint, sqlstate,
     usr AS "user", db AS "database", nullif(app, '') AS application, implied, refused
   FROM sent
   UNION ALL

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +242,35 @@ def test_the_folder_of_a_capture(tmp_path: Path) -> None:
     whole = build(tmp_path, LOGS / "18-B.csv")
     meta, rows = build(tmp_path, folder)
     assert rows == whole[1]
+    xids = sorted({row[12] for row in rows if row[12]})
+    order = [xids[2], xids[0], xids[1]]
+    told = [f'{xid},0/{at:X},5,"[[""t"",{{""a"":1}}]]"' for xid, at in zip(order, (0xF, 0x10, 0x100), strict=True)]
+    (folder / "commits.csv").write_text("\n".join(["xid,commit_lsn,commit_us,keys", *reversed(told)]) + "\n")
+    (folder / "capture.json").write_text(record_text(replace(record, commits="commits.csv")))
+    places = {(row[12], row[13]) for row in build(tmp_path, folder)[1] if row[12] in order}
+    assert places == {(xid, place) for place, xid in enumerate(order)}
     assert (meta.system_identifier, meta.server_version, meta.sequences) == ("77", 180006, {"postgres.public.s": 7})
     (folder / "capture.json").write_text(json.dumps({"version": 99}))
     with pytest.raises(UsageError, match="version 99"):
         build(tmp_path, folder)
+
+
+def test_an_error_at_the_commit_belongs_to_the_statement_before_it(tmp_path: Path) -> None:
+    records = lines("18-B.csv")
+    at = next(place for place, one in enumerate(records) if b"execute S_2" in one)
+    late = records[at].replace(b",LOG,00000,", b",ERROR,23503,")
+    late = re.sub(rb'"duration:.*?",(".*?"),', rb'"violates foreign key",,', late, flags=re.DOTALL)
+    numbered = re.search(rb",[0-9a-f]{8}\.[0-9a-f]+,(\d+),", late)
+    assert numbered
+    (tmp_path / "pg.csv").write_bytes(b"".join([*records[: at + 1], late, late]))
+    with pytest.raises(UsageError, match="come twice"):
+        build(tmp_path, tmp_path / "pg.csv")
+    begin, end = numbered.span(1)
+    after = [late[:begin] + str(int(numbered[1]) + more).encode() + late[end:] for more in (1, 2)]
+    whole = build(tmp_path, LOGS / "18-B.csv")[1]
+    (tmp_path / "pg.csv").write_bytes(b"".join([*records[: at + 1], *after]))
+    meta, rows = build(tmp_path, tmp_path / "pg.csv", allow_truncated=True)
+    sent = [row for row in rows if row[2] != "disconnect"]
+    assert [row[:13] for row in sent] == [row[:13] for row in whole if row[2] != "disconnect"][: len(sent)]
+    assert sent[-1][15] == "23503"
+    assert meta.lost.truncated == 1
