@@ -16,9 +16,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError, telling_files
 from pgdyno.model.shapes import shaped
-from pgdyno.outputs import new_folder, output, write_output
+from pgdyno.outputs import check_output, new_folder, output, write_output
 from pgdyno.outside import documents
 from pgdyno.outside.files import open_file, read_bytes
 from pgdyno.trace.schema import TRACE, TRACE_VERSION, TraceColumn, TraceMeta
@@ -64,6 +64,9 @@ def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, thread
                 "the trace needs more memory, or more disk beside it", detail=_first_line(error)
             ) from error
         except duckdb.IOException as error:
+            if "No space left" in str(error):
+                hint = "Free some: while a trace is made it may take half of what its log does."
+                raise EnvironmentUnsuitable("no room is left on the disk of the trace", hint=hint) from error
             raise EnvironmentUnsuitable("a file cannot be read or written", detail=_first_line(error)) from error
         except duckdb.InvalidInputException as error:
             raise UsageError("a file is no Parquet file that can be read", detail=_first_line(error)) from error
@@ -80,7 +83,9 @@ def bad_input() -> type[Exception]:
 def work_folder(beside: Path) -> Iterator[Path]:
     """Give a private folder beside a file that is going to be written; it is gone afterwards."""
     folder = beside.absolute().with_name(f".{beside.name[:100]}.{token_hex(8)}.work")
-    new_folder(folder)
+    with telling_files(UsageError, "Name a place where you may write."):
+        check_output(beside)
+        new_folder(folder)
     try:
         yield folder
     finally:

@@ -145,6 +145,8 @@ def test_what_reads_alone(text: str, reads: bool) -> None:
 
 
 def test_an_output_of_another_name(trace: Path, tmp_path: Path) -> None:
+    assert "no such file or directory" in str(run("build", EXAMPLE, "--output", tmp_path / "a" / "x.parquet").exception)
+    assert list(tmp_path.iterdir()) == []
     assert "does not end in .parquet" in str(run("build", EXAMPLE, "--output", tmp_path / "x.db").exception)
     assert 'encoding "KLINGON" is unknown' in str(
         run("build", EXAMPLE, "--output", tmp_path / "x.parquet", "--encoding", "a=KLINGON").exception
