@@ -61,6 +61,17 @@ def test_a_change_below_either_limit_is_none():
     assert tight.p_slower < 1e-6
 
 
+def test_a_few_outliers_do_not_make_a_shift_below_the_limits_matter():
+    random = np.random.default_rng(4)
+    a, b = random.normal(100, 1, 1000), random.normal(102, 1, 1000)
+    a[random.choice(1000, 9, replace=False)] = 200
+    b[random.choice(1000, 12, replace=False)] = 200
+    one = judged(a, b).classes[0]
+    assert one.p_slower < 1e-6
+    assert one.quantiles[3].b_ms > 1.5 * one.quantiles[3].a_ms  # p99 is beyond both limits, by three executions
+    assert one.word is Word.EQUIVALENT
+
+
 def test_noise_alone_is_neither_a_finding_nor_equivalence():
     random = np.random.default_rng(5)
     one = judged(random.lognormal(3, 1, 60), random.lognormal(3, 1, 60)).classes[0]
