@@ -91,6 +91,7 @@ def resident() -> int:
 
 def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     """Run the trial and return its figures."""
+    import pgdyno.cli.main  # noqa: F401 - how often garbage is looked for is a part of what a run costs
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.guard import GuardLimit, GuardPlan
     from pgdyno.model.study import Study, StudyKind, StudyState
