@@ -86,7 +86,7 @@ def gates(rows: Iterable[OrderedRow], keys: Mapping[str, str]) -> Iterator[tuple
                     found[gate[0]] = max(found.get(gate[0], -1), gate[1])
             if touch.writes and not row.is_failed:
                 pending.setdefault(row.session, []).append((touch, value))
-                if touch.inserts and value is None and keys:
+                if touch.inserts and value is None:
                     table.making_keys = (row.session, row.seq)
         if found:
             yield row.session, row.seq, sorted(found.items())
@@ -103,8 +103,8 @@ def _value(touch: Touch, row: OrderedRow, keys: Mapping[str, str]) -> str | None
 
 def _before(touch: Touch, value: str | None, table: _Table, written: Mapping[tuple[str, str], Gate]) -> Iterator[Gate]:
     if touch.inserts:
-        known = (table.making_keys,) if value is None else (written.get((touch.table, value)),)
-        yield from (gate for gate in (*known, table.whole) if gate is not None)
+        known = table.making_keys if value is None else written.get((touch.table, value))
+        yield from (gate for gate in (known, table.whole) if gate is not None)
     elif value is None:
         yield from table.sessions.items()
     else:

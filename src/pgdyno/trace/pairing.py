@@ -76,6 +76,8 @@ class Rows:
     execute: Ints
     tx: Ints
     xid: Ints
+    place: Ints
+    """Of its last line in the whole log; NONE where that was never written."""
     code: Ints
     """C, Q, S (simple), X (extended), N (parse), F, or E where the text has to tell."""
 
@@ -130,9 +132,13 @@ class Pairing:
     """Statements that the begin or the end of the log cuts."""
     unworded: int = 0
     """Errors without the text of their statement."""
+    read: int = 0
+    """Lines of earlier segments."""
 
     def pair(self, lines: Events, *, again: int = 0, is_last: bool = False) -> Paired:
         """Pair the lines of a segment; rids below `again` are lines that were carried into it."""
+        first_place = self.read - again
+        self.read += max(int(lines.rid.max()) + 1 - again, 0) if len(lines.rid) else 0
         lines = lines.take(np.lexsort((lines.n, lines.sid)))
         self._number(lines.take(lines.rid >= again))
         events = lines.take(lines.kind != OTHER)
@@ -152,7 +158,7 @@ class Pairing:
         base = np.where(started, places - 1, places)
         bind = _before(base, B, kind, fresh)
         parse = _before(np.where(bind >= 0, bind, base), P, kind, fresh)
-        rows = self._rows(events, places, base, bind, parse)
+        rows = self._rows(events, places, base, bind, parse, first_place)
         late = self._late(events, np.flatnonzero((kind == E) & (events.h == 0) & fresh[:size]), same, places, rows)
         self._keep(events, places, rows)
         return Paired(rows, events.rid[carried], late)
@@ -193,7 +199,7 @@ class Pairing:
         places = np.flatnonzero(whole | (unended & (kind != B)))
         return places, started[places]
 
-    def _rows(self, events: Events, places: Ints, base: Ints, bind: Ints, parse: Ints) -> Rows:
+    def _rows(self, events: Events, places: Ints, base: Ints, bind: Ints, parse: Ints, first_place: int) -> Rows:
         kind = events.kind[places]
         sid = events.sid[places]
         firsts, lasts = _ends(sid)
@@ -233,6 +239,7 @@ class Pairing:
             parse=parse_us,
             bind=bind_us,
             execute=execute_us,
+            place=np.where(np.isin(kind, (S, X, P, B)), NONE, first_place + events.rid[places]),
             tx=tx,
             xid=xid,
             code=np.where(told == P, N, told),

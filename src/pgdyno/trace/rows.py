@@ -58,7 +58,7 @@ WITH errors AS (
 ), parsed AS (
   SELECT *, CASE WHEN values_ <> '' THEN elements(values_) END AS found FROM named
 )
-SELECT sid, seq, kind, due, "end", parse, bind, execute,
+SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
   CASE WHEN kind NOT IN ('parse', 'extended') THEN NULL WHEN letter = 'E' THEN coalesce(name_by_text, '')
     WHEN label = '<unnamed>' THEN '' ELSE replace(label, 'fetch from ', '') END AS statement,
   sql, bound(found) AS params, tx, xid, state, usr, db, app, without_constants(sql) AS key,
@@ -91,7 +91,7 @@ FROM read_csv('{path}', auto_detect = false, header = true, delim = ',', quote =
 """
 """Of the file of a commit order, the place of each commit."""
 
-_NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid")
+_NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid", "place")
 
 
 def final_query(parts: str, begin: int, end: int) -> str:
@@ -117,11 +117,11 @@ WITH numbered AS (
   FROM numbered JOIN people USING (sid) WHERE NOT ended
 ), whole AS (
   SELECT session, seq, kind, due_us, "end" - {begin} AS end_us, parse AS parse_us, bind AS bind_us,
-    execute AS execute_us, statement, sql, params, tx, xid, commit_pos, fingerprint, sqlstate,
+    execute AS execute_us, place, statement, sql, params, tx, xid, commit_pos, fingerprint, sqlstate,
     usr AS "user", db AS "database", nullif(app, '') AS application, implied, refused
   FROM sent
   UNION ALL
-  SELECT session, seq, kind, due_us, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+  SELECT session, seq, kind, due_us, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}' END
   FROM edges
 )

@@ -63,6 +63,7 @@ TRACE = (
     TraceColumn("parse_us", "BIGINT", "time of the server in parsing; NULL where there was none or it was not logged"),
     TraceColumn("bind_us", "BIGINT", "time of the server in binding, which plans"),
     TraceColumn("execute_us", "BIGINT", "time of the server in executing; of a simple statement all of it"),
+    TraceColumn("place", "BIGINT", "of its last line in the log: finer than times, which a log has in milliseconds"),
     TraceColumn("statement", "VARCHAR", "name of the prepared statement, empty for the unnamed; NULL for simple"),
     TraceColumn("sql", "VARCHAR", "the text as it was sent; NULL for connect and disconnect"),
     TraceColumn("params", "VARCHAR[]", "bound values as text, NULL members are NULLs; NULL where none were bound"),

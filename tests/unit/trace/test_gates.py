@@ -72,6 +72,8 @@ def test_inserts_whose_key_the_table_makes_follow_each_other_before_their_commit
 def test_by_tables_every_write_of_a_table_is_waited_for() -> None:
     rows = [row(1, 1, UPDATE, "7"), row(2, 1, UPDATE, "8"), row(3, 1, "UPDATE s SET v = 1")]
     assert found(*rows, keys={}) == {(2, 1): [(1, 1)]}
+    inserts = [row(1, 1, INSERT, "a", ends=False), row(2, 1, INSERT, "b", ends=False)]
+    assert found(*inserts, keys={}) == {(2, 1): [(1, 1)]}
 
 
 def test_of_a_session_the_latest_statement_alone_is_waited_for() -> None:

@@ -85,7 +85,7 @@ def test_what_the_edges_of_a_log_cut_is_counted(tmp_path: Path) -> None:
     (tmp_path / "pg.csv").write_bytes(b"".join(records[begin + 1 : end + 1]))
     meta, rows = build(tmp_path, tmp_path / "pg.csv")
     assert meta.lost == Lost(cut_sessions=1, cut_statements=2)
-    implied = [row for row in rows if row[19]]
+    implied = [row for row in rows if row[20]]
     assert [row[2] for row in implied] == ["connect", "disconnect"]
     assert {row[1] for row in rows if row[0] == 0} == set(range(sum(row[0] == 0 for row in rows)))
 
@@ -116,7 +116,7 @@ def test_a_database_in_another_encoding(tmp_path: Path) -> None:
         build(tmp_path, tmp_path / "pg.csv")
     meta, rows = build(tmp_path, tmp_path / "pg.csv", encodings={"postgres": codec("LATIN1")})
     assert meta.statements == whole[0].statements
-    assert [row[9] for row in rows] == [row[9] and row[9].replace("☃", "§") for row in whole[1]]
+    assert [row[10] for row in rows] == [row[10] and row[10].replace("☃", "§") for row in whole[1]]
 
 
 def test_a_zone_that_is_not_utc(tmp_path: Path) -> None:
@@ -242,12 +242,12 @@ def test_the_folder_of_a_capture(tmp_path: Path) -> None:
     whole = build(tmp_path, LOGS / "18-B.csv")
     meta, rows = build(tmp_path, folder)
     assert rows == whole[1]
-    xids = sorted({row[12] for row in rows if row[12]})
+    xids = sorted({row[13] for row in rows if row[13]})
     order = [xids[2], xids[0], xids[1]]
     told = [f'{xid},0/{at:X},5,"[[""t"",{{""a"":1}}]]"' for xid, at in zip(order, (0xF, 0x10, 0x100), strict=True)]
     (folder / "commits.csv").write_text("\n".join(["xid,commit_lsn,commit_us,keys", *reversed(told)]) + "\n")
     (folder / "capture.json").write_text(record_text(replace(record, commits="commits.csv")))
-    places = {(row[12], row[13]) for row in build(tmp_path, folder)[1] if row[12] in order}
+    places = {(row[13], row[14]) for row in build(tmp_path, folder)[1] if row[13] in order}
     assert places == {(xid, place) for place, xid in enumerate(order)}
     assert (meta.system_identifier, meta.server_version, meta.sequences) == ("77", 180006, {"postgres.public.s": 7})
     (folder / "capture.json").write_text(json.dumps({"version": 99}))
@@ -271,6 +271,6 @@ def test_an_error_at_the_commit_belongs_to_the_statement_before_it(tmp_path: Pat
     (tmp_path / "pg.csv").write_bytes(b"".join([*records[: at + 1], *after]))
     meta, rows = build(tmp_path, tmp_path / "pg.csv", allow_truncated=True)
     sent = [row for row in rows if row[2] != "disconnect"]
-    assert [row[:13] for row in sent] == [row[:13] for row in whole if row[2] != "disconnect"][: len(sent)]
-    assert sent[-1][15] == "23503"
+    assert [row[:14] for row in sent] == [row[:14] for row in whole if row[2] != "disconnect"][: len(sent)]
+    assert sent[-1][16] == "23503"
     assert meta.lost.truncated == 1

@@ -93,7 +93,7 @@ def _gated(source: str, order: Order, db: Connection) -> Iterator[tuple[int, int
     found = db.cursor().execute(
         f"""SELECT session, seq, tx, sql, params, sqlstate IS NOT NULL,
                    seq = max(seq) OVER (PARTITION BY session, tx) {asked}
-            ORDER BY coalesce(end_us, due_us), session, seq"""
+            ORDER BY place NULLS LAST, end_us NULLS LAST, session, seq"""
     )
 
     def rows() -> Iterator[OrderedRow]:
