@@ -89,7 +89,7 @@ nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hosti
 	$(BIN)/python bench/torture hostile --moves $(NIGHT_MOVES) --seed $(SEED)
 	PGDYNO_TEST_REMOTE_KILLS=$(NIGHT_REMOTE) $(BIN)/pytest --timeout=7200 tests/host/test_torture_remote.py
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -m alone tests/host
-	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/unit tests/pg tests/contract
+	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/unit tests/pg tests/contract tests/web
 	$(MAKE) --no-print-directory fuzz
 
 wheel: $(DEV) engine ## Build the wheel that pip and pipx install, into dist/

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fix_postgres import BUILDS, find_build, public_dir
+from fix_postgres import BUILDS, ONE_BUILD, find_build, public_dir
 from foreign_server import running_foreign_server
 from pgdyno.control import PgCtl
 from pgdyno.model.configuration import Configuration
@@ -69,7 +69,7 @@ class Scene:
         return postmaster_lock.postmaster_pid(self.data) is None
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=ONE_BUILD)
 def foreign(request: pytest.FixtureRequest) -> Iterator[Target]:
     home, bin_dir = public_dir(), find_build(request.param)
     if bin_dir.is_relative_to(Path.home()):  # where the server's user may not go
@@ -99,4 +99,6 @@ def ended(session: Session) -> Restored:
     return session.rollback()
 
 
+EVERY_BUILD = pytest.mark.parametrize("foreign", BUILDS, indirect=True)
+"""For what is seen of the server: its views of files and settings, and the state that it left in its files."""
 ENDINGS = pytest.mark.parametrize("end", [ended, killed])

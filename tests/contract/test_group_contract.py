@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fix_postgres import NIGHT
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.fleet.start import begin_load
 from pgdyno.model.trial import LoadPlan
@@ -26,7 +27,7 @@ PLAN = LoadPlan(clients=2, jobs=1, warmup_s=0.0, measure_s=2.0, instances=3, see
 WORKLOADS: dict[str, dict[str, int]] = {"tpcb-like": {"scale": 2}, "select-only": {"scale": 2}}
 
 
-@pytest.fixture(params=WORKLOADS, scope="module")
+@pytest.fixture(params=WORKLOADS if NIGHT else ["tpcb-like"], scope="module")
 def workload(request: pytest.FixtureRequest, sandbox18: Sandbox) -> Iterator[Workload]:
     made = make_workload(request.param, WORKLOADS[request.param])
     made.prepare(sandbox18.target(), progress=lambda text: None)

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from tuner_process import await_line, tuner_of
 
-from fix_edited_server import EDIT, ENDINGS, RELOADED, RESTARTED, Scene
+from fix_edited_server import EDIT, ENDINGS, EVERY_BUILD, RELOADED, RESTARTED, Scene
 from pgdyno.cli.rollback import command
 from pgdyno.control import sighup
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RestartError, RollbackError
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.pg
 QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 
 
+@EVERY_BUILD
 @ENDINGS
 def test_a_line_appended_to_the_main_file_stays_in_force(
     scene: Scene, tmp_path: Path, end: Callable[[Session], Restored]
@@ -185,6 +186,7 @@ def test_an_edit_in_the_very_moment_of_the_undo_survives(
     assert b"pgdyno.conf" not in scene.main.read_bytes()
 
 
+@EVERY_BUILD
 @ENDINGS
 def test_a_parameter_of_an_extension_since_costs_no_restart(
     scene: Scene, tmp_path: Path, end: Callable[[Session], Restored]
@@ -202,6 +204,7 @@ def test_a_parameter_of_an_extension_since_costs_no_restart(
     assert scene.read()["session_preload_libraries"].setting == "auto_explain"
 
 
+@EVERY_BUILD
 @ENDINGS
 def test_a_setting_of_somebody_else_that_waits_for_a_restart_waits_on(
     scene: Scene, tmp_path: Path, end: Callable[[Session], Restored]
@@ -216,6 +219,7 @@ def test_a_setting_of_somebody_else_that_waits_for_a_restart_waits_on(
     assert scene.read()["max_connections"].pending_restart
 
 
+@EVERY_BUILD
 @pytest.mark.parametrize("emptied", [False, True])
 def test_a_trial_does_not_bring_into_force_what_waits_for_somebody_elses_restart(
     scene: Scene, tmp_path: Path, emptied: bool
@@ -235,6 +239,7 @@ def test_a_trial_does_not_bring_into_force_what_waits_for_somebody_elses_restart
     assert not emptied or scene.main.read_bytes() == scene.before
 
 
+@EVERY_BUILD
 def test_no_restart_into_files_that_somebody_broke(scene: Scene, tmp_path: Path) -> None:
     """Ours would need one, and the server would not come back from it: their line first."""
     session = scene.changed(RESTARTED, tmp_path)

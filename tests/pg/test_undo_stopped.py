@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from debian_cluster import debian_cluster
-from fix_edited_server import EDIT, ENDINGS, RESTARTED, Scene, killed
-from fix_postgres import find_build
+from fix_edited_server import EDIT, EVERY_BUILD, RESTARTED, Scene, ended, killed
+from fix_postgres import BUILDS, NIGHT, find_build
 from pgdyno.control import PgCtl, PgCtlCluster
 from pgdyno.errors import ServerStopped
 from pgdyno.linux.cpu import ServerCpu
@@ -22,10 +22,13 @@ from pgdyno.undo.restore import Restored
 from pgdyno.undo.stopped import STARTED, STOPPING
 
 pytestmark = pytest.mark.pg
+MODES = ("fast", "smart", "immediate")
+STOPS = [(build, mode, end) for build in BUILDS for mode in MODES for end in (ended, killed)]
+if not NIGHT:  # of the oldest how its files tell a shutdown from a crash
+    STOPS = [stop for stop in STOPS if stop[0] == BUILDS[0] or (stop[1] != "smart" and stop[2] is killed)]
 
 
-@ENDINGS
-@pytest.mark.parametrize("mode", ["fast", "smart", "immediate"])
+@pytest.mark.parametrize(("foreign", "mode", "end"), STOPS, indirect=["foreign"])
 def test_a_server_that_a_person_stops(
     scene: Scene, tmp_path: Path, end: Callable[[Session], Restored], mode: str
 ) -> None:
@@ -59,6 +62,7 @@ def test_a_session_does_not_start_what_a_person_stopped(
     assert scene.main.read_bytes() == scene.before
 
 
+@EVERY_BUILD
 def test_killed_between_our_stop_and_our_start(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server was shut down cleanly, by us: the journal says so, and it is started."""
     session = Session.begin(scene.target, study="test", undo_root=tmp_path / "undo")
