@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 
 from pgdyno.trace.engine import tape as tapes
+from pgdyno.trace.engine.ledger import Ledger
 from pgdyno.trace.engine.login import Opened, cancel, open_session
 from pgdyno.trace.engine.plan import Clock, EnginePlan
-from pgdyno.trace.engine.records import CONNECTION_FAILURE, RECORD, REFUSED_CONNECTION, Skip
+from pgdyno.trace.engine.records import CONNECTION_FAILURE, REFUSED_CONNECTION, Skip
 from pgdyno.trace.engine.scram import LoginError
 from pgdyno.trace.engine.session import ReplaySession
 from pgdyno.trace.engine.tally import RunTally
@@ -54,8 +55,9 @@ class Engine:
         self.plan, self.tape, self.tally = plan, tape, RunTally()
         self.ended = ""
         """Why the run ends before the tape does; may be set by a signal's handler."""
-        self._write, self._tell = write, tell
-        self._records, self._filled = bytearray(RECORD.size * 1024), 0
+        self._tell = tell
+        self._ledger = Ledger(write, self.tally)
+        self._keep = self._ledger.keep
         own = [row for row in tape.sessions if row[0] % plan.shards == plan.shard]
         self._sessions = [
             ReplaySession(number, ordinal, first, first + count) for number, (ordinal, first, count) in enumerate(own)
@@ -343,39 +345,9 @@ class Engine:
         self._keep(session, -1, why)
         self._leave(session, self._now())
 
-    def _keep(self, session: ReplaySession, done: int, why: Skip) -> None:
-        """Put the session's record on file; its lag is split by what it waited for."""
-        due, sent = session.due, session.sent
-        injector = gate = server = 0
-        if sent >= 0 and why is Skip.SENT:
-            may = due
-            if session.previous_done > may:
-                may, server = session.previous_done, session.previous_done - due
-            if session.released > may:
-                may, gate = session.released, session.released - may
-            injector = sent - may
-            if injector > self.tally.late_us:
-                self.tally.late_us = injector
-            if done >= 0:
-                self.tally.done += 1
-                if session.sqlstate != session.expected:
-                    self.tally.errors += 1
-        if self._filled == len(self._records):
-            self._flush()
-        RECORD.pack_into(
-            self._records, self._filled, session.ordinal, session.seq, due, sent, session.first, done,
-            injector, gate, server, session.rows, session.received, session.sqlstate, session.expected, why,
-        )  # fmt: skip
-        self._filled += RECORD.size
-
-    def _flush(self) -> None:
-        if self._filled:
-            self._write(memoryview(self._records)[: self._filled])
-            self._filled = 0
-
     def _tick(self, now: int) -> None:
         heapq.heappush(self._heap, (now + _TICK_US, _Timed.TICK, 0, 0))
-        self._flush()
+        self._ledger.flush()
         if self.plan.max_seconds is not None and now >= self.plan.max_seconds * 1e6:
             self.ended = "the time limit"
         self._report(now)
@@ -401,7 +373,7 @@ class Engine:
                 self._keep(session, -1, Skip.RUN_ENDED)
         for session in self._sessions:
             self._drop(session)
-        self._flush()
+        self._ledger.flush()
         self.tally.ended = self.ended or ("interrupted" if self._live else "complete")
         self._report(self._now())
         self._timer.close()

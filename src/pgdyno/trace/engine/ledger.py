@@ -1,0 +1,50 @@
+"""What a run has come to: each statement's record, gathered and handed over, and the sums of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgdyno.trace.engine.records import RECORD, Skip
+from pgdyno.trace.engine.session import ReplaySession
+from pgdyno.trace.engine.tally import RunTally
+
+_GATHERED = 1024
+
+
+class Ledger:
+    """Makes a record of what a session is at; `write` is given many at once."""
+
+    def __init__(self, write: Callable[[memoryview], object], tally: RunTally) -> None:
+        self._write, self._tally = write, tally
+        self._records, self._filled = bytearray(RECORD.size * _GATHERED), 0
+
+    def keep(self, session: ReplaySession, done: int, why: Skip) -> None:
+        """Put the session's record on file; its lag is split by what it waited for."""
+        due, sent = session.due, session.sent
+        injector = gate = server = 0
+        if sent >= 0 and why is Skip.SENT:
+            may = due
+            if session.previous_done > may:
+                may, server = session.previous_done, session.previous_done - due
+            if session.released > may:
+                may, gate = session.released, session.released - may
+            injector = sent - may
+            if injector > self._tally.late_us:
+                self._tally.late_us = injector
+            if done >= 0:
+                self._tally.done += 1
+                if session.sqlstate != session.expected:
+                    self._tally.errors += 1
+        if self._filled == len(self._records):
+            self.flush()
+        RECORD.pack_into(
+            self._records, self._filled, session.ordinal, session.seq, due, sent, session.first, done,
+            injector, gate, server, session.rows, session.received, session.sqlstate, session.expected, why,
+        )  # fmt: skip
+        self._filled += RECORD.size
+
+    def flush(self) -> None:
+        """Hand over what has gathered."""
+        if self._filled:
+            self._write(memoryview(self._records)[: self._filled])
+            self._filled = 0
