@@ -21,7 +21,16 @@ from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, look, salvage, segments
 from pgdyno.trace.pairing import Events, Paired, Pairing, SeenSession
-from pgdyno.trace.parquet import bad_input, connection, work_folder, write_meta, write_parquet
+from pgdyno.trace.parquet import (
+    MEMORY_MB,
+    SORT_MB,
+    bad_input,
+    connection,
+    let_take,
+    work_folder,
+    write_meta,
+    write_parquet,
+)
 from pgdyno.trace.refusals import judge
 from pgdyno.trace.rows import CHOSEN, COMMITS, PART, SETUP, final_query
 from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
@@ -30,6 +39,10 @@ from pgdyno.trace.zones import numeric, offsets, unknown_zone
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
+
+
+_COMMON = 8 << 20
+"""Bytes of a record above which DuckDB is given more memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,8 @@ class _Builder:
         self.lost = Lost()
         self.parts = 0
         self.doubtful = 0
+        self.most_mb = 0
+        """What records beyond the common length need."""
         self.last_t = 0
 
     def read(self, log: Log) -> None:
@@ -142,6 +157,9 @@ class _Builder:
     def _take(self, segment: Segment, path: Path) -> None:
         if segment.format == "csvlog" and segment.columns not in CSV_COLUMNS:
             raise UsageError(f'log "{path}": a record has {segment.columns} fields', hint="A csvlog has 23 to 26.")
+        if segment.longest > _COMMON:
+            self.most_mb = max(self.most_mb, 12 * segment.longest >> 20)
+            let_take(self.db, max(MEMORY_MB, self.most_mb))
         source = csv_source(str(segment.path), segment.columns, segment.longest)
         if segment.format == "jsonlog":
             source = json_source(str(segment.path), segment.longest)
@@ -342,6 +360,7 @@ class _Builder:
             )
         record = self.options.record
         self._order_commits()
+        let_take(db, max(SORT_MB, self.most_mb))
         digest = write_parquet(db, final_query(parts, begin, end), out)
         is_a = self.kinds.get("D", 0) > self.kinds.get("T", 0) + self.kinds.get("U", 0)
         meta = TraceMeta(

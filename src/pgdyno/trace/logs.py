@@ -233,11 +233,22 @@ class _Csv:
 
     def columns(self, data: bytes) -> int:
         first = next(self.records(data))
-        return len(next(csv.reader([first.decode("utf-8", "replace")], strict=False)))
+        return len(_fields(first))
 
     def database(self, record: bytes) -> str:
-        fields = next(csv.reader(io.StringIO(record.decode("latin-1"), newline="")))
+        fields = _fields(record)
         return fields[2] if len(fields) > 2 else ""
+
+
+def _fields(record: bytes) -> list[str]:
+    """Return the fields of a record, none of what is none."""
+    before = csv.field_size_limit(LONGEST)
+    try:
+        return next(csv.reader(io.StringIO(record.decode("latin-1"), newline="")), [])
+    except csv.Error:
+        return []
+    finally:
+        csv.field_size_limit(before)
 
 
 class _Json:

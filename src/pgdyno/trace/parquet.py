@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MEMORY_MB = 160
 """What DuckDB may take before it writes to disk; the process has about 100 MB besides."""
+SORT_MB = 90
+"""For the sort of a whole trace, which writes to disk in any case; what is taken beside it grows with this."""
 _BATCH = 20_000
 _META = 4 << 20
 _BLOCK = 1 << 20
@@ -117,6 +119,11 @@ def trace_source(path: Path, db: Connection) -> Iterator[str]:
                     hint="Make a trace with pgdyno trace build.",
                 )
         yield source
+
+
+def let_take(db: Connection, memory_mb: int) -> None:
+    """Change how much a connection may take."""
+    db.execute(f"SET memory_limit = '{memory_mb}MB'")
 
 
 def write_parquet(db: Connection, query: str, path: Path) -> str:

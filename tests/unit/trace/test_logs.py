@@ -274,3 +274,13 @@ def test_an_error_at_the_commit_belongs_to_the_statement_before_it(tmp_path: Pat
     assert [row[:14] for row in sent] == [row[:14] for row in whole if row[2] != "disconnect"][: len(sent)]
     assert sent[-1][16] == "23503"
     assert meta.lost.truncated == 1
+
+
+def test_a_statement_of_megabytes(tmp_path: Path) -> None:
+    text = (LOGS / "18-B.csv").read_text()
+    (tmp_path / "pg.csv").write_text(
+        text.replace("select *\nfrom things", "select '" + "x" * 3_000_000 + "'\nfrom things")
+    )
+    meta, rows = build(tmp_path, tmp_path / "pg.csv", segment=20_000)
+    assert (meta.statements, meta.lost) == (48, Lost())
+    assert max(len(row[9] or "") for row in rows) > 3_000_000
