@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from pgdyno.model.figure import Axis, Table
+from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.results.tune import Effect
 from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.report.drawing import markdown, text_charts
 from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import forest
-from pgdyno.report.sections import Report, Section, TableBlock, Tone
+from pgdyno.report.sections import Charts, Report, Section, TableBlock, Tone
 from pgdyno.report.wording import change_text, number_text, range_text, tile
 from pgdyno.units import plural
 
@@ -36,6 +36,18 @@ def test_a_sparkline_shows_gaps() -> None:
 @given(st.lists(st.none() | st.floats(-10, 1e6), max_size=300), st.integers(1, 80))
 def test_a_sparkline_is_never_wider_than_asked(values: list[float | None], width: int) -> None:
     assert len(text_charts.sparkline(values, Axis("y", lo=0.0, hi=100.0), width)) == min(width, len(values))
+
+
+def test_a_timeline_without_an_upper_bound_ends_at_its_greatest_value() -> None:
+    figure = Figure(
+        kind=FigureKind.TIMELINE, id="t", title="", question="", x=Axis("time", "s"), y=Axis("statements", lo=0),
+        series=(Series("statements", (0.0, 1.0, 2.0), (0.0, 500.0, 1000.0)), Series("sessions", (0.0,), (None,))),
+    )  # fmt: skip
+    assert text_charts.timeline(figure, 40) == ["▁▅█", "·"]
+    console = Console(file=StringIO(), width=80)
+    section = Section("x", "", "", (Charts((figure,)),))
+    console.print(render(Report("s", "trace", "A", "", Tone.NEUTRAL, "", "", (), (section,)), 80))
+    assert "▁▅█" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_rows_show_the_interval_around_the_estimate() -> None:

@@ -42,6 +42,7 @@ _DRAW = {
     FigureKind.BARS: text_charts.bars,
     FigureKind.STAIRCASE: text_charts.framed_chart,
     FigureKind.LINES: text_charts.framed_chart,
+    FigureKind.TIMELINE: text_charts.timeline,
 }
 LONGEST_WORD = 44
 """A longer word is no number and no name of a setting."""

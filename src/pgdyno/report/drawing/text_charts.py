@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series
 from pgdyno.report.drawing import text_curves
@@ -40,6 +41,13 @@ def sparkline(values: Sequence[float | None], axis: Axis, width: int) -> str:
         known = [value for value in share if value is not None]
         cells.append(GAP if not known else BLOCKS[1 + round(7 * _place(max(known), lo, hi, axis.scale))])
     return "".join(cells)
+
+
+def timeline(figure: Figure, width: int) -> list[str]:
+    """Draw each series as a sparkline; an axis without an upper bound ends at the greatest value."""
+    known = [value for series in figure.series for value in series.y if value is not None]
+    axis = figure.y if figure.y.hi is not None else replace(figure.y, hi=max(known, default=None))
+    return [sparkline(series.y, axis, width) for series in figure.series]
 
 
 def _place(value: float, lo: float, hi: float, scale: str) -> float:
