@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.replay import ReplayResult
-from pgdyno.model.study import StudyState
 from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
+from pgdyno.report.judgement import standing
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.replay.words import COUNTS, VOID, judgement
 from pgdyno.trace.schema import AnswerClass
 from pgdyno.units import digits_text, percent_text, plural, seconds_text
 
-COUNTS, VOID = "counts", "invalid"
 _WORDS = {
     AnswerClass.SUCCESS: "success, as in the capture",
     AnswerClass.EXPECTED: "the captured error",
@@ -27,13 +27,13 @@ def replay_page(record: StudyRecord) -> Report:
     """Return the report, of a replay that still runs or was interrupted too."""
     study, result = record.study, record.study.told(ReplayResult)
     sections = () if result is None else _sections(result)
-    is_over = study.state is StudyState.COMPLETE and result is not None
+    told = standing(study) if result is None else judgement(result)
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=_title(result) if result else f"No answer: the study is {study.state.value}",
-        word=(COUNTS if result.is_valid else VOID) if result else study.state.value,
-        tone=(Tone.NEUTRAL if result.is_valid else Tone.UNSURE) if is_over and result else Tone.UNSURE,
+        title=told.title,
+        word=told.word,
+        tone=told.tone,
         lead=f"A captured load, sent to {study.target}",
         stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
         tiles=() if result is None else _tiles(result),
@@ -41,16 +41,6 @@ def replay_page(record: StudyRecord) -> Report:
         digest=sections,
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
-
-
-def _title(result: ReplayResult) -> str:
-    sent = f"{result.fidelity.sent:,} of {result.fidelity.statements:,} statements were sent and answered"
-    if result.ended != "complete":
-        return f"The run ended before the trace did ({result.ended}): {sent}"
-    if result.fidelity.invalid:
-        return f"The run does not count: {result.fidelity.invalid[0]}"
-    unlike = sum(result.answers[one] for one in (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED))
-    return f"{sent} on schedule; {unlike:,} were answered otherwise than in the capture"
 
 
 def _tiles(result: ReplayResult) -> tuple[Tile, ...]:

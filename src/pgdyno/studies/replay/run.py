@@ -13,6 +13,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import WorkloadSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.replay.captured import Asked, asked_of, write_tape
@@ -139,6 +140,10 @@ def replay(
             "error_limit_percent": options.error_limit_percent,
         },
     )  # fmt: skip
+    load = WorkloadSpec(
+        "replay", {}, ready.meta.digest, f"trace {options.trace.stem}", read_only=False, unit="statements"
+    )
+    study = replace(study, workload=load)
     steps, limits = Steps(_since_last(store, ready, began)), Limits(error_percent=options.error_limit_percent)
     writer = OutcomeWriter(options.output, _facts_of(ready, options, began))
     store.add_study(study)

@@ -1,0 +1,34 @@
+"""What a replay came to, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.model.replay_comparison import Fidelity
+from pgdyno.model.results.replay import ReplayResult
+from pgdyno.studies.replay.words import COUNTS, VOID, judgement
+from pgdyno.trace.schema import AnswerClass
+
+ANSWERS = dict.fromkeys([one.value for one in AnswerClass], 0) | {"success": 90, "expected": 5, "new": 3, "changed": 2}
+GOOD = ReplayResult(
+    study="s", trace="t", outcome="o", engine="e", speed=1.0, level=100.0, clock="schedule", ended="complete",
+    answers=ANSWERS, fidelity=Fidelity(statements=100, sent=100),
+)  # fmt: skip
+LATE = replace(GOOD, fidelity=replace(GOOD.fidelity, invalid=("the injector was late", "and more")))
+
+
+@pytest.mark.parametrize(
+    ("result", "word", "title", "code"),
+    [
+        (GOOD, COUNTS, "5 were answered otherwise than in the capture", ExitCode.OK),
+        (LATE, VOID, "does not count: the injector was late", ExitCode.NOT_RESOLVED),
+        (replace(GOOD, ended="SIGTERM"), VOID, "ended before the trace did (SIGTERM)", ExitCode.NOT_RESOLVED),
+    ],
+)
+def test_a_run_that_does_not_count_says_why_and_is_looked_at(result, word: str, title: str, code: ExitCode) -> None:
+    found = judgement(result)
+    assert (found.word, found.code, bool(found.alert)) == (word, code, word == VOID)
+    assert title in found.title
