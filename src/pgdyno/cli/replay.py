@@ -57,6 +57,8 @@ _TELL_S = 10.0
                    "take its rights.")  # fmt: skip
 @click.option("--error-limit", type=Finite(0, 100), default=1.0, show_default=True, metavar="PERCENT",
               help="The run does not count with more unlike answers; fixed with its start.")  # fmt: skip
+@click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE",
+              help="Where a guard of the target trips and ends the run, such as disk=5GB, or NAME=off.")  # fmt: skip
 @click.option("--source-identifier", metavar="ID", help="System identifier of the source, of a trace without it.")
 @click.option("--mark-copy", "source", metavar="CONNINFO",
               help="Prove that the target is not this source, and mark it as a copy to replay to.")  # fmt: skip
@@ -75,8 +77,8 @@ def command(**values: object) -> int:
     restore the target before each run.
 
     Exit code 0 for a run that counts, 3 for one that does not, with the reason: its injector was late, statements were
-    not sent, or more answers differ than --error-limit; 1 where --check found what would fail; 6 for a target that may
-    not or cannot be replayed to.
+    not sent, or more answers differ than --error-limit; 1 where --check found what would fail; 4 where a guard ended
+    the run; 6 for a target that may not or cannot be replayed to.
     """
     from pgdyno.cli.requests.study import check_report_path, print_result
     from pgdyno.cli.terminal.progress import Progress
@@ -122,6 +124,7 @@ def _options(flags: Flags) -> ReplayOptions:
     from pgdyno.trace.engine.plan import Clock
     from pgdyno.trace.gates import Order
     from pgdyno.trace.parquet import read_meta
+    from pgdyno.trial.guard_settings import guard_plan
 
     trace = Path(flags.choice("trace"))
     speed, level = flags.number("speed"), flags.number("level")
@@ -144,6 +147,7 @@ def _options(flags: Flags) -> ReplayOptions:
         databases=_map(flags.words("database_words"), "--database-map"),
         stand_in=flags.text("stand_in"),
         error_limit_percent=flags.real("error_limit"),
+        guards=guard_plan(flags.words("guards"), 1),
         source_identifier=flags.text("source_identifier"),
     )
 

@@ -25,6 +25,7 @@ LATE = replace(GOOD, fidelity=replace(GOOD.fidelity, invalid=("the injector was 
     [
         (GOOD, COUNTS, "5 were answered otherwise than in the capture", ExitCode.OK),
         (LATE, VOID, "does not count: the injector was late", ExitCode.NOT_RESOLVED),
+        (replace(GOOD, ended="guard disk: 1 GB are free"), VOID, "guard disk: 1 GB are free", ExitCode.RESTORED),
         (replace(GOOD, ended="SIGTERM"), VOID, "ended before the trace did (SIGTERM)", ExitCode.NOT_RESOLVED),
     ],
 )

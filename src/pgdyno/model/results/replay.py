@@ -9,6 +9,9 @@ from pgdyno.errors import ExitCode
 from pgdyno.model.replay_comparison import Fidelity
 from pgdyno.model.results.parts import StudyResult
 
+GUARD = "guard "
+"""How `ended` begins where a guard of the target ended the run."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult(StudyResult):
@@ -51,5 +54,7 @@ class ReplayResult(StudyResult):
 
     @property
     def exit_code(self) -> ExitCode:
-        """Return "not resolved" for a run that does not count."""
+        """Return "not resolved" for a run that does not count, and of a guard that ended it that."""
+        if self.ended.startswith(GUARD):
+            return ExitCode.RESTORED
         return ExitCode.OK if self.is_valid else ExitCode.NOT_RESOLVED

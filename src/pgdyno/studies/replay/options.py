@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pgdyno.model.guard import GuardPlan
 from pgdyno.trace.engine.plan import Clock
 from pgdyno.trace.gates import Order
 
@@ -30,6 +31,7 @@ class ReplayOptions:
     databases: Mapping[str, str] = field(default_factory=dict)
     stand_in: str | None = None
     error_limit_percent: float = 1.0
+    guards: GuardPlan = field(default_factory=GuardPlan)
     source_identifier: str | None = None
     """Of a trace that does not say it."""
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.facts import Facts
@@ -14,6 +15,7 @@ from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
+from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.replay.captured import Asked, asked_of, write_tape
@@ -39,6 +41,7 @@ from pgdyno.trace.engines import choose_engine, run_engines
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts, OutcomeWriter
 from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
+from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.units import seconds_text
 
 TAPE = "tape"
@@ -160,9 +163,7 @@ def replay(
                     f"sending {taped.statements:,} statements of {ready.meta.sessions:,} sessions "
                     f"in {seconds_text(ready.seconds)}"
                 )
-                tally = run_engines(
-                    ready.plan, tape, writer.files, program=ready.program, watch=_Watch(writer, options, tell).look
-                )
+                tally = _send(ready, options, tape, writer, announce, tell)
                 steps.end(INJECT)
             finally:
                 tape.unlink(missing_ok=True)
@@ -180,6 +181,27 @@ def replay(
             store.update_study(study.id, state=StudyState.FAILED if is_failure else StudyState.INTERRUPTED)
             raise
     return result
+
+
+def _send(
+    ready: Ready,
+    options: ReplayOptions,
+    tape: Path,
+    writer: OutcomeWriter,
+    announce: Callable[[str], None],
+    tell: Callable[[RunTally], None],
+) -> RunTally:
+    """Send the tape while guards watch the target; where one trips, the sessions end."""
+    reader = GuardReader(ready.target)
+    try:
+        sentry = Sentry(reader, options.guards)
+        announce(off_text(sentry.begin(ready.asked.most_sessions)))
+        watch = _Watch(writer, options, sentry, tell)
+        with sentry.watch():
+            tally = run_engines(ready.plan, tape, writer.files, program=ready.program, watch=watch.look)
+    finally:
+        reader.close()
+    return replace(tally, ended=watch.why or tally.ended)
 
 
 def _since_last(store: Store, ready: Ready, began: float) -> dict[str, float]:
@@ -202,11 +224,15 @@ def asked_options(study: Study) -> Mapping[str, object]:
 
 
 class _Watch:
-    """Looks at a run about five times a second: writes parts, tells, and ends it where the stop file is there."""
+    """Looks at a run about five times a second: writes parts, tells, and says when and why it is to end."""
 
-    def __init__(self, writer: OutcomeWriter, options: ReplayOptions, tell: Callable[[RunTally], None]) -> None:
-        self._writer, self._options, self._tell = writer, options, tell
+    def __init__(
+        self, writer: OutcomeWriter, options: ReplayOptions, sentry: Sentry, tell: Callable[[RunTally], None]
+    ) -> None:
+        self._writer, self._options, self._sentry, self._tell = writer, options, sentry, tell
         self._next = time.monotonic() + _PART_S
+        self.why = ""
+        """Why the run was ended; empty where it was not."""
 
     def look(self, tally: RunTally) -> bool:
         """Return whether the run is to end."""
@@ -214,7 +240,13 @@ class _Watch:
         if time.monotonic() >= self._next:
             self._writer.take(_MANY)
             self._next = time.monotonic() + _PART_S
-        return self._options.stop_file is not None and os.path.lexists(self._options.stop_file)
+        if self._options.stop_file is not None and os.path.lexists(self._options.stop_file):
+            self.why = self.why or "the stop file"
+        try:
+            self._sentry.check()
+        except GuardBreached as stopped:
+            self.why = self.why or str(stopped.breach)
+        return bool(self.why)
 
 
 def _facts_of(ready: Ready, options: ReplayOptions, began: float) -> OutcomeFacts:
