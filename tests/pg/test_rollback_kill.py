@@ -19,11 +19,13 @@ from pgdyno.undo import rollback
 from pgdyno.undo.bundle import bundle_directories
 from pgdyno.undo.journal import read_journal
 from pgdyno.undo.restore import Restored
-from server_image import files_of, settings_of
+from server_image import eventually, files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 KILLS = 16 if NIGHT else 8
 LONGEST_S = 1.6
+INTENT = -1.0
+"""In the place of a time: when the journal says that a change is in work."""
 INTERRUPTS = 3
 
 
@@ -59,12 +61,14 @@ def test_killed_at_any_moment(victim: Sandbox, tmp_path: Path) -> None:
     undo_root = tmp_path / "undo"
     settings, files = settings_of(victim), files_of(victim.data_directory)
     draw, moments = random.Random(20), Counter[str]()
-    # One kill in each slice of time, every other from the session's begin on and not from the process's; and one that
-    # waits until the server is down, whatever the speed of the machine.
+    # One kill in each slice of time, every other from the session's begin on and not from the process's; and two that
+    # wait, whatever the speed of the machine: until a change is in work, and until the server is down.
     slices = [LONGEST_S * (kill + draw.random()) / KILLS for kill in range(KILLS)]
-    for number, after_s in enumerate([*slices, None]):
+    for number, after_s in enumerate([*slices, INTENT, None]):
         with tuner_of(victim, undo_root) as tuner:
-            if after_s is None:
+            if after_s == INTENT:
+                eventually(lambda: moment_of(victim, undo_root).startswith("intent"), "a change in work", step_s=0.005)
+            elif after_s is None:
                 await_down(victim, tuner)
                 moments["killed with the server down"] += 1
             else:

@@ -26,6 +26,7 @@ import numpy as np
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outputs import open_new
 from pgdyno.outside.files import open_file
+from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.trace.lines import CSV_COLUMNS
 
 SEGMENT = 16 << 20
@@ -99,7 +100,11 @@ def _zstd(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
     os.lseek(file.fileno(), 0, os.SEEK_SET)  # what was looked at is behind it
     try:
         program = subprocess.Popen(
-            ["zstd", "-dcq", "--memory=128MB"], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            ["zstd", "-dcq", "--memory=128MB"],
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=inherited(ProgramKind.PROGRAM),
         )
     except FileNotFoundError:
         raise EnvironmentUnsuitable(f'log "{path}" needs the program zstd', hint="Install zstd.") from None

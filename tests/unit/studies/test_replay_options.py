@@ -10,7 +10,9 @@ import pytest
 from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.comparing import replays
 from pgdyno.errors import UsageError
+from pgdyno.model.shapes import plain
 from pgdyno.studies.replay.options import level_speed
+from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts
 
 
 @pytest.mark.requirement("R-RPL-11")
@@ -21,7 +23,11 @@ def test_two_hours_of_the_60_per_cent_level_are_compressed(level: float, minutes
 
 @pytest.mark.requirement("R-RPL-15")
 def test_the_limit_of_errors_is_that_of_the_start(tmp_path: Path) -> None:
-    (tmp_path / "outcome.json").write_text(json.dumps({"error_limit_percent": 2.0}))
+    facts = OutcomeFacts(
+        version=OUTCOME_VERSION, trace="t", trace_digest="", target="x", server_version="18", system_identifier="1",
+        engine="e", speed=1.0, clock="schedule", order="session", processes=1, began_at=0.0, error_limit_percent=2.0,
+    )  # fmt: skip
+    (tmp_path / "outcome.json").write_text(json.dumps(plain(facts)))
     values = {
         "error_limit": None, "duration_classes": None, "effect_percent": 5.0, "effect_ms": 1.0, "required": 95.0,
     }  # fmt: skip

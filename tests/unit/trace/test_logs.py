@@ -283,4 +283,4 @@ def test_a_statement_of_megabytes(tmp_path: Path) -> None:
     )
     meta, rows = build(tmp_path, tmp_path / "pg.csv", segment=20_000)
     assert (meta.statements, meta.lost) == (48, Lost())
-    assert max(len(row[9] or "") for row in rows) > 3_000_000
+    assert max(len(row[10] or "") for row in rows) > 3_000_000
