@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.owner.programs import doubt_about
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.tally import RunTally
 
@@ -48,6 +49,8 @@ def _suitable(plan: EnginePlan, compiled: Path) -> tuple[tuple[str, ...], str]:
         return PYTHON, "the Python engine: no compiled one is installed, `make engine` builds it"
     if not end_point.host.startswith("/") and end_point.tls not in ("disable", "allow"):
         return PYTHON, f"the Python engine: the compiled one speaks no TLS, and sslmode is {end_point.tls}"
+    if os.geteuid() == 0 and (doubt := doubt_about(compiled.absolute(), 0)) is not None:
+        return PYTHON, f"the Python engine: root does not run the compiled one, as {doubt}"
     for role, password in plan.login.passwords.items():
         if not password.isascii():
             return PYTHON, f"the Python engine: the password of {role!r} is not all ASCII, and only it has SASLprep"

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outputs import open_new
 from pgdyno.outside.files import open_file
 from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.owner.programs import check_program
 from pgdyno.trace.lines import CSV_COLUMNS
 
 SEGMENT = 16 << 20
@@ -98,16 +100,15 @@ def reading(path: Path, begin: int = 0) -> Iterator[IO[bytes]]:
 @contextmanager
 def _zstd(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
     os.lseek(file.fileno(), 0, os.SEEK_SET)  # what was looked at is behind it
-    try:
-        program = subprocess.Popen(
-            ["zstd", "-dcq", "--memory=128MB"],
-            stdin=file,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=inherited(ProgramKind.PROGRAM),
-        )
-    except FileNotFoundError:
-        raise EnvironmentUnsuitable(f'log "{path}" needs the program zstd', hint="Install zstd.") from None
+    if shutil.which("zstd") is None:
+        raise EnvironmentUnsuitable(f'log "{path}" needs the program zstd', hint="Install zstd.")
+    program = subprocess.Popen(
+        [check_program("zstd", os.geteuid()), "-dcq", "--memory=128MB"],
+        stdin=file,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=inherited(ProgramKind.PROGRAM),
+    )
     assert program.stdout is not None
     assert program.stderr is not None
     is_whole = False

@@ -11,6 +11,7 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.facts import Facts, Unknown
+from pgdyno.outside.files import open_file
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.hands import hands_of
 from pgdyno.server import places
@@ -28,6 +29,7 @@ from pgdyno.trace.passfile import passwords_in
 
 ALLOWED = "replay-targets"
 """In the data folder: one target a line, as `pgdyno` calls it."""
+_LONGEST_LIST = 1 << 20
 _ROOM = """
     SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
            - (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend')::int AS free"""
@@ -78,15 +80,21 @@ def require_another(target: ReplayTarget, source_identifier: str | None) -> None
 def allowed_targets(path: Path) -> frozenset[str]:
     """Return the names in the list, none where it is missing; EnvironmentUnsuitable where others may write it."""
     try:
-        status = path.lstat()
+        file = open_file(path, follow=False)
     except FileNotFoundError:
         return frozenset()
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+    except OSError as error:
+        raise EnvironmentUnsuitable(
+            f'"{path}", the list of servers that may be replayed to, cannot be read', detail=error.strerror
+        ) from error
+    with file:
+        status, content = os.fstat(file.fileno()), file.read(_LONGEST_LIST)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise EnvironmentUnsuitable(
             f'"{path}", the list of servers that may be replayed to, can be changed by others',
             hint=f"chmod 600 {path}, and see that it is yours.",
         )
-    lines = (line.strip() for line in path.read_text().splitlines())
+    lines = (line.strip() for line in content.decode(errors="replace").splitlines())
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
