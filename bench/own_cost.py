@@ -16,6 +16,7 @@ the rest, finding the window, storing) is told apart. The goal is 1 % of a core 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -91,7 +92,7 @@ def resident() -> int:
 
 def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     """Run the trial and return its figures."""
-    import pgdyno.cli.main  # noqa: F401 - how often garbage is looked for is a part of what a run costs
+    from pgdyno.cli.main import NEW_OBJECTS
     from pgdyno.model.configuration import BASELINE
     from pgdyno.model.guard import GuardLimit, GuardPlan
     from pgdyno.model.study import Study, StudyKind, StudyState
@@ -110,6 +111,8 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     from pgdyno.workloads.pgbench.workload import PgbenchWorkload
     from pgdyno.workloads.registry import make_workload
     from pgdyno.workloads.script import Script
+
+    gc.set_threshold(NEW_OBJECTS)  # how often garbage is looked for is a part of what a run costs
 
     class Writer(RunCommand):
         """The command line of the writer in place of pgbench's."""

@@ -66,8 +66,9 @@ VERBS: dict[str, str] = {
 PROGRAM = "pgdyno"
 # Before NumPy is loaded: the matrices of a search are small, and threads that spin for them take the CPUs of the load.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Modules and what is read of a server are many objects and no garbage: looking through them every 700 took a tenth.
-gc.set_threshold(50_000)
+NEW_OBJECTS = 50_000
+"""Modules and what is read of a server are many objects and no garbage: looking through them every 700 took a tenth."""
+gc.set_threshold(NEW_OBJECTS)
 MODULES = {"import": "importing"}
 """The module of a verb whose name Python keeps for itself."""
 INTERRUPTED = 130

@@ -101,7 +101,10 @@ class LogFolder:
             yield block
 
     def _block(self, path: str, at: int, count: int) -> bytes:
-        return bytes(memoryview(self.target.postgres.fetch(_READ, [path, at, count])[0]["block"]))  # type: ignore[arg-type]  # of the server's word, a bytea
+        block = self.target.postgres.fetch(_READ, [path, at, count])[0]["block"]
+        if not isinstance(block, bytes):
+            raise EnvironmentUnsuitable(f'"{path}" cannot be read: the server answers with no bytes')
+        return block
 
     def _here(self) -> list[LogFile]:
         found = files_in(self.target, Path(self.path), lambda name: name.startswith("pgdyno-"))

@@ -15,13 +15,13 @@ from pgdyno.model.study import Study
 from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
 from pgdyno.studies.replay.captured import Taped
 from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.studies.replay.words import UNLIKE
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import Records, classes
 from pgdyno.trace.schema import AnswerClass, TraceMeta
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-_UNLIKE = (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED)
 _TIMES = ("due_us", "sent_us", "done_us", "injector_us", "gate_us", "server_us")
 
 
@@ -92,7 +92,7 @@ def _sent(records: Records) -> Mapping[str, NDArray[Any]]:
 
 
 def _count_errors(records: Records, found: NDArray[Any], lines: dict[tuple[str, str, str], int]) -> None:
-    differs = np.isin(found, _UNLIKE)
+    differs = np.isin(found, UNLIKE)
     unlike = records[differs]
     for answer, captured, came in zip(found[differs], unlike["expected"], unlike["sqlstate"], strict=True):
         key = (str(answer), bytes(captured).decode(), bytes(came).decode())
