@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from pgdyno.probes.network_path import path_counters
 from pgdyno.probes.observer import OBSERVER_DATABASE, Observer
 from pgdyno.probes.views import ViewsReading, server_rows, statement_rows
 from pgdyno.server.postmaster_lock import postmaster_pid
+from pgdyno.store.sampled_rows import KeptRows
 from pgdyno.targets.target import Target
 
 STOP_PATIENCE_S = 15.0
@@ -54,7 +55,7 @@ class SampleBatch:
     `neighbours` are the processes of others that used most CPU on the server's host.
     """
 
-    rows: list[SampleRow]
+    rows: Collection[SampleRow]
     events: list[Event]
     overhead: Overhead
     path: Mapping[str, float] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class _Kept:
     `latest` are the rows of the latest tick, the last of `rows`; `earlier` are the readings that they were made from.
     """
 
-    rows: list[SampleRow] = field(default_factory=list)
+    rows: KeptRows
     events: list[Event] = field(default_factory=list)
     latest: list[SampleRow] = field(default_factory=list)
     host: HostCounters | None = None
@@ -100,6 +101,7 @@ class Sampler:
     at each tick which processes are load generators. A probe that fails costs its own rows only: they are missing,
     one event says why, and the others go on; after a restart of the server the session is opened again. `clock`
     gives seconds since the epoch. `sleep`, when given, waits between ticks instead of the event that `stop` sets.
+    `folder` takes a file without a name once a run is long: the memory of its rows does not grow.
     Reads only; PostgreSQL 13 to 18.
     """
 
@@ -115,6 +117,7 @@ class Sampler:
         sleep: Callable[[float], object] | None = None,
         proc: Path = PROC,
         sys: Path = SYS,
+        folder: Path | None = None,
     ) -> None:
         self._target = target
         self._driver_pids = driver_pids
@@ -123,7 +126,7 @@ class Sampler:
         self._observer = Observer(target.postgres, load_database, observer_database)
         self._driver = DriverCpu(proc, TICKS_PER_S)
         self._folders = proc, sys
-        self._kept = _Kept()
+        self._kept = _Kept(KeptRows(folder))
         self._statements = ViewsReading(0.0, {}, {})
         self._log: LogWatch | None = None
         self._others: neighbours.ProcessSnapshot | None = None
@@ -172,7 +175,7 @@ class Sampler:
         overhead = Overhead(kept.ticks, kept.skipped, kept.cpu_s, mean, kept.longest_s)
         speeds = {} if kept.host is None else kept.host.speeds
         path = path_counters(kept.over_network, kept.round_trips_s, speeds)
-        return SampleBatch(list(kept.rows), list(kept.events), overhead, path, self._neighbours())
+        return SampleBatch(kept.rows.rows(), list(kept.events), overhead, path, self._neighbours())
 
     def _neighbours(self) -> tuple[Neighbour, ...]:
         directory = self._target.directory
@@ -248,9 +251,9 @@ class Sampler:
         """Return the rows of the latest tick, empty before the first; nobody changes them any more."""
         return self._kept.latest  # without the lock, as `reading`
 
-    def rows(self) -> Sequence[SampleRow]:
+    def rows(self) -> Collection[SampleRow]:
         """Return the rows so far."""
-        return tuple(self._kept.rows)  # without the lock, as `reading`
+        return self._kept.rows.rows()  # without the lock, as `reading`
 
     def events(self) -> list[Event]:
         """Return what has happened so far."""
@@ -280,9 +283,7 @@ class Sampler:
         server = self._observer.read(t)
         self._measure_path()
         anew = anew and (bool(server.views) or kept.server is None)  # else the last tick knows what this one does not
-        if anew:
-            del kept.rows[len(kept.rows) - len(kept.latest) :]
-        else:
+        if not anew:
             kept.earlier = kept.host, kept.server
         rows = host_rows(kept.earlier[0], host) + server_rows(kept.earlier[1], server)
         events = [] if kept.host is None else happenings.host_events(kept.host, host)
@@ -292,7 +293,7 @@ class Sampler:
         ended = time.monotonic()
         cost = (skipped, late_s * 1e3, (host_done - began) * 1e3, (ended - host_done) * 1e3)
         rows.append(SampleRow("observer", t, cost))
-        kept.rows += rows
+        kept.rows.add(rows, anew=anew)
         kept.events += events
         kept.latest = rows
         kept.host, kept.failures = host, failures
@@ -329,7 +330,7 @@ class Sampler:
 
     def _finish_statements(self) -> None:
         first, last = self._statements, self._observer.read(self._clock(), ("statements",))
-        self._kept.rows += statement_rows(first, last)
+        self._kept.rows.add(statement_rows(first, last))
         if "statements" in last.failures:
             reason = last.failures["statements"]
             self._kept.events += happenings.failure_events(last.t, {"statements": reason}, {})

@@ -8,13 +8,14 @@ nothing runs after it: give `load_ended_at`, and the whole of a row's work count
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.probes.host.cpu import foreign_s
+from pgdyno.store.sampled_rows import rows_of
 
-Rows = Sequence[SampleRow]
+Rows = Collection[SampleRow]
 
 _COUNTERS: Mapping[str, Mapping[str, str]] = {
     "database": {
@@ -100,7 +101,7 @@ def foreign_disk_mb_per_s(rows: Rows, from_s: float, to_s: float) -> float | Non
     server = _server_io(rows, from_s, to_s)
     if not disks or server is None:
         return None
-    dirty = [_number(_named(row), "dirty_bytes") for row in rows if row.table == "memory" and from_s <= row.t <= to_s]
+    dirty = [_number(_named(row), "dirty_bytes") for row in rows_of(rows, "memory") if from_s <= row.t <= to_s]
     backlog = max(0.0, dirty[0] - dirty[-1]) if dirty else 0.0
     beyond = max(0.0, write - _JOURNAL * server[1] - backlog) + max(0.0, read - server[0])
     return beyond / 1048576 / (to_s - from_s)
@@ -127,7 +128,7 @@ def _server_io(rows: Rows, from_s: float, to_s: float) -> tuple[float, float] | 
 
 def foreign_sessions(rows: Rows, from_s: float, to_s: float) -> float | None:
     """Return the mean number of sessions in other databases that were not idle; None without rows."""
-    found = [_named(row) for row in rows if row.table == "sessions" and from_s < row.t <= to_s]
+    found = [_named(row) for row in rows_of(rows, "sessions") if from_s < row.t <= to_s]
     return sum(_number(row, "foreign_busy") for row in found) / len(found) if found else None
 
 
@@ -194,9 +195,7 @@ def _shares(
     rows: Rows, table: str, from_s: float, to_s: float, load_ended_at: float | None = None
 ) -> Iterator[tuple[_Named, float]]:
     """Give each row that reaches into the window, with the part of its work that belongs there."""
-    for row in rows:
-        if row.table != table:
-            continue
+    for row in rows_of(rows, table):
         named = _named(row)
         if named["interval_s"] is None:
             continue

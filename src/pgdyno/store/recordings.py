@@ -18,21 +18,27 @@ from pgdyno.store.schema import EVENT, HISTOGRAM, RECORDS, SAMPLES
 
 R = TypeVar("R", InstanceRecord, ClientRecord, CheckRecord, PlanRecord, TextRecord)
 
-_HISTOGRAMS_AT_ONCE = 500
+_ROWS_AT_ONCE = 500
 _HISTOGRAM_FIELDS = ("second", "instance", "script", "count", "total_us", "failed", "retried", "skipped", "blob")
 
 
 def write_samples(connection: Connection, run_id: int, rows: Iterable[SampleRow]) -> int:
-    """Insert the rows, one bulk statement for each table, and return how many they were."""
-    grouped: dict[str, list[dict[str, SampleValue]]] = defaultdict(list)
+    """Insert the rows, some hundred of a table a statement and in memory, and return how many they were."""
+    written = 0
+    waiting: dict[str, list[dict[str, SampleValue]]] = defaultdict(list)
     for row in rows:
         names = _sample_columns(row.table)
         if len(row.values) != len(names):
             raise UsageError(f'a row of "{row.table}" has {len(row.values)} values for {len(names)} columns')
-        grouped[row.table].append({"run_id": run_id, "t": row.t, **dict(zip(names, row.values, strict=True))})
-    for table, values in grouped.items():
+        some = waiting[row.table]
+        some.append({"run_id": run_id, "t": row.t, **dict(zip(names, row.values, strict=True))})
+        if len(some) == _ROWS_AT_ONCE:
+            written += len(some)
+            connection.execute(insert(SAMPLES[row.table]), waiting.pop(row.table))
+    for table, values in waiting.items():
+        written += len(values)
         connection.execute(insert(SAMPLES[table]), values)
-    return sum(len(values) for values in grouped.values())
+    return written
 
 
 def read_samples(connection: Connection, run_id: int, table: str) -> dict[str, list[SampleValue]]:
@@ -63,7 +69,7 @@ def read_study_samples(
 def write_histograms(connection: Connection, run_id: int, rows: Iterable[HistogramRow]) -> int:
     """Insert the rows, some hundred a statement and in memory, and return how many they were."""
     written, left = 0, iter(rows)
-    while some := list(islice(left, _HISTOGRAMS_AT_ONCE)):
+    while some := list(islice(left, _ROWS_AT_ONCE)):
         values: list[Mapping[str, object]] = [
             {"run_id": run_id, **{name: getattr(row, name) for name in _HISTOGRAM_FIELDS}} for row in some
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.model.record import Examination
@@ -49,7 +49,7 @@ class Bounds:
 
 def assess(
     load: LoadResult,
-    rows: Sequence[SampleRow],
+    rows: Collection[SampleRow],
     plan: LoadPlan,
     bounds: Bounds,
     *,
@@ -160,7 +160,7 @@ def settling(bins: CountBins, plan: LoadPlan, bounds: Bounds) -> Settling:
 def _without_score(
     measured: Outcome,
     reason: str | None,
-    rows: Sequence[SampleRow],
+    rows: Collection[SampleRow],
     bounds: Bounds,
     used_by: str,
     *,

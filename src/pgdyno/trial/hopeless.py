@@ -6,7 +6,7 @@ until then is the trial's figure: a poor one, which the model takes as it takes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -78,7 +78,7 @@ def is_hopeless(seconds: Sequence[tuple[float, float]], end_s: float, floor_tps:
 
 
 def poor_outcome(
-    rates: Rates, rows: Sequence[SampleRow], bounds: Bounds, *, used_by: str, beside_others: bool
+    rates: Rates, rows: Collection[SampleRow], bounds: Bounds, *, used_by: str, beside_others: bool
 ) -> Outcome:
     """Return the outcome of a load that was ended: its rate and CPU, no latencies, as its log lacks the last block.
 

@@ -309,7 +309,9 @@ class Laboratory:
             self._told_cold = True
 
     def _start_sampling(self, work: Work, _: Transition) -> None:
-        work.sampler = Sampler(self._target, load_database=work.dbname, driver_pids=work.driver_pids)
+        work.sampler = Sampler(
+            self._target, load_database=work.dbname, driver_pids=work.driver_pids, folder=self._folder
+        )
         work.sampler.start()
 
     def _run_load(self, work: Work, _: Transition) -> TrialEvent:

@@ -9,6 +9,7 @@ from pgdyno.model.record import PlanRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.server.postgres import Postgres
+from pgdyno.store.sampled_rows import rows_of
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
 from pgdyno.workloads.script_statements import is_planned, label
 from pgdyno.workloads.statement_plans import plan_records
@@ -23,27 +24,26 @@ _PGBENCH_ASKS = ("select count(*) from pgbench_branches", "select o.n, p.partstr
 _CONSTANT = re.compile(r"'(?:[^']|'')*'|\$\d+|\b\d+(?:\.\d+)?\b")
 
 
-def top_statements(rows: Sequence[SampleRow], *, but: Collection[str] = ()) -> list[str]:
+def top_statements(rows: Collection[SampleRow], *, but: Collection[str] = ()) -> list[str]:
     """Return the texts of the statements with a plan that took longest, the longest first. Pure.
 
     `but` are statements that are known; constants do not tell two apart, because pg_stat_statements replaces them.
     """
     names = TABLES["statements"].column_names()[1:]
     found: dict[str, float] = {}
-    for row in rows:
-        if row.table == "statements":
-            each = dict(zip(names, row.values, strict=True))
-            took, text = each["total_exec_time_ms"], str(each["query"]).strip()
-            is_load = each["queryid"] != "0" and is_planned(text) and not text.startswith(_PGBENCH_ASKS)
-            if is_load and isinstance(took, int | float):
-                found[text] = found.get(text, 0.0) + took
+    for row in rows_of(rows, "statements"):
+        each = dict(zip(names, row.values, strict=True))
+        took, text = each["total_exec_time_ms"], str(each["query"]).strip()
+        is_load = each["queryid"] != "0" and is_planned(text) and not text.startswith(_PGBENCH_ASKS)
+        if is_load and isinstance(took, int | float):
+            found[text] = found.get(text, 0.0) + took
     longest = sorted(found, key=lambda text: -found[text])[:TOP]
     known = {_without_constants(text) for text in but}
     return [text for text in longest if _without_constants(text) not in known]
 
 
 def top_statement_plans(
-    postgres: Postgres, dbname: str, rows: Sequence[SampleRow], known: Sequence[PlanRecord]
+    postgres: Postgres, dbname: str, rows: Collection[SampleRow], known: Sequence[PlanRecord]
 ) -> list[PlanRecord]:
     """Return the generic plans of the run's top statements beyond those that are known; errors as `plan_records`.
 

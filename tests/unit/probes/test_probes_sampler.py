@@ -17,6 +17,7 @@ from pgdyno.owner.runner import LocalRunner
 from pgdyno.probes.latest import latest_text
 from pgdyno.probes.sampler import Sampler, next_due
 from pgdyno.server.postgres import Postgres
+from pgdyno.store import sampled_rows
 from pgdyno.targets.target import Target
 
 NOWHERE = Postgres("host=/nonexistent/socket connect_timeout=2")
@@ -120,8 +121,8 @@ def test_a_row_ends_where_a_load_does_however_near_the_last_tick() -> None:
 
 def test_stop_may_be_called_twice_and_without_start() -> None:
     made = sampler()
-    assert made.stop().rows == []
-    assert made.stop().rows == []
+    assert len(made.stop().rows) == 0
+    assert len(made.stop().rows) == 0
     assert made.reading() == {}
 
 
@@ -136,3 +137,16 @@ def test_the_progress_line_shows_what_is_known() -> None:
         row("wal", bytes=2 * 2**20, interval_s=2.0),
     ]
     assert latest_text(rows) == {"server": "143 %", "foreign": "3 %", "active": "8 (2 waiting)", "wal": "1 MB/s"}
+
+
+def test_the_rows_of_a_long_run_leave_the_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sampled_rows, "AT_ONCE", 20)
+    now = [1000.0]
+    made = sampler(clock=lambda: now[0], folder=tmp_path)
+    for _ in range(60):
+        now[0] += 1.0
+        made.take()
+    rows = made.stop().rows
+    assert isinstance(rows, sampled_rows.SampledRows)
+    assert len(rows.newest) < 20 + len(made.latest()) < 100 < len(rows)
+    assert [row.t for row in rows.of("observer")] == [1001.0 + second for second in range(60)]

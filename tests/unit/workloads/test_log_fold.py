@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from exact_log import between, concatenate, edges_s, folded, ok, summarize_latency, tally
 from pgdyno.stats.histogram import RELATIVE_ERROR, LatencyHistogram
+from pgdyno.store import spool
 from pgdyno.workloads.client_latency import client_records
-from pgdyno.workloads.pgbench import spool
 from pgdyno.workloads.pgbench.folded_log import QUARTER_US, joined
 from pgdyno.workloads.pgbench.log_fold import LogFold
 from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog

@@ -14,7 +14,7 @@ import numpy as np
 
 from pgdyno.model.trial import LatencySummary
 from pgdyno.stats.histogram import BUCKETS, highest_of, lowest_of
-from pgdyno.workloads.pgbench.spool import Spool
+from pgdyno.store.spool import Spool
 from pgdyno.workloads.pgbench.transaction_log import Int64s, Tally
 
 QUARTER_S = 0.25

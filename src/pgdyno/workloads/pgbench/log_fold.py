@@ -14,8 +14,8 @@ import numpy as np
 
 from pgdyno.errors import WorkloadError
 from pgdyno.stats.histogram import BUCKETS, HIGHEST_US, bucket_of, highest_of
+from pgdyno.store.spool import Spool
 from pgdyno.workloads.pgbench.folded_log import CLIENT_BITS, COLUMNS, QUARTER_US, FoldedLog, mean_us
-from pgdyno.workloads.pgbench.spool import Spool
 from pgdyno.workloads.pgbench.transaction_log import Int16s, Int64s, Status, TransactionLog
 
 RECENT_S = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -18,22 +19,27 @@ class Spool:
         self._memory = bytearray()
         self._file: IO[bytes] | None = None
 
-    def append(self, data: bytes) -> None:
-        """Add bytes. Raises OSError when the disk does not take them."""
-        if self._file is None:
+    def append(self, data: bytes | bytearray) -> None:
+        """Add bytes. Raises OSError when the disk does not take them; nothing more may be added then.
+
+        Another thread may read meanwhile.
+        """
+        file = self._file
+        if file is None:
             self._memory += data
             if len(self._memory) <= IN_MEMORY:
                 return
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
-            data, self._memory = bytes(self._memory), bytearray()
-        self._file.write(data)
+            data, file = self._memory, tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by `close`
+        file.write(data)
+        file.flush()  # a full disk is told here, and not to whoever reads later
+        if self._file is None:
+            self._file = file
+            self._memory = bytearray()
 
     def read(self, offset: int, size: int) -> bytes:
         """Return `size` bytes from `offset`. Raises OSError when the disk does not give them."""
-        if self._file is None:
-            return bytes(self._memory[offset : offset + size])
-        self._file.flush()
-        return os.pread(self._file.fileno(), size, offset)
+        memory, file = self._memory, self._file  # in this order: they move from the one to the other
+        return bytes(memory[offset : offset + size]) if file is None else os.pread(file.fileno(), size, offset)
 
     @property
     def in_memory(self) -> int:
@@ -43,7 +49,8 @@ class Spool:
     def close(self) -> None:
         """Give the room back."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what a full disk did not take is tried once more
+                self._file.close()
         self._memory = bytearray()
 
     def __del__(self) -> None:
