@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from fix_postgres import NIGHT, ONE_BUILD, find_build
 from live_driver import short_search
 from live_load import planted_load
 from pgdyno.errors import ExitCode
@@ -20,36 +23,42 @@ from pgdyno.studies.reports import build_report
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
+CANDIDATES = 7 if NIGHT else 3
 
 
+@pytest.mark.requirement("R-TUN-01")
+@pytest.mark.parametrize("build", ONE_BUILD)
 def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
-    sandbox18: Sandbox, pgdyno_home: object
+    build: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: object
 ) -> None:
-    folder = sandbox18.target().directory
+    """A server that is crippled by its work_mem, on every version at night, and then with more candidates."""
+    server = make_sandbox(f"searched-{build}", bin_dir=find_build(build))
+    server.start()
+    folder = server.target().directory
     assert folder is not None
-    before = settings_of(sandbox18), files_of(folder)
+    before = settings_of(server), files_of(folder)
     plans: list[CandidatePlan] = []
     found: list[object] = []
 
     def decide(plan: CandidatePlan) -> Reply:
         plans.append(plan)
-        found.append(settings_of(sandbox18) == before[0])
+        found.append(settings_of(server) == before[0])
         if len(plans) == 3:
             raise KeyboardInterrupt
         return Reply(None if len(plans) == 1 else plan.proposal.settings)
 
-    with planted_load(sandbox18.target().postgres, {"4MB": 1.0}, other=0.4):
+    with planted_load(server.target().postgres, {"4MB": 1.0}, other=0.4):
         with pytest.raises(KeyboardInterrupt):
-            short_search(sandbox18.target(), "work_mem", candidates=3, decide=decide)
-        assert (settings_of(sandbox18), files_of(folder)) == before
+            short_search(server.target(), "work_mem", candidates=CANDIDATES, decide=decide)
+        assert (settings_of(server), files_of(folder)) == before
         with Store.open(places.data_dir() / "pgdyno.db") as store:
             (study,) = store.studies()
             assert study.state is StudyState.INTERRUPTED
             kept = study.told(LiveResult)
             assert kept is not None
             assert kept.search is not None
-        told = short_search(sandbox18.target(), "work_mem", candidates=3, decide=decide, resumed=study.id)
-    assert (settings_of(sandbox18), files_of(folder)) == before
+        told = short_search(server.target(), "work_mem", candidates=CANDIDATES, decide=decide, resumed=study.id)
+    assert (settings_of(server), files_of(folder)) == before
     assert [plan.proposal.number for plan in plans[:4]] == [1, 2, 3, 3], "only what was not answered is asked again"
     assert told.study == study.id
     assert all(found), "who is asked is asked in the baseline"
@@ -58,8 +67,11 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
     assert search is not None
     assert search.candidates[:2] == kept.search.candidates
     assert search.knobs == ("work_mem",)
-    assert [one.fate for one in search.candidates] == ["rejected", "measured", "measured"]
+    assert [one.fate for one in search.candidates] == ["rejected", *["measured"] * (CANDIDATES - 1)]
     assert all(one.ratio is not None and one.ratio < 0.7 for one in search.candidates[1:])
+    assert all(one.memory_bytes and one.reasons for one in search.candidates[1:])
+    windows = 2 * sum(one.pairs for one in search.candidates)
+    assert windows >= 6, "each pair is a trial of the candidate and one of the server as it is"
     assert search.winner is not None
     assert search.winner.verdict is not None
     assert search.winner.verdict.word is Word.BETTER

@@ -90,10 +90,17 @@ def test_one_throttled_client_shows_in_the_table_of_clients(lab):
     assert slow.transactions < min(one.transactions for one in found.clients if one.client != 2)
 
 
-@pytest.mark.requirement("R-MON-15", "R-MON-09")
-def test_a_run_without_failures_says_so(lab):
+@pytest.mark.requirement("R-MON-15", "R-MON-09", "R-TUN-07")
+def test_a_run_without_failures_says_so_and_is_kept_with_all_that_was_measured(lab):
     trial = lab.run("SELECT n FROM item WHERE id = 7;\n", SLOW)
     found = lab.evidence(trial)
+    kept = lab.store.trial(trial.id)
+    assert (kept.spec.configuration, kept.outcome) == (trial.spec.configuration, trial.outcome)
+    assert kept.outcome is not None
+    assert {"blks_read", "blks_hit", "disk_read_bytes"} <= kept.outcome.counters.keys()
+    tables = {table: lab.store.samples(trial.id, table) for table in ("memory", "cpu", "disk", "database")}
+    assert all(tables[name] for name in ("memory", "cpu", "database")), "a machine may have no disk of its own"
+    assert [one.shape for one in lab.store.records(trial.id, PlanRecord)]
     assert found.failures is not None
     assert set(found.failures.values()) == {0}
     assert found.failed_transactions == 0

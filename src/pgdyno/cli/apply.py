@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
+OF_STUDIES = ("other_server", "conservative")
+"""Flags that mean something for the winner of a study alone."""
+
 
 @click.command("apply", cls=GroupedCommand)
 @click.argument("rules", nargs=-1, metavar="RULE...")
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 @source_options
 @click.option("--all-proved", is_flag=True, help="Take every finding that was tested here and found better.")
 @click.option("--study", metavar="STUDY", help="Take the winner of this tune or live study instead: its id, or last.")
+@click.option("--conservative", is_flag=True,
+              help="Of what a search confirmed, take what needs the least memory, not the fastest.")  # fmt: skip
 @click.option("--other-server", is_flag=True, help="Take a winner that was proved on another server.")
 @click.option("--emit", metavar="FORMAT", help="Print that winner as files, as advise --emit does; change nothing.")
 @output_option
@@ -78,8 +83,8 @@ def _check(flags: Flags) -> None:
     if flags.text("study") is None:
         from pgdyno.studies.advice import advised
 
-        if form is not None or flags.on("other_server"):
-            flag = "--other-server" if form is None else "--emit"
+        given = {"--emit": form is not None, **{f"--{one.replace('_', '-')}": flags.on(one) for one in OF_STUDIES}}
+        if flag := next((name for name, is_on in given.items() if is_on), None):
             raise UsageError(f"{flag} is for --study", hint="pgdyno advise --emit FORMAT prints findings as files.")
         if not rules and not flags.on("all_proved"):
             raise UsageError(
@@ -135,7 +140,7 @@ def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
     facts = read_facts(target)
     if not flags.on("other_server"):
         check_server(study, facts)
-    return (winner_of(study, facts),)
+    return (winner_of(study, facts, conservative=flags.on("conservative")),)
 
 
 def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path | None) -> int:

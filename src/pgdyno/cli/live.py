@@ -76,6 +76,8 @@ OF_THE_BEGINNING = frozenset(
 @click.option(
     "--resume", metavar="STUDY", help="Go on with a comparison or search that was ended or killed: its id, or last."
 )
+@click.option("--again", metavar="STUDY",
+              help="Begin a study with the options of this one, such as from a timer: its id, or last.")  # fmt: skip
 @click.option("--dbtune", metavar="FILE", type=click.Path(path_type=Path),
               help="Take server, restart command, times and memory guard from DBtune's YAML file.")  # fmt: skip
 @click.option("--demo", is_flag=True,
@@ -124,14 +126,15 @@ def command(**values: object) -> int:
     a, b = settings_of(flags.words("a_words"), "--a"), settings_of(flags.words("b_words"), "--b")
     modes = [flags.on(name) for name in ("watch_only", "search", "demo")]
     rule = flags.text("rule")
-    resumes = flags.text("resume") is not None
-    if [*modes, bool(b), rule is not None, resumes].count(True) != 1:
+    again = flags.text("again") is not None
+    resumes = flags.text("resume") is not None or again
+    if [*modes, bool(b), rule is not None, resumes].count(True) != 1 or (again and flags.text("resume") is not None):
         raise UsageError(
-            "give one of --watch-only, --b, --rule, --search, --resume and --demo",
+            "give one of --watch-only, --b, --rule, --search, --resume, --again and --demo",
             hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
     if flags.path("dbtune") is not None and (flags.on("demo") or resumes):
-        raise UsageError("--dbtune is for what is begun", hint="Leave it out with --demo and --resume.")
+        raise UsageError("--dbtune is for what is begun", hint="Leave it out with --demo, --resume and --again.")
     if flags.on("demo"):
         _check_demo(flags)
     if a and not b:
@@ -245,7 +248,7 @@ def _compared(
 def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.cli.requests.study_request import resumable
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.live.options import options_of
+    from pgdyno.studies.live.options import earlier_study, options_of
     from pgdyno.studies.live.run import asked_by, switch_study
     from pgdyno.studies.live.search_run import is_search, search_asked_by
     from pgdyno.studies.session.opening import opened
@@ -253,7 +256,9 @@ def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.undo.watch import Deadlines
 
     watch = Deadlines(health_s=flags.real("watchdog_deadline"))
-    study = resumable(store, flags.choice("resume"), StudyKind.LIVE)
+    again = flags.text("again")
+    study = resumable(store, flags.choice("resume"), StudyKind.LIVE) if again is None else earlier_study(store, again)
+    resumed = study if again is None else None
     request = target_request(flags)
     request = request if names_a_server(request) else request_of(study)
     asker = Asker(60 * flags.real("approve_timeout"), notify_words(flags.text("notify")))
@@ -264,14 +269,18 @@ def _resumed(flags: Flags, store: Store, progress: Progress) -> LiveResult:
             )
         check_answer(flags, ())
         asked, options = search_asked_by(study, asker.timeout_s), options_of(study, watch=watch)
-        return _search(flags, store, progress, request, options, asked, asker, study)
-    arms = asked_by(study)
+        if again is not None:
+            options = options.anew(_seed(flags))
+        return _search(flags, store, progress, request, options, asked, asker, resumed)
+    arms, options = asked_by(study), options_of(study, 60 * flags.real("budget"), watch=watch)
+    if again is not None:
+        options = options.anew(_seed(flags))
     check_answer(flags, (*arms.a, *arms.b))
     ask = asks(flags.choice("approve"), (*arms.a, *arms.b))
     with opened(request) as target:
         return switch_study(
-            store, target, request, options_of(study, 60 * flags.real("budget"), watch=watch), arms, progress,
-            approve=lambda plan: approve(plan, asker if ask else None), announce=progress.announce, resumed=study,
+            store, target, request, options, arms, progress,
+            approve=lambda plan: approve(plan, asker if ask else None), announce=progress.announce, resumed=resumed,
         )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ class ServerUse:
     """What the whole server had used by a moment, or used between two of them; None where it is not known.
 
     Time that sessions were at work and CPU in milliseconds; bytes of temporary files and of WAL; blocks read, from disk
-    or the page cache.
+    or the page cache; requests that the disks of its host completed, whoever made them.
     """
 
     active_ms: float | None = None
@@ -58,6 +58,7 @@ class ServerUse:
     temp_bytes: float | None = None
     wal_bytes: float | None = None
     blocks_read: float | None = None
+    device_requests: float | None = None
 
     def since(self, before: ServerUse) -> ServerUse:
         """Return what was used since; a counter that fell is not known."""

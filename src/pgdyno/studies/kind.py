@@ -61,6 +61,10 @@ class Kind(ABC):
         """Return what a finished study of a kind that `offers` has to keep."""
         return Offered(withheld="none")
 
+    def conservative(self, study: Study) -> Offered:
+        """Return the leanest of what it proved better: what it offers, where it knows no leaner one."""
+        return self.offered(study)
+
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return the runs that the flight recorder shows: by default those that stand for the two sides."""
         result = study.told(Compared)

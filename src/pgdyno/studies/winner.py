@@ -39,8 +39,11 @@ def study_of(store: Store, name: str) -> Study:
     return found
 
 
-def offered_by(study: Study) -> Offered:
-    """Return what a study proved better than what was there. Raises UsageError where it offers nothing, with why."""
+def offered_by(study: Study, *, conservative: bool = False) -> Offered:
+    """Return what a study proved better than what was there, or the leanest of that where it is to be `conservative`.
+
+    Raises UsageError where it offers nothing, with why.
+    """
     kind = kind_of(study.kind)
     if not kind.offers:
         raise UsageError(
@@ -52,7 +55,7 @@ def offered_by(study: Study) -> Offered:
             f"Finish it first: pgdyno {kind.resumed_by} --resume {study.id}." if kind.resumed_by else "Run it again."
         )
         raise UsageError(f"study {study.id} is {study.state.value} and has no verdict", hint=again)
-    offered = kind.offered(study)
+    offered = kind.conservative(study) if conservative else kind.offered(study)
     if not offered.settings:
         raise UsageError(
             f"study {study.id} has no confirmed winner: its verdict is {offered.withheld}",
@@ -109,9 +112,9 @@ def _of(image: Mapping[str, object], part: str, name: str) -> object:
     return None if isinstance(value, Mapping) else value  # a mapping says why it is unknown
 
 
-def winner_of(study: Study, facts: Facts) -> Finding:
+def winner_of(study: Study, facts: Facts, *, conservative: bool = False) -> Finding:
     """Return a study's winner as a finding that was tested. `facts` are those of the server now. Errors as above."""
-    offered = offered_by(study)
+    offered = offered_by(study, conservative=conservative)
     settings, verdict = Configuration.of(dict(offered.settings)), offered.verdict
     assert verdict is not None, "it is better"
     span, metric = verdict.interval, verdict.metric.value

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
+from pgdyno.advisor.engine import advise
 from pgdyno.advisor.memory_size import buffers_bytes, cache_bytes, nominal_bytes
+from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.model.evidence import LogEvidence, Statistics, Window, WorkingSet, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
@@ -249,3 +251,21 @@ def test_large_buffers_are_lowered_only_where_the_working_set_exceeds_ram():
 @pytest.mark.requirement("R-PG-12")
 def test_memory_between_round_sizes_counts_as_it_is():
     assert nominal_bytes(69 * GB) == 69 * GB
+
+
+FREE = ("waste", "unused", "not used", "smaller machine", "less memory would", "too much memory", "over-provision",
+        "oversized", "idle memory", "save memory")  # fmt: skip
+
+
+@pytest.mark.requirement("R-TUN-22")
+@pytest.mark.parametrize("available", [0.5, 0.95])
+@pytest.mark.parametrize("kind", [*WorkingSetClass])
+def test_memory_that_nobody_asked_for_is_called_no_waste_and_no_smaller_machine_is_proposed(available, kind):
+    """It is page cache: every rule of all is asked, on a machine most of whose memory is free."""
+    host = memory_host(available_bytes=int(available * 128 * GB))
+    case = make_case(host=host, working_set=working_set(kind))
+    found = advise(case.inventory, case.evidence, shipped_rules())
+    assert len(found) > 50
+    for finding in found:
+        said = " ".join((finding.title, finding.why or "", *finding.evidence)).lower()
+        assert not [words for words in FREE if words in said], finding.rule

@@ -34,7 +34,7 @@ def refused(*words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "give one of --watch-only, --b, --rule, --search, --resume and --demo"),
+        ((), "give one of --watch-only, --b, --rule, --search, --resume, --again and --demo"),
         (("--demo", "--b", "work_mem=1MB"), "give one of"),
         (("--demo",), "--demo runs on a sandbox of its own"),
         (("--watch-only", "--b", "work_mem=1MB"), "give one of"),
@@ -60,6 +60,8 @@ def refused(*words: str) -> str:
         (("--b", "work_mem=1MB", "--approve", "auto", "--not-during", "18-20"), 'window "18-20" cannot be read'),
         (("--resume", "last", "--not-during", "18:00-20:00"), "--not-during is what the study was begun with"),
         (("--resume", "last", "--dbtune", "x.yml"), "--dbtune is for what is begun"),
+        (("--again", "last", "--resume", "last"), "give one of --watch-only"),
+        (("--again", "last", "--max-pairs", "9"), "--max-pairs is what the study was begun with"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_server_is_asked(words, said):

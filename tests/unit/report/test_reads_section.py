@@ -1,5 +1,7 @@
 """The table of reads: the two sides of the verdict first, the many runs of a tune folded under them."""
 
+import pytest
+
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.results.parts import Pair
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
@@ -50,6 +52,7 @@ def test_the_time_away_is_a_column_only_where_a_server_was_away():
     assert [row[-1] for row in sides.table.rows] == ["", "3"]
 
 
+@pytest.mark.requirement("R-TUN-15")
 def test_a_step_of_a_staircase_has_both_sides_as_medians_and_physical_reads_for_its_rows():
     trials = [*TRIALS, *(trial(n, 10.0 * n, physical_reads_per_1000_rows=600.0 - n) for n in (11, 12, 13, 14))]
     steps = [("step a", (1, 3), (2, 4, 6)), ("step b", (5,), (99,)), ("step c", (11, 13), (12, 14))]

@@ -217,3 +217,15 @@ def test_the_result_and_its_page_survive_the_store():
 
 def test_a_study_that_was_ended_has_a_page_without_an_answer():
     assert compose(StudyRecord(replace(make_study(StudyKind.LIVE), state=StudyState.FAILED), ())).title.startswith("No")
+
+
+@pytest.mark.requirement("R-TUN-16")
+@pytest.mark.parametrize(("bytes_a_second", "is_told"), [(0.0, True), (50.0, True), (60_000.0, False)])
+def test_of_a_load_that_hardly_writes_it_is_said_that_nothing_of_it_holds_under_writes(bytes_a_second, is_told):
+    clock = Clock()
+    server = Server(clock)
+    server.databases = lambda: DatabaseTotals(100.0, 0.0, None, wal_bytes=bytes_a_second * clock.now)
+    seen = watch_baseline(server, 600.0, announce=lambda _: None, clock=clock, sleep=clock.sleep)
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
+    told = live_result(study, make_facts(18), seen, KEYS, NAMES, elapsed_s=1.0)
+    assert any("hardly writes" in note for note in told.notes) is is_told

@@ -6,60 +6,22 @@ from dataclasses import replace
 
 import pytest
 
+from live_search_example import BETTER, CANDIDATES, SETTINGS, WORSE, search
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.results.live import LiveCandidate, LiveOwnEffect, LiveSearch
+from pgdyno.model.results.live import LiveOwnEffect
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
-from pgdyno.probes.statements import StatementKey
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
 from pgdyno.report.sections import Charts
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.stats.sequential import Design
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
-from pgdyno.studies.live.arms import Arms
-from pgdyno.studies.live.candidates import MEASURED, REJECTED
 from pgdyno.studies.live.search_words import search_judgement
-from pgdyno.studies.live.switch_result import switched
-from pgdyno.studies.live.switchback import Switchback
 from pgdyno.studies.reports import compose
 from pgdyno.studies.winner import offered_by
-from simulated_live_world import WATCHED, World
+from simulated_live_world import WATCHED
 from study_example import make_study
-
-SETTINGS = {"work_mem": "16MB", "random_page_cost": "1.5"}
-
-
-def final(factor):
-    world = World(factor, seed=3)
-    outcome = Switchback(world, world.reference, 30.0, Design(), seed=3).run()
-    arms = Arms(BASELINE, Configuration.of(SETTINGS), {"work_mem": "4MB", "random_page_cost": "4"})
-    keys = [StatementKey(5, 6, 1000 + number, True) for number in range(200)]
-    found = switched(
-        WATCHED, arms, outcome, world.reference, keys, ({5: "shop"}, {6: "web"}), seed=3, session="x", elapsed_s=9.0
-    )
-    return found.switch
-
-
-BETTER, WORSE = final(0.8), final(1.2)
-CANDIDATES = (
-    LiveCandidate(number=1, settings={"work_mem": "64MB"}, origin="start", fate=REJECTED),
-    LiveCandidate(number=2, settings=SETTINGS, origin="model", fate=MEASURED, pairs=2, ratio=0.81, error=0.05, cpu=1.23,
-                  memory_bytes=1 << 30),
-)  # fmt: skip
-
-
-def search(**fields):
-    found = {
-        "knobs": ("work_mem", "random_page_cost"),
-        "left_out": {"commit_delay": "acts at the commit"},
-        "candidates": CANDIDATES,
-        "stopped": "all 2 were tried",
-        "session": "20261126",
-    }
-    return LiveSearch(**{**found, **fields})
 
 
 def study(found):

@@ -118,7 +118,7 @@ def test_the_result_and_its_page_survive_the_store():
     assert again == result
     study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE, result=again)
     report = compose(StudyRecord(study, ()))
-    assert [one.id for one in report.sections[:4]] == ["change", "pairs", "changes", "guards"]
+    assert [one.id for one in report.sections[:5]] == ["change", "pairs", "why", "changes", "guards"]
     assert (report.title, report.word) == (result.title, "better")
     assert judged(study).title == result.title
     text = str(report.sections)

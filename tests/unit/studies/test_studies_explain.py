@@ -20,6 +20,7 @@ def trials(cpu=None, **counters):
     return [Trial(i, "s", spec, TrialState.COMPLETE, outcome) for i in (1, 2)]
 
 
+@pytest.mark.requirement("R-TUN-10", "R-TUN-16")
 def test_reads_that_became_hits_and_the_second_copy_are_told_with_numbers():
     before = trials(cpu=60.0, blks_read=900_000.0, blks_hit=100_000.0, disk_read_bytes=0.0)
     after = trials(cpu=15.0, blks_read=0.0, blks_hit=1_000_000.0, disk_read_bytes=0.0)
@@ -31,6 +32,7 @@ def test_reads_that_became_hits_and_the_second_copy_are_told_with_numbers():
     assert "only reads" in text
 
 
+@pytest.mark.requirement("R-TUN-15")
 def test_reads_from_the_disk_are_not_called_double_buffering():
     before = trials(blks_read=900_000.0, blks_hit=100_000.0, disk_read_bytes=900_000.0 * 8192)
     after = trials(blks_read=0.0, blks_hit=1_000_000.0)

@@ -16,18 +16,22 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.settings_seen import SettingSeen, changed
-from pgdyno.probes.statements import StatementKey, StatementReader
+from pgdyno.probes.statements import SessionCounts, StatementKey, StatementReader
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.statement_deltas import StatementSnapshot
 from pgdyno.store.codec import result_from_json
+from pgdyno.studies.kind import Offered
+from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.reports import compose
 from pgdyno.studies.watch import run
+from pgdyno.studies.watch.profiles import other_profile
 from pgdyno.studies.watch.proposals import proposals
 from pgdyno.studies.watch.run import watch
 from pgdyno.studies.watch.study import result_of
 from pgdyno.studies.watch.telling import Told
+from simulated_live_world import WATCHED
 from study_example import make_study
 
 KEYS = [StatementKey(5, 6, queryid, True) for queryid in (11, -22, 33)]
@@ -44,7 +48,7 @@ class Server:
         self._factors, self._tampered, self._down, self._stop, self._own = factors, tampered or {}, down, stop_at, own
         self._rng = np.random.default_rng(1)
         self._calls, self._ms, self._squares, self._blocks = (np.zeros(3) for _ in range(4))
-        self.started = 1.0
+        self.started, self.active = 1.0, 1
         self.keys = list(KEYS)
 
     def clock(self):
@@ -55,6 +59,9 @@ class Server:
 
     def reopen(self):
         pass
+
+    def sessions(self, since):
+        return SessionCounts(12, self.active, 9, 0.1)
 
     def statements(self):
         self.asked += 1
@@ -246,3 +253,31 @@ def test_a_load_that_makes_new_statements_all_day_does_not_fill_the_memory(monke
     assert len(seen.first_seen) < 40 * 80
     (told,) = [one for one in seen.told.events if one.what is Happening.SLOWER]
     assert told.queryid == "-22"
+
+
+@pytest.mark.requirement("R-TUN-09")
+def test_another_number_of_sessions_at_work_proposes_another_search_or_what_was_found_with_as_many(monkeypatch):
+    def found(name, sessions, settings, **fields):
+        monkeypatch.setitem(offers, name, Offered(settings))
+        reference = replace(WATCHED.reference, active_median=sessions)
+        result = replace(WATCHED, study=name, reference=reference)
+        study = replace(make_study(StudyKind.LIVE), id=name, state=StudyState.COMPLETE, result=result, environment="e")
+        return replace(study, **fields)
+
+    offers: dict[str, Offered] = {}
+    monkeypatch.setattr(type(kind_of(StudyKind.LIVE)), "offered", lambda _self, study: offers[study.id])
+    alone, many = found("alone", 1.0, {"work_mem": "1GB"}), found("many", 9.0, {"work_mem": "16MB"})
+    server = Server()
+    server.active = 10
+    seen, _ = watched(server)
+    assert seen.at_work == 10.0
+    [said] = other_profile([alone], "e", seen.at_work)
+    assert said.startswith("the settings of study alone were found with 1 session at work, and 10 are at work now")
+    assert "pgdyno live --search" in said
+    [said] = other_profile([alone, many], "e", seen.at_work)
+    assert "Study many found work_mem = 16MB with 9 sessions: pgdyno live --b 'work_mem=16MB'" in said
+    for studies, environment, at_work in (([alone], "e", 1.0), ([alone], "e", 3.0), ([many], "e", 10.0),
+                                          ([alone], "other", 10.0), ([alone], "e", None), ([], "e", 10.0)):  # fmt: skip
+        assert other_profile(studies, environment, at_work) == ()
+    unfinished, nothing = replace(alone, state=StudyState.FAILED), found("none", 1.0, {})
+    assert other_profile([unfinished, nothing], "e", 10.0) == ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import EXIT_CODES, StudyResult
+from pgdyno.model.results.parts import EXIT_CODES, PlanChange, StudyResult
 from pgdyno.model.shapes import OMITTED
 from pgdyno.model.verdict import Interval, Verdict, Word
 
@@ -150,7 +150,9 @@ class LiveSwitch:
     `ending` is how it ended, `stopped` what ended it from outside, and `against` why B is not to be accepted whatever
     the verdict says. `lost` counts the pairs that were not judged by cause; `tail` is B over A of what is in no body.
     `unwatched` statements have `unwatched_share` of the time. `not_tested` says why equal arms prove nothing: too much
-    of the load cannot have seen the change. `session` is the undo session, empty where none began.
+    of the load cannot have seen the change. `session` is the undo session, empty where none began. `plans` are those of
+    the dearest statements under the settings of either arm, `memory_bytes` what B can demand at worst (None: not
+    reckoned).
     """
 
     a: Mapping[str, str]
@@ -176,6 +178,8 @@ class LiveSwitch:
     """A guard, a veto or somebody else ended it before its verdict."""
     session: str = ""
     not_tested: str = ""
+    plans: tuple[PlanChange, ...] = ()
+    memory_bytes: int | None = None
 
     @property
     def says_nothing(self) -> bool:
@@ -203,9 +207,10 @@ class LiveCandidate:
     """One configuration of a search: what it set, why it was tried (`origin`), what became of it and for which reason.
 
     `ratio` is B over A of the statements' time, the mean of `pairs` pairs, and `error` its standard error in ln, by the
-    scatter of the reference; None where no pair was whole. `cpu` and `reads` are B over A of the server's CPU and of
-    the blocks that it read for the same work, None where they are not known. `memory_bytes` is what it can demand at
-    worst.
+    scatter of the reference; None where no pair was whole. `cpu`, `reads` and `device` are B over A of the server's
+    CPU, of the blocks that it read, from disk or the page cache, and of the requests to the disks of its host, all for
+    the same work; None where they are not known. `memory_bytes` is what it can demand at worst. `reasons` are what
+    moved with it, `plans` the statements that it gives another plan.
     """
 
     number: int
@@ -219,6 +224,9 @@ class LiveCandidate:
     cpu: float | None = None
     reads: float | None = None
     memory_bytes: int | None = None
+    device: float | None = None
+    reasons: tuple[str, ...] = ()
+    plans: tuple[PlanChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +256,12 @@ class LiveSearch:
     notes: tuple[str, ...] = ()
     is_restored: bool = False
     session: str = ""
+
+    @property
+    def conservative(self) -> LiveSwitch | None:
+        """Return the finalist that holds with the least memory, whether it is the fastest or not."""
+        held = [one for one in self.finals if one.is_acceptable and one.memory_bytes is not None]
+        return min(held, key=lambda one: one.memory_bytes or 0, default=self.winner)
 
     @property
     def winner(self) -> LiveSwitch | None:

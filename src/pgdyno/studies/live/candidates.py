@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pgdyno.knobs.dimension import Dimension, Value
@@ -14,6 +16,8 @@ from pgdyno.units import digits_text
 
 STEP = 4.0
 """A candidate moves no knob further than by this factor from the server as it is, or from the best that was tried."""
+SAME_CPU = 0.05
+"""Few pairs tell no smaller difference of the server's CPU."""
 
 MEASURED, VETOED, GUARDED, REJECTED, REFUSED, LOST = (
     "measured", "vetoed", "stopped by a guard", "rejected", "not in force", "not measured",
@@ -65,6 +69,33 @@ def told(one: LiveCandidate) -> str:
         return f"{words}: {one.fate}{f', {one.why}' if one.why else ''}"
     figure = f"{digits_text(one.ratio)} of the time, give or take {100 * one.error:.1f} %, in {one.pairs} pairs"
     return f"{words}: {figure}{f'; {one.fate}: {one.why}' if one.fate != MEASURED else ''}"
+
+
+def cheaper_neighbour(one: LiveCandidate, among: Iterable[LiveCandidate]) -> LiveCandidate | None:
+    """Return the fastest candidate that needs less memory or CPU, no more of either, and is not clearly slower."""
+    if one.ratio is None or one.error is None:
+        return None
+    found = [other for other in among if other.number != one.number and _is_cheaper(other, one)]
+    near = [other for other in found if _lag(other, one) <= math.hypot(other.error or 0.0, one.error)]
+    return min(near, key=lambda other: _lag(other, one), default=None)
+
+
+def _lag(other: LiveCandidate, one: LiveCandidate) -> float:
+    """Return by how much another one is slower, in ln; endless for one without a figure."""
+    return math.log(other.ratio / one.ratio) if other.ratio and one.ratio else math.inf
+
+
+def _is_cheaper(other: LiveCandidate, one: LiveCandidate) -> bool:
+    memory = _cost(other.memory_bytes, one.memory_bytes, 0.0)
+    cpu = _cost(other.cpu, one.cpu, SAME_CPU)
+    return max(memory, cpu) <= 0 and min(memory, cpu) < 0
+
+
+def _cost(other: float | None, one: float | None, tolerance: float) -> int:
+    """Tell whether another one costs less (-1), as much (0) or more (1); what is not known costs as much."""
+    if other is None or one is None or abs(other - one) <= tolerance * one:
+        return 0
+    return -1 if other < one else 1
 
 
 def fate_of(outcome: LiveOutcome) -> tuple[str, str]:

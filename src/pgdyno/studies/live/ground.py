@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, UsageError
+from pgdyno.linux.host_texts import read_texts
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardLimit, GuardPlan
@@ -21,6 +22,8 @@ from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.verdict import Metric
 from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.probes.host.disk import parse as parse_disks
+from pgdyno.probes.host.reading import PROC, SYS
 from pgdyno.probes.statements import DatabaseTotals, StatementKey, StatementReader
 from pgdyno.server import places
 from pgdyno.server.role_settings import Override, read_overrides
@@ -86,6 +89,17 @@ class LiveGround:
         """Return the server's CPU seconds so far, None where its processes cannot be seen from here."""
         found = self.target.cpu.seconds()
         return None if isinstance(found, Unknown) else found
+
+    def device_requests(self) -> float | None:
+        """Return what the disks of the server's host completed since boot, None where that is not this host."""
+        if self.target.remote is not None or self.cpu_s() is None:
+            return None
+        try:
+            host = read_texts(PROC, SYS)
+            disks = parse_disks(host.text("diskstats"), host.devices)
+        except (OSError, ValueError, KeyError, IndexError):
+            return None
+        return float(sum(one.reads.done + one.writes.done for one in disks.values()))
 
     def watch(
         self, study: Study, watcher: Watcher, own: Collection[str], notes: Sequence[str] = (), *, resumes: bool = False
@@ -230,6 +244,7 @@ class WatchedServer:
             dbname=_busiest(self.reference, self.names[0], [key.database for key in self.keys]),
             ends_at=ground.ends_at,
             cpu_s=ground.cpu_s,
+            device_requests=ground.device_requests,
         )
 
     def tell_back(self) -> None:

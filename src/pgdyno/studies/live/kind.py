@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.model.results.live import LiveResult
+from pgdyno.model.results.live import LiveResult, LiveSwitch
 from pgdyno.model.study import Study, StudyState
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Report, Tone
@@ -42,7 +42,17 @@ class LiveKind(Kind):
     def offered(self, study: Study) -> Offered:
         """Return B, or what a search found, where it is better and nothing speaks against it."""
         result = study.told(LiveResult)
-        switch = None if result is None else result.switch if result.search is None else result.search.winner
+        found = None if result is None else result.switch if result.search is None else result.search.winner
+        return self._offered(study, found)
+
+    def conservative(self, study: Study) -> Offered:
+        """Return the confirmed finalist with the least memory; of two arms, B."""
+        result = study.told(LiveResult)
+        if result is None or result.search is None:
+            return self.offered(study)
+        return self._offered(study, result.search.conservative)
+
+    def _offered(self, study: Study, switch: LiveSwitch | None) -> Offered:
         if switch is None or not switch.is_acceptable:
             told = self.judged(study)
             return Offered(withheld="none" if told is None else told.title)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from pgdyno.errors import UsageError
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.stats.period_choice import SWITCH_S, USUAL_S
 from pgdyno.stats.sequential import Design
+from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.switchback import GUARD_REST_S
 from pgdyno.undo.watch import Deadlines
 from pgdyno.units import seconds_text
@@ -32,6 +34,26 @@ class LiveOptions:
     wash_s: float | None = None
     guard_rest_s: float = GUARD_REST_S
     not_during: tuple[str, ...] = ()
+
+    def anew(self, seed: int) -> LiveOptions:
+        """Return the same for a study of another day, whose reference chooses the length of its periods itself."""
+        return replace(self, seed=seed, wash_s=None)
+
+
+def earlier_study(store: Store, name: str) -> Study:
+    """Return the live study of this id; `last` is the newest that changed a server. Raises UsageError for another."""
+    found: Iterable[Study] = store.studies() if name == "last" else (store.study(name),)
+    study = next((one for one in found if one.kind is StudyKind.LIVE and "seed" in _kept(one)), None)
+    if study is None:
+        raise UsageError(
+            f'"{name}" is no live study that compared or searched', hint="Begin one: pgdyno live --search."
+        )
+    return study
+
+
+def _kept(study: Study) -> Mapping[str, object]:
+    kept = study.options.get(StudyKind.LIVE.value)
+    return kept if isinstance(kept, Mapping) else {}
 
 
 def cost_of_periods(options: LiveOptions) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -148,12 +148,13 @@ def _period(columns: Columns, arm: str) -> PeriodCounts:
     first = PeriodCounts(column("half_calls"), column("half_time")) if f"{arm}_half_calls" in columns else None
     use = None
     if f"{arm}_use" in columns:
-        use = ServerUse(*(None if np.isnan(value) else float(value) for value in column("use")))
+        known = [None if np.isnan(value) else float(value) for value in column("use").reshape(-1)]
+        use = ServerUse(*known[: len(fields(ServerUse))])
     return PeriodCounts(column("calls"), column("time"), float(column("new")[0]), first, use)
 
 
 def _use(use: ServerUse) -> Sequence[float | None]:
-    return (use.active_ms, use.cpu_ms, use.temp_bytes, use.wal_bytes, use.blocks_read)
+    return tuple(getattr(use, one.name) for one in fields(ServerUse))
 
 
 def _one(value: float) -> NDArray[np.float64]:

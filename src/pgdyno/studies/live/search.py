@@ -39,6 +39,7 @@ from pgdyno.studies.live.candidates import (
     step_towards,
     told,
 )
+from pgdyno.studies.live.rationale import reasons
 from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.studies.live.world import LiveStopped, StopAsked
 from pgdyno.trial.live_cycle import STUDY_STOPS, LiveEnding
@@ -219,6 +220,7 @@ class LiveSearcher:
     def _judged(self, number: int, settings: Configuration, origin: str, outcome: LiveOutcome) -> LiveCandidate:
         ratios = tuple(pair.log_ratio for pair in outcome.pairs)
         fate, why = fate_of(outcome)
+        changed = tuple(one for one in outcome.plans if one.word == "changed")
         if settings not in self._dead:
             self.pairs.append((settings, ratios))
         return LiveCandidate(
@@ -233,6 +235,9 @@ class LiveSearcher:
             cpu=_ratio_of(outcome, "cpu_ms"),
             reads=_ratio_of(outcome, "blocks_read"),
             memory_bytes=round(self.memory(settings)),
+            device=_ratio_of(outcome, "device_requests"),
+            reasons=reasons(outcome.second, changed) if ratios else (),
+            plans=changed,
         )
 
     def memory(self, settings: Configuration) -> float:

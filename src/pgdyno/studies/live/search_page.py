@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Table
-from pgdyno.model.results.live import LiveCandidate, LiveSearch
+from pgdyno.model.results.live import LiveCandidate, LiveSearch, LiveSwitch
 from pgdyno.model.verdict import Interval
 from pgdyno.report.figures import ends_of, interval_series, intervals_table, ratio_axis
-from pgdyno.report.sections import Block, Charts, Notice, Prose, Section, TableBlock
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.wording import bare_range_text, capital, settings_text
+from pgdyno.studies.live.candidates import cheaper_neighbour
 from pgdyno.studies.live.switch_page import switch_sections
 from pgdyno.studies.live.switch_words import judgement
 from pgdyno.units import bytes_text, digits_text, plural, seconds_text
@@ -20,13 +21,26 @@ NORMAL_95 = 1.96
 def search_sections(search: LiveSearch) -> tuple[Section, ...]:
     """Return what is offered, then how it was found."""
     winner = search.winner
-    offered = switch_sections(winner) if winner is not None else ()
+    offered = (*switch_sections(winner), _decision(search, winner)) if winner is not None else ()
     found = [_candidates(search)]
     if search.finals:
         found.insert(0, _finals(search))
     if search.effects:
         found.insert(0, _effects(search))
     return (*offered, *found, _knobs(search))
+
+
+def _decision(search: LiveSearch, winner: LiveSwitch) -> Section:
+    """Return what a person may do with it: until they do, the server is as it was."""
+    lean = search.conservative or winner
+    same = "the same: nothing that was confirmed needs less" if lean == winner else settings_text(lean.b)
+    facts = (
+        ("keep", f"{settings_text(winner.b)}: pgdyno apply --study with this id"),
+        ("keep the conservative one", f"{same}: pgdyno apply --conservative --study with this id"),
+        ("look again at times", "pgdyno live --again with this id, from a timer: what fits today may not fit in May"),
+        ("leave it", "nothing has to be done: the server is as it was found"),
+    )
+    return Section("decision", "What now", "What can be done with it?", (FactList(facts),))
 
 
 def search_lead(search: LiveSearch, target: str, spent_s: float | None) -> str:
@@ -38,8 +52,8 @@ def search_lead(search: LiveSearch, target: str, spent_s: float | None) -> str:
 
 def _candidates(search: LiveSearch) -> Section:
     columns = (
-        "number", "settings", "B / A", "give or take", "pairs", "server CPU B / A", "reads B / A", "memory at worst",
-        "fate", "why tried",
+        "number", "settings", "B / A", "give or take", "pairs", "server CPU B / A", "blocks read B / A",
+        "disk requests B / A", "memory at worst", "fate", "why tried",
     )  # fmt: skip
     rows = tuple(
         (
@@ -48,8 +62,7 @@ def _candidates(search: LiveSearch) -> Section:
             "unknown" if one.ratio is None else digits_text(one.ratio),
             "" if one.error is None else f"{100 * one.error:.1f} %",
             str(one.pairs),
-            "unknown" if one.cpu is None else digits_text(one.cpu),
-            "unknown" if one.reads is None else digits_text(one.reads),
+            *("unknown" if ratio is None else digits_text(ratio) for ratio in (one.cpu, one.reads, one.device)),
             "unknown" if one.memory_bytes is None else bytes_text(one.memory_bytes),
             one.fate if not one.why else f"{one.fate}: {one.why}",
             one.origin,
@@ -58,16 +71,41 @@ def _candidates(search: LiveSearch) -> Section:
     )
     caption = (
         "Time of the body's statements over that under the server's own settings, in neighbouring periods. So few "
-        "pairs prove nothing: they say which candidates are worth more. Reads come from disk or the page cache. "
-        "Memory is what the settings allow all sessions together at worst, not what was used; memory that is not "
-        "used caches files."
+        "pairs prove nothing: they say which candidates are worth more. Blocks are read from disk or the page cache, "
+        "which PostgreSQL cannot tell apart; disk requests are those of the whole host. Memory is what the settings "
+        "allow all sessions together at worst, not what was used; memory that is not used caches files."
     )
-    blocks: list[Block] = [TableBlock(Table(columns, rows, (*columns[2:8], "number")), caption)]
+    blocks: list[Block] = [TableBlock(Table(columns, rows, (*columns[2:9], "number")), caption)]
     measured = [one for one in search.candidates if one.ratio is not None]
     if measured:
+        blocks.append(_moved(search, measured))
         blocks.insert(0, Charts((_figure(measured),)))
     blocks.insert(0, Prose((f"No more were tried: {search.stopped or 'unknown why'}.",)))
     return Section("candidates", "Candidates", "What was tried, and what did it look like?", tuple(blocks))
+
+
+def _moved(search: LiveSearch, measured: list[LiveCandidate]) -> TableBlock:
+    rows = []
+    for one in measured:
+        cheaper = cheaper_neighbour(one, search.candidates)
+        told = "none" if cheaper is None else f"candidate {cheaper.number}: {cost_text(cheaper, one)}"
+        rows.append((str(one.number), "; ".join(one.reasons) or "not recorded", told))
+    caption = (
+        "A cheaper neighbour needs less memory or CPU, no more of either, and differs in time by no more than its own "
+        "scatter and this one's."
+    )
+    columns = ("number", "what moved with it", "cheaper neighbour")
+    return TableBlock(Table(columns, tuple(rows), ("number",)), caption, folded=True)
+
+
+def cost_text(cheaper: LiveCandidate, one: LiveCandidate) -> str:
+    """Return what a cheaper candidate takes and spares beside another one."""
+    found = [f"{digits_text(cheaper.ratio or 1.0)} of the time, not {digits_text(one.ratio or 1.0)}"]
+    if cheaper.memory_bytes is not None and one.memory_bytes is not None and cheaper.memory_bytes < one.memory_bytes:
+        found.append(f"{bytes_text(one.memory_bytes - cheaper.memory_bytes)} less memory")
+    if cheaper.cpu is not None and one.cpu is not None and cheaper.cpu < one.cpu:
+        found.append(f"{100 * (1 - cheaper.cpu / one.cpu):.0f} % less CPU")
+    return ", ".join(found)
 
 
 def _figure(measured: list[LiveCandidate]) -> Figure:

@@ -257,11 +257,12 @@ class _Searching:
         watched = self._watched
         body = watched.load(self.period_s).body
         arms = Arms(BASELINE, settings, self._before(settings))
-        return switch_of(
+        found = switch_of(
             arms, outcome, watched.reference, watched.keys, watched.names,
             seed=self._options.seed, session=watched.session,
             not_tested=untested((settings,), cached(watched.seen.whole, body)),
         )  # fmt: skip
+        return replace(found, memory_bytes=round(self.searcher.memory(settings)))
 
     def result(self) -> LiveResult:
         """Return what there is by now."""

@@ -79,9 +79,9 @@ class ServerWorld:
 
     `calls_a_second` are the reference's, `ends_at` is when the study's time is over, by `clock`. `dbname` is the
     database that most of the load's time is spent in: guards of errors, deadlocks and temporary files watch that.
-    `cpu_s` returns the server's CPU seconds, None where they cannot be seen. Where it `keeps_session`, a comparison
-    ends in the baseline and another one may follow. What it has waited for `quiet` times to end, `waited_s`, is not of
-    the study's time.
+    `cpu_s` returns the server's CPU seconds, `device_requests` what the disks of its host completed, None where they
+    cannot be seen. Where it `keeps_session`, a comparison ends in the baseline and another one may follow. What it has
+    waited for `quiet` times to end, `waited_s`, is not of the study's time.
     """
 
     session: ServerSession
@@ -104,6 +104,7 @@ class ServerWorld:
     keeps_session: bool = False
     waited_s: float = 0.0
     cpu_s: Callable[[], float | None] = lambda: None
+    device_requests: Callable[[], float | None] = lambda: None
     _watching: ExitStack = field(default_factory=ExitStack)
     _arm: str = BASELINE_ARM
     _switched_at: float = 0.0
@@ -272,7 +273,8 @@ class ServerWorld:
         if totals is None:
             return None
         cpu_ms = None if cpu_s is None else 1000 * cpu_s
-        return ServerUse(totals.active_ms, cpu_ms, totals.temp_bytes, totals.wal_bytes, totals.blocks_read)
+        sums = totals.temp_bytes, totals.wal_bytes, totals.blocks_read
+        return ServerUse(totals.active_ms, cpu_ms, *sums, self.device_requests())
 
     def _crossing(self, since_s: float) -> bool:
         found = self._attempt(lambda: self.reader.crossing(self._server_at - since_s, self._server_at))

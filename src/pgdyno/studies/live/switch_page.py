@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Table
 from pgdyno.model.results.live import LiveChange, LiveSwitch
+from pgdyno.model.verdict import Word
 from pgdyno.report.figures import MetricRow, ends_of, interval_series, intervals_table, ratio_axis
 from pgdyno.report.figures import pairs as pairs_figure
+from pgdyno.report.run_details import plan_section
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, Snippet, TableBlock, Tile, Tone
 from pgdyno.report.wording import (
     TONES,
@@ -16,6 +18,7 @@ from pgdyno.report.wording import (
     range_text,
     settings_text,
 )
+from pgdyno.studies.live.rationale import rationale
 from pgdyno.studies.live.switch_result import SECOND
 from pgdyno.units import digits_text, plural, seconds_text
 
@@ -45,10 +48,21 @@ def switch_sections(switch: LiveSwitch) -> tuple[Section, ...]:
     """Return what was compared and what came of it; of a plan that was rejected, what it would have been."""
     if not switch.session:
         return (_change(switch),)
-    found = [_change(switch), _pairs(switch)]
+    found = [_change(switch), _pairs(switch), *_why(switch)]
+    if (plans := plan_section(switch.plans, ("under A", "under B"))) is not None:
+        found.append(plans)
     if switch.statements:
         found.append(_statements(switch))
     return (*found, _guards(switch))
+
+
+def _why(switch: LiveSwitch) -> tuple[Section, ...]:
+    """Return what moved with the change, where there is a difference to explain."""
+    told = rationale(switch)
+    if switch.verdict is None or switch.verdict.word not in (Word.BETTER, Word.WORSE) or not told:
+        return ()
+    said = Prose(tuple(f"{one}." for one in told), points=True)
+    return (Section("why", "What moved with it", "On what does the difference rest?", (said,)),)
 
 
 def _change(switch: LiveSwitch) -> Section:

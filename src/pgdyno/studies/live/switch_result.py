@@ -28,6 +28,7 @@ SECOND = {
     "temp_bytes": ("temporary files", "bytes"),
     "wal_bytes": ("WAL", "bytes"),
     "blocks_read": ("blocks read", "blocks"),
+    "device_requests": ("disk requests of the host", "requests"),
 }
 """Each figure of `stats.body_index.ServerUse`: what people call it, and its unit."""
 VETOED, VANISHED, SUSPECTED, WATCHED, NOT_WATCHED = "vetoed", "vanished", "suspected", "watched", "not watched"
@@ -95,6 +96,7 @@ def switch_of(
         is_restored=_is_restored(outcome),
         session=session,
         not_tested=not_tested,
+        plans=outcome.plans,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import ApplyError, PgdynoError
 from pgdyno.model.guard import Breach, GuardKind
+from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.body_index import (
     LEAST_COVERED,
@@ -88,6 +89,7 @@ class LiveOutcome:
     orders: tuple[str, ...] = ()
     stopped: str = ""
     is_asked: bool = False
+    plans: tuple[PlanChange, ...] = ()
 
     @property
     def covered(self) -> float:

@@ -49,6 +49,8 @@ MOST_LISTED = 30
 LONG = 4
 """A statement that takes more than a period's fourth is counted whole at its end, in whichever period that is."""
 POOLED = 0.5
+FEW_WAL_BYTES = 16.0
+"""Of WAL for each call of a statement: the shortest record of a changed row has more than 50."""
 MOST_VISIBLE = 1.2
 """Statements cannot take more than the time of their sessions, and little more by when each is counted."""
 
@@ -175,6 +177,12 @@ def _visible(seen: Watched, statement_ms: float) -> float | None:
     return share if share <= MOST_VISIBLE else None
 
 
+def _only_reads(seen: Watched, reference: StatementReference) -> bool:
+    """Tell whether the load leaves no more WAL than hints and the server's own notes make."""
+    calls, wal = float(reference.calls.sum()), seen.last.wal_bytes - seen.first.wal_bytes
+    return calls > 0 and 0 <= wal < FEW_WAL_BYTES * calls
+
+
 def _old_share(seen: Watched) -> float:
     """Return the share of sessions that lived through the whole reference: poolers, and cached plans."""
     last = seen.sessions[-1] if seen.sessions else None
@@ -229,6 +237,11 @@ def _notes(
         found.append(
             f"Half of the time more than {cores} sessions were at work, which is all the cores: on a saturated server "
             "everything waits for everything, and effects are hard to tell. Look for quieter hours."
+        )
+    if _only_reads(seen, reference):
+        found.append(
+            "This load hardly writes. What is found under it holds for reads: under writes checkpoints and WAL come "
+            "in as well, and it has to be measured again."
         )
     if shown is not None:
         slow = (reference.mean_ms > 1000 * shown.period_s / LONG) & (reference.calls > 0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from pgdyno.errors import ConnectError
 from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.settings_seen import SettingsSeen, changed
-from pgdyno.probes.statements import StatementKey
+from pgdyno.probes.statements import SessionCounts, StatementKey
 from pgdyno.stats.regressions import LEARN, WIDTHS, Regressions
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
 from pgdyno.studies.live.checking import require_others
@@ -25,6 +27,8 @@ MOST_NEW = 0.05
 """More of the time in statements that were not there before: a deployment."""
 MOST_GONE = 2000
 """So many statements that are gone are kept beside twice those that are there."""
+MOST_ACTIVE = 1440
+"""A day of minutes."""
 KEEP_S = 900.0
 """So often the study is kept without an event."""
 
@@ -43,6 +47,9 @@ class WatchReads(Protocol):
     def reopen(self) -> None:
         """Open the session again where it was lost."""
 
+    def sessions(self, since: float) -> SessionCounts:
+        """Count the sessions of others."""
+
 
 @dataclass(slots=True)
 class WatchSeen:
@@ -59,6 +66,13 @@ class WatchSeen:
     all_ms: float = 0.0
     first_seen: dict[int, int] = field(default_factory=dict)
     deployed: int = -WIDTHS[-1]
+    active: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_ACTIVE))
+    """Sessions at work at each of the latest readings."""
+
+    @property
+    def at_work(self) -> float | None:
+        """Return how many sessions are at work half of the time, None before anything was seen."""
+        return float(median(self.active)) if self.active else None
 
     @property
     def own_share(self) -> float:
@@ -90,6 +104,8 @@ def watch(
         while seconds is None or previous + period_s <= began + seconds + period_s / 2:
             sleep(max(0.0, previous + period_s - clock()))
             after = _read(reader, seen, announce, sleep)
+            with suppress(ConnectError):
+                seen.active.append(reader.sessions(0.0).active)
             now, count = clock(), len(told.events)
             known = _settings(known, settings(), seen, after.at)
             late = abs(now - previous - period_s) > LATE_S or abs(after.at - before.at - (now - previous)) > LATE_S

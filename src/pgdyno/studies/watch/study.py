@@ -18,6 +18,7 @@ from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.studies.watch.profiles import other_profile
 from pgdyno.studies.watch.proposals import proposals
 from pgdyno.studies.watch.run import WatchSeen, watch
 from pgdyno.studies.watch.telling import Told, clock_text
@@ -52,11 +53,13 @@ def watch_server(
             options={"seconds": seconds, "period_s": period_s},
         )  # fmt: skip
         store.add_study(study)
+        earlier = [one for one in store.studies() if one.id != study.id]
         cpu, old = time.process_time(), proposals(store.changes(), target.name, facts, began)
 
         def result(seen: WatchSeen) -> WatchResult:
             passed = max(1e-9, time.time() - began)
-            return result_of(study, facts, seen, passed, 100 * (time.process_time() - cpu) / passed, old=old)
+            now = (*old, *other_profile(earlier, facts.environment_hash(), seen.at_work))
+            return result_of(study, facts, seen, passed, 100 * (time.process_time() - cpu) / passed, old=now)
 
         with signals_interrupt(), owning(store, study.id, began, resumes=False):
             try:
