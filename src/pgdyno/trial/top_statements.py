@@ -10,9 +10,9 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.sampled_rows import rows_of
+from pgdyno.workloads.others_plans import others_plans
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
 from pgdyno.workloads.script_statements import is_planned, label
-from pgdyno.workloads.statement_plans import plan_records
 
 TOP = 10
 CUT_AT = 1000
@@ -45,14 +45,15 @@ def top_statements(rows: Collection[SampleRow], *, but: Collection[str] = ()) ->
 def top_statement_plans(
     postgres: Postgres, dbname: str, rows: Collection[SampleRow], known: Sequence[PlanRecord]
 ) -> list[PlanRecord]:
-    """Return the generic plans of the run's top statements beyond those that are known; errors as `plan_records`.
+    """Return the generic plans of the run's top statements beyond those that are known; errors as `others_plans`.
 
+    Whoever runs statements in that database has them here: the load's own role plans none that would run their code.
     A text that was cut cannot be planned and is unknown.
     """
     wanted = top_statements(rows, but={record.statement for record in known})
     cut = [text for text in wanted if len(text) >= CUT_AT]
     reason = f"unknown: its text is longer than the {CUT_AT} characters that are kept"
-    found = plan_records(postgres, dbname, [text for text in wanted if text not in cut])
+    found = others_plans(postgres, dbname, {label(text): text for text in wanted if text not in cut})
     return found + [PlanRecord(label(text), UNKNOWN_SHAPE, reason) for text in cut]
 
 

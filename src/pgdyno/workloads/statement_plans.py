@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 
 from pgdyno.errors import PgdynoError
@@ -35,30 +36,39 @@ def plan_records(postgres: Postgres, dbname: str, statements: Iterable[str]) -> 
         with postgres.for_load(dbname).connect() as connection:
             connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(PATIENCE)))
             connection.execute("SET plan_cache_mode = force_generic_plan")
-            found = [_plan(connection, number, statement) for number, statement in enumerate(wanted, 1)]
+            found = [planned(connection, number, statement) for number, statement in enumerate(wanted, 1)]
     except (PgdynoError, psycopg.Error) as error:
-        found = [_unknown(statement, error) for statement in wanted]
+        found = [unknown(label(statement), error) for statement in wanted]
     return list({record.statement: record for record in found}.values())
 
 
-def _plan(connection: psycopg.Connection[DictRow], number: int, statement: str) -> PlanRecord:
-    count = parameters_of(statement)
+def planned(
+    connection: psycopg.Connection[DictRow], number: int, statement: str, *, name: str | None = None
+) -> PlanRecord:
+    """Return the plan of one statement, recorded by its text or this name; `number` is its own in the session.
+
+    Within a transaction it has one attempt. Raises psycopg.Error only where the session is lost.
+    """
+    count, name = parameters_of(statement), label(statement) if name is None else name
+    is_alone = connection.info.transaction_status is TransactionStatus.IDLE
     try:
         if connection.info.server_version >= GENERIC_FROM:
             lines = _explain(connection, sql.SQL("EXPLAIN (GENERIC_PLAN, COSTS OFF) {}").format(_text(statement)))
         else:
             lines = _explain_prepared(connection, f"pgdyno_plan_{number}", statement, [""] * count)
     except psycopg.errors.AmbiguousFunction as error:
+        if not is_alone:
+            return unknown(name, error)
         try:  # `$1 + $2` says nothing of its types; pgbench's variables are numbers
             lines = _explain_prepared(connection, f"pgdyno_plan_{number}_typed", statement, ["bigint"] * count)
         except psycopg.Error:
-            return _unknown(statement, error)
+            return unknown(name, error)
     except psycopg.Error as error:
         if connection.closed or connection.broken:
             raise
-        return _unknown(statement, error)
+        return unknown(name, error)
     plan = "\n".join(lines)
-    return PlanRecord(label(statement), shape_of(plan), plan)
+    return PlanRecord(name, shape_of(plan), plan)
 
 
 def _explain_prepared(
@@ -81,6 +91,7 @@ def _text(statement: str) -> sql.SQL:
     return sql.SQL(statement.replace("{", "{{").replace("}", "}}"))
 
 
-def _unknown(statement: str, error: Exception) -> PlanRecord:
+def unknown(name: str, error: Exception) -> PlanRecord:
+    """Return the record of a plan that could not be had."""
     said = error.message if isinstance(error, PgdynoError) else str(error).strip().splitlines()[0]
-    return PlanRecord(label(statement), UNKNOWN_SHAPE, f"unknown: {said}")
+    return PlanRecord(name, UNKNOWN_SHAPE, f"unknown: {said}")

@@ -1,0 +1,138 @@
+"""Whose code would planning a statement run? Only statements that run nobody's are planned for others than their role.
+
+To plan is to run code: constant folding calls immutable functions, those inside of views, defaults, CHECK constraints,
+index expressions and statistics too; estimates call stable ones. Whoever plans a statement of somebody else runs that
+with rights of his own, and no session can give a role up for good. So of others' statements only those are planned
+whose functions, operators, types, casts and tables have nothing in them that a user made. The answer errs on the side
+of refusing: every word of the text, in literals and comments too, counts as a name. PostgreSQL 13 to 18.
+
+What it cannot see is a change that is committed between its answer and the plan, less than a millisecond later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+
+import psycopg
+from psycopg.rows import DictRow
+
+from pgdyno.units import plural
+
+LONGEST_NAME = 63
+_WORDS = (re.compile(r"[^\W\d][\w$]*"), re.compile(r"[^\W\d]\w*"))
+"""A dollar is part of a name, or ends a literal."""
+_BY_TEXT = re.compile(r"(?:table|schema|database|query|cursor)_to_xml\w*|ts_rewrite|ts_stat")
+"""PostgreSQL's own functions that run a query or read a view which a text names."""
+_IMPLIED = frozenset({"=", "<>", "<", ">", "<=", ">=", "~~", "~~*", "!~~", "!~~*", "~", "~*"})
+"""Operators that words such as IN, BETWEEN, LIKE, JOIN and ORDER BY stand for."""
+
+_OPERATORS = """
+SELECT DISTINCT oprname::text AS name FROM pg_catalog.pg_operator
+WHERE oid >= 16384 AND oprleft < 16384 AND oprright < 16384
+"""
+_USES = """
+WITH RECURSIVE tables AS (
+    SELECT oid, relname FROM pg_catalog.pg_class WHERE oid >= 16384 AND relname = ANY (%(names)s)
+    UNION
+    SELECT child.oid, child.relname FROM tables
+    JOIN pg_catalog.pg_inherits ON inhparent = tables.oid JOIN pg_catalog.pg_class child ON child.oid = inhrelid
+), parts AS (
+    SELECT 'pg_class'::regclass AS classid, oid AS objid, relname FROM tables
+    UNION ALL SELECT 'pg_class'::regclass, indexrelid, relname FROM pg_catalog.pg_index
+              JOIN tables ON indrelid = tables.oid
+    UNION ALL SELECT 'pg_attrdef'::regclass, d.oid, relname FROM pg_catalog.pg_attrdef d
+              JOIN tables ON adrelid = tables.oid
+    UNION ALL SELECT 'pg_constraint'::regclass, c.oid, relname FROM pg_catalog.pg_constraint c
+              JOIN tables ON conrelid = tables.oid
+    UNION ALL SELECT 'pg_statistic_ext'::regclass, s.oid, relname FROM pg_catalog.pg_statistic_ext s
+              JOIN tables ON stxrelid = tables.oid
+), types AS (
+    SELECT t.oid, typname FROM pg_catalog.pg_type t
+    WHERE t.oid >= 16384 AND (
+        typtype <> 'e'
+        OR EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE t.oid IN (o.oprleft, o.oprright))
+        OR EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE t.oid IN (c.castsource, c.casttarget)))
+)
+SELECT 'function "' || proname || '"' AS what FROM pg_catalog.pg_proc WHERE oid >= 16384 AND proname = ANY (%(names)s)
+UNION ALL
+SELECT 'type "' || types.typname || '"' FROM types JOIN pg_catalog.pg_type t USING (oid)
+LEFT JOIN pg_catalog.pg_type element ON element.oid = t.typelem AND t.typcategory = 'A'
+WHERE t.typname = ANY (%(names)s) AND coalesce(element.typtype, t.typtype) <> 'c'
+UNION ALL
+SELECT 'relation "' || relname || '" that is no plain table' FROM tables JOIN pg_catalog.pg_class USING (oid, relname)
+WHERE relkind NOT IN ('r', 'p', 'm', 'i', 'I', 'S', 't') OR relhasrules AND relkind <> 'm' OR relrowsecurity
+UNION ALL
+SELECT DISTINCT 'table "' || relname || '", which uses ' || pg_catalog.pg_describe_object(refclassid, refobjid, 0)
+FROM parts JOIN pg_catalog.pg_depend USING (classid, objid)
+WHERE refobjid >= 16384 AND (
+    refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass, 'pg_opfamily'::regclass)
+    OR refclassid = 'pg_type'::regclass AND refobjid IN (SELECT oid FROM types))
+UNION ALL
+SELECT 'cast from ' || castsource::regtype || ' to ' || casttarget::regtype FROM pg_catalog.pg_cast
+WHERE oid >= 16384 AND castsource < 16384 AND (castcontext = 'i' OR casttarget < 16384)
+LIMIT 1
+"""
+_SCHEMAS = """
+SELECT nspname::text AS name, count(*) FILTER (WHERE relkind IN ('r', 'p', 'm')) AS tables,
+       count(*) OVER () AS schemas
+FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+WHERE pg_class.oid >= 16384 AND relname = ANY (%(names)s) AND relkind IN ('r', 'p', 'm')
+GROUP BY nspname ORDER BY nspname
+"""
+
+
+def names_in(statement: str) -> frozenset[str] | None:
+    """Return every word that the statement might use as a name, None where names may be written in other ways. Pure."""
+    if re.search(r"u&['\"]", statement, re.IGNORECASE) or '""' in statement:
+        return None
+    words = {word for form in _WORDS for word in form.findall(statement)}
+    words |= {one for one in statement.split('"') if 0 < len(one.encode()) <= LONGEST_NAME}
+    words |= {one.lower() for one in words} | {_ascii_lower(one) for one in words}
+    return None if any(len(one.encode()) > LONGEST_NAME for one in words) else frozenset(words)
+
+
+def foreign_code(connection: psycopg.Connection[DictRow], statement: str) -> str:
+    """Return what of a statement might run somebody's code when it is planned, in words; empty where nothing does.
+
+    Reads catalogs alone. Raises psycopg.Error.
+    """
+    names = names_in(statement)
+    if ";" in statement:
+        return "a semicolon, behind which another statement may stand"
+    if names is None:
+        return "names that cannot be read off its text"
+    if own := next((one for one in names if _BY_TEXT.fullmatch(one)), None):
+        return f'function "{own}", which runs what a text names'
+    operators = {str(row["name"]) for row in connection.execute(_OPERATORS)}
+    if used := next((one for one in operators if one in _IMPLIED or one in statement), None):
+        return f'operator "{used}"'
+    row = connection.execute(_USES, {"names": sorted(names)}).fetchone()
+    return "" if row is None else str(row["what"])
+
+
+def use_schemas(connection: psycopg.Connection[DictRow], statement: str) -> str:
+    """Let the session find the tables that the statement names; return why it cannot, empty where it can.
+
+    The search_path is of this transaction. Raises psycopg.Error.
+    """
+    names = names_in(statement) or frozenset[str]()
+    found = [str(row["name"]) for row in connection.execute(_SCHEMAS, {"names": sorted(names)})]
+    if len(found) > 1 and not _names_all(found, names):
+        return f"its tables are in {plural(len(found), 'schema')}, and its search_path is not known"
+    path = ", ".join(["pg_catalog", *(_quoted(one) for one in found), "pg_temp"])
+    connection.execute("SELECT pg_catalog.set_config('search_path', %s, true)", [path])
+    return ""
+
+
+def _names_all(schemas: list[str], names: Set[str]) -> bool:
+    """Tell whether the statement itself says of each schema that it means it."""
+    return all(one in names for one in schemas)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _ascii_lower(word: str) -> str:
+    return "".join(one.lower() if one.isascii() else one for one in word)

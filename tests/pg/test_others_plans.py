@@ -1,0 +1,133 @@
+"""Statements of others, hostile ones among them, planned by a superuser on a real server: nobody's code may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.model.record import PlanRecord
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server.postgres import Postgres
+from pgdyno.workloads.others_plans import others_plans
+from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
+
+pytestmark = pytest.mark.pg
+
+OBJECTS = """
+CREATE SCHEMA shop;
+CREATE FUNCTION shop.mark() RETURNS int VOLATILE LANGUAGE plpgsql AS $$
+BEGIN COPY (SELECT 1) TO '{mark}'; RETURN 1; END $$;
+CREATE FUNCTION shop.evil(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN shop.mark(); END $$;
+CREATE FUNCTION shop.evil_equal(int, text) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT shop.evil(1) = 1';
+CREATE TYPE shop.mood AS ENUM ('well', 'ill');
+CREATE TABLE shop.plain (id int PRIMARY KEY, mood shop.mood, said text DEFAULT now()::text);
+CREATE INDEX plain_mood ON shop.plain (mood);
+CREATE TABLE shop."more plain" (id int, made timestamptz);
+CREATE VIEW shop.seen AS SELECT id, shop.evil(1) AS x FROM shop.plain;
+CREATE TABLE shop.defaulted (a int DEFAULT shop.evil(1));
+CREATE TABLE shop.checked (a int);
+INSERT INTO shop.checked VALUES (1);
+ALTER TABLE shop.checked ADD CHECK (a > shop.evil(1)) NOT VALID;
+CREATE TABLE shop.parent (a int) PARTITION BY RANGE (a);
+CREATE TABLE shop.child PARTITION OF shop.parent FOR VALUES FROM (1) TO (9);
+CREATE INDEX ON shop.child ((a + shop.evil(1)));
+CREATE TABLE shop.ruled (a int);
+CREATE RULE r AS ON UPDATE TO shop.ruled DO ALSO SELECT shop.evil(1);
+CREATE TABLE shop.hidden (a int);
+ALTER TABLE shop.hidden ENABLE ROW LEVEL SECURITY;
+CREATE POLICY p ON shop.hidden USING (a > shop.evil(1));
+CREATE DOMAIN shop.even AS int CHECK (VALUE % 2 = shop.evil(1) - 1);
+CREATE TABLE shop.evens (a shop.even);
+"""
+PLAIN = {
+    "join": "SELECT p.id, count(*) FROM plain p JOIN \"more plain\" m USING (id) WHERE p.mood = 'ill' GROUP BY p.id",
+    "update": "UPDATE plain SET said = $1 WHERE id = $2",
+    "insert": "INSERT INTO shop.plain (id, mood) VALUES ($1, $2)",
+    "own": "SELECT upper(said), lower($1) FROM shop.plain ORDER BY id LIMIT $2",
+}
+HOSTILE = {
+    "function": "SELECT shop.evil(1) FROM plain",
+    "unqualified": "SELECT id FROM plain WHERE id = evil(1)",
+    "quoted": 'SELECT shop."evil"(1) FROM plain',
+    "escaped": 'SELECT shop.U&"e\\0076il"(1) FROM plain',
+    "view": "SELECT * FROM shop.seen",
+    "default": "INSERT INTO shop.defaulted DEFAULT VALUES",
+    "check": "SELECT * FROM shop.checked WHERE a > 3",
+    "index of a partition": "SELECT * FROM shop.parent WHERE a = $1",
+    "rule": "UPDATE shop.ruled SET a = 1",
+    "policy": "SELECT * FROM shop.hidden",
+    "domain": "SELECT * FROM shop.evens",
+    "text of a view": "SELECT id FROM shop.plain WHERE said = table_to_xml('shop.seen', true, true, '')::text",
+    "unknown table": "SELECT * FROM shop.nothing",
+    "two at once": "SELECT 1; COPY (SELECT 1) TO '{mark}'",
+}
+
+
+@pytest.fixture
+def server(any_postgres: Sandbox) -> Iterator[tuple[Postgres, Path]]:
+    admin, folder = any_postgres.target().postgres, any_postgres.target().directory
+    assert folder is not None
+    mark = Path(folder) / "hostile-mark"
+    with admin.connect("postgres") as session:
+        session.execute(OBJECTS.replace("{mark}", str(mark)).encode())
+    mark.unlink()  # what was made runs it, too
+    yield admin, mark
+    mark.unlink(missing_ok=True)
+    with admin.connect("postgres") as session:
+        session.execute("DROP SCHEMA shop CASCADE")
+
+
+def plans(admin: Postgres, statements: dict[str, str], mark: Path, **settings: str) -> dict[str, PlanRecord]:
+    texts = {name: text.replace("{mark}", str(mark)) for name, text in statements.items()}
+    return {one.statement: one for one in others_plans(admin, "postgres", texts, settings)}
+
+
+def test_no_code_of_a_user_runs_where_a_superuser_plans_a_hot_statement(server: tuple[Postgres, Path]) -> None:
+    admin, mark = server
+    found = plans(admin, HOSTILE, mark)
+    assert not mark.exists()
+    assert {name: one.shape for name, one in found.items()} == dict.fromkeys(HOSTILE, UNKNOWN_SHAPE)
+    for name in set(HOSTILE) - {"unknown table"}:
+        assert "may run code of a user" in found[name].plan, name
+    with admin.for_load("postgres").connect() as session:
+        session.execute("EXPLAIN SELECT shop.evil(1)")
+    assert mark.exists(), "planning it does run it"
+
+
+def test_plain_statements_have_plans_that_follow_the_settings(server: tuple[Postgres, Path]) -> None:
+    admin, mark = server
+    found = plans(admin, PLAIN, mark)
+    assert {name for name, one in found.items() if one.shape == UNKNOWN_SHAPE} == set(), found
+    other = plans(admin, PLAIN, mark, enable_indexscan="off", enable_bitmapscan="off", enable_indexonlyscan="off")
+    assert other["update"].shape != found["update"].shape
+    assert "Seq Scan on plain" in other["update"].plan
+    refused = plans(admin, PLAIN, mark, nonsense="1")
+    assert {one.shape for one in refused.values()} == {UNKNOWN_SHAPE}
+    assert "nonsense" in refused["update"].plan
+
+
+@pytest.mark.parametrize(
+    ("made", "taken", "said"),
+    [
+        ("CREATE OPERATOR shop.= (LEFTARG = int, RIGHTARG = text, FUNCTION = shop.evil_equal)",
+         "DROP OPERATOR shop.= (int, text)", 'operator "="'),
+        ("CREATE TABLE public.plain (a int)", "DROP TABLE public.plain", "its search_path is not known"),
+        ("CREATE FUNCTION shop.upper(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1'",
+         "DROP FUNCTION shop.upper(text)", 'function "upper"'),
+    ],
+)  # fmt: skip
+def test_what_a_database_has_beside_postgresqls_own_leaves_a_plan_unknown(
+    server: tuple[Postgres, Path], made: str, taken: str, said: str
+) -> None:
+    admin, mark = server
+    with admin.connect("postgres") as session:
+        session.execute(made.encode())
+    try:
+        found = plans(admin, {"own": "SELECT upper(said) FROM plain"}, mark)
+    finally:
+        with admin.connect("postgres") as session:
+            session.execute(taken.encode())
+    assert said in found["own"].plan
+    assert not mark.exists()
