@@ -45,6 +45,7 @@ PLAIN = {
     "join": "SELECT p.id, count(*) FROM plain p JOIN \"more plain\" m USING (id) WHERE p.mood = 'ill' GROUP BY p.id",
     "update": "UPDATE plain SET said = $1 WHERE id = $2",
     "insert": "INSERT INTO shop.plain (id, mood) VALUES ($1, $2)",
+    "untyped": "SELECT pg_sleep($1 * $2)",
     "own": "SELECT upper(said), lower($1) FROM shop.plain ORDER BY id LIMIT $2",
 }
 HOSTILE = {

@@ -33,7 +33,7 @@ _SINCE = 6
 EXTENSION = "pg_stat_statements"
 _VIEWS = (
     "live_statements", "live_server", "live_sessions", "live_databases", "live_entries", "live_crossing",
-    "live_own_sessions",
+    "live_own_sessions", "live_texts",
 )  # fmt: skip
 _WHO = (
     "SELECT oid::int8 AS oid, rolname::text AS role, pg_catalog.pg_has_role(oid, 'pg_read_all_stats', 'USAGE') AS sees "
@@ -198,6 +198,15 @@ class StatementReader:
     def entries(self) -> int:
         """Return how many entries pg_stat_statements holds, ours and nested ones too. Errors as `statements`."""
         return int(self._row("live_entries")["entries"])
+
+    def texts(self, queryids: Sequence[int]) -> Mapping[int, str]:
+        """Return the whole texts of these statements, where they have one. Errors as `statements`."""
+
+        def read(connection: psycopg.Connection[DictRow]) -> dict[int, str]:
+            rows = connection.execute(self._queries["live_texts"], {"ids": list(queryids)}).fetchall()
+            return {int(row["queryid"]): str(row["text"]) for row in rows}
+
+        return self._asked(read)
 
     def names(self) -> tuple[Mapping[int, str], Mapping[int, str]]:
         """Return the names of databases and of roles by their oid. Errors as `statements`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import psycopg
 from psycopg import sql
@@ -47,18 +48,15 @@ def planned(
 ) -> PlanRecord:
     """Return the plan of one statement, recorded by its text or this name; `number` is its own in the session.
 
-    Within a transaction it has one attempt. Raises psycopg.Error only where the session is lost.
+    Raises psycopg.Error only where the session is lost.
     """
     count, name = parameters_of(statement), label(statement) if name is None else name
-    is_alone = connection.info.transaction_status is TransactionStatus.IDLE
     try:
         if connection.info.server_version >= GENERIC_FROM:
             lines = _explain(connection, sql.SQL("EXPLAIN (GENERIC_PLAN, COSTS OFF) {}").format(_text(statement)))
         else:
             lines = _explain_prepared(connection, f"pgdyno_plan_{number}", statement, [""] * count)
     except psycopg.errors.AmbiguousFunction as error:
-        if not is_alone:
-            return unknown(name, error)
         try:  # `$1 + $2` says nothing of its types; pgbench's variables are numbers
             lines = _explain_prepared(connection, f"pgdyno_plan_{number}_typed", statement, ["bigint"] * count)
         except psycopg.Error:
@@ -71,19 +69,26 @@ def planned(
     return PlanRecord(name, shape_of(plan), plan)
 
 
+def _attempt(connection: psycopg.Connection[DictRow]) -> AbstractContextManager[object]:
+    """Return what keeps a transaction alive whose statement fails; nothing where there is none."""
+    return nullcontext() if connection.info.transaction_status is TransactionStatus.IDLE else connection.transaction()
+
+
 def _explain_prepared(
     connection: psycopg.Connection[DictRow], name: str, statement: str, types: Sequence[str]
 ) -> list[str]:
     declared = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.SQL, types))) if any(types) else sql.SQL("")
     prepare = sql.SQL("PREPARE {}{} AS {}").format(sql.Identifier(name), declared, _text(statement))
-    connection.execute(prepare)
     nulls = sql.SQL(", ").join([sql.SQL("NULL")] * len(types))
     arguments = sql.SQL("({})").format(nulls) if types else sql.SQL("")
+    with _attempt(connection):
+        connection.execute(prepare)
     return _explain(connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments))
 
 
 def _explain(connection: psycopg.Connection[DictRow], query: sql.Composed) -> list[str]:
-    return [str(row["QUERY PLAN"]) for row in connection.execute(query)]
+    with _attempt(connection):
+        return [str(row["QUERY PLAN"]) for row in connection.execute(query)]
 
 
 def _text(statement: str) -> sql.SQL:

@@ -36,6 +36,7 @@ from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.options import LiveOptions, cost_of_periods
 from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.plan_flips import PlanFlips, plan_flips
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reach import overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
@@ -246,6 +247,11 @@ class WatchedServer:
             cpu_s=ground.cpu_s,
             device_requests=ground.device_requests,
         )
+
+    def flips(self) -> PlanFlips:
+        """Return what tells which plans an arm changes."""
+        ground = self.ground
+        return plan_flips(ground.target.postgres, ground.facts, ground.reader, self.reference, self.keys, self.names[0])
 
     def tell_back(self) -> None:
         """Say that the server is as it was found, and be patient with the store again."""

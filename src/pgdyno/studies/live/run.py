@@ -14,6 +14,7 @@ from pgdyno.studies.advice.proofs import OPTION
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
+from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED, judgement
@@ -101,7 +102,9 @@ def switch_study(
         if recorded:
             watched.period_s = period_s = recorded[-1].period_s
             announce(f"going on from {plural(len(recorded), 'pair')}")
-        if not approve(_plan(watched, arms, options, period_s)):
+        flips = watched.flips()
+        plans = flips.between(arms.a, arms.b)
+        if not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
         world = watched.world({A: arms.a, B: arms.b}, arms.names)
@@ -116,8 +119,9 @@ def switch_study(
         study_of_two = Switchback(
             world, watched.reference, period_s, options.design, options.seed,
             announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
-            guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips, critical=critical,
-            recorded=recorded, recording=watched.recording, wash_s=options.wash_s,
+            guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips,
+            critical=(*critical, *flips.critical(plans)), recorded=recorded, recording=watched.recording,
+            wash_s=options.wash_s, plans=plans,
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.tell_back()
@@ -135,7 +139,9 @@ def _critical(watched: WatchedServer, asked: AskedArms) -> tuple[int, ...]:
     return tuple(number for number, key in enumerate(watched.keys) if key.queryid in asked.critical)
 
 
-def _plan(watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float) -> SwitchPlan:
+def _plan(
+    watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float, flips: tuple[str, ...]
+) -> SwitchPlan:
     pairs_s, told = options.design.max_pairs * 2 * (period_s + SWITCH_S), watched.told
     return SwitchPlan(
         target=watched.ground.target.name,
@@ -147,7 +153,7 @@ def _plan(watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: fl
         stop_file=str(watched.stop.path),
         pause_file=str(watched.quiet.pause),
         rollback=watched.rollback,
-        notes=told.notes,
+        notes=(*flips, *told.notes),
     )
 
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.results.parts import PlanChange
 from pgdyno.stats.body_index import StatementReference
 from pgdyno.stats.period_choice import SWITCH_S
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Proposal, Reply
+from pgdyno.studies.live.plan_flips import PlanFlips
 from pgdyno.studies.live.search_recording import Answered, DuelBegun, DuelEnded, Rested, SearchBegun, SearchRecording
 from pgdyno.studies.live.switchback import LiveOutcome, Switchback
 from pgdyno.studies.live.world import A, B, LiveWorld
@@ -45,6 +47,7 @@ class SearchDuels:
     announce: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     wash_s: float | None = None
+    flips: PlanFlips | None = None
     _world: SearchWorld | None = None
     _compared: int = 0
     _zero: float | None = None
@@ -104,12 +107,16 @@ class SearchDuels:
         self.recording.require(begun in (None, wanted))
         recorded = pairs.recorded(self.reference.calls.size) if begun else []
         ended = self.recording.recall(DuelEnded)
+        plans: tuple[PlanChange, ...] = ()
+        if self.flips is not None:
+            plans = ended.plans if isinstance(ended, DuelEnded) else self.flips.between(a, b)
+        critical = self.flips.critical(plans) if self.flips is not None else ()
 
         def duel(world: LiveWorld, period_s: float) -> Switchback:
             return Switchback(
                 world, self.reference, period_s, design, self.seed + self._compared, announce=self.announce,
                 guard_rest_s=self.guard_rest_s, most_stops=1, enough=enough, recorded=recorded, recording=pairs,
-                wash_s=self.wash_s,
+                wash_s=self.wash_s, plans=plans, critical=critical,
             )  # fmt: skip
 
         if isinstance(ended, DuelEnded):

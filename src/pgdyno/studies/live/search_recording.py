@@ -15,6 +15,7 @@ from pathlib import Path
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.guard import Breach
+from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.outputs import write_output
 from pgdyno.server import places
@@ -70,13 +71,14 @@ class DuelEnded:
     wash_s: float
     stopped: str
     is_asked: bool
+    plans: tuple[PlanChange, ...] = ()
 
     @classmethod
     def of(cls, outcome: LiveOutcome) -> DuelEnded:
         """Return what of an outcome does not follow from its pairs."""
         return cls(
             outcome.ending, dict(outcome.lost), outcome.breaches, outcome.period_s, outcome.wash_s, outcome.stopped,
-            outcome.is_asked,
+            outcome.is_asked, outcome.plans,
         )  # fmt: skip
 
 

@@ -168,7 +168,7 @@ class _Searching:
         self._world: ServerWorld | None = None
         self._duels = SearchDuels(
             recording, watched.reference, self.period_s, options.seed, options.guard_rest_s, self._open_world,
-            ground.announce, wash_s=options.wash_s,
+            ground.announce, wash_s=options.wash_s, flips=watched.flips(),
         )  # fmt: skip
         chosen = watched.told.chosen
         self.searcher = LiveSearcher(

@@ -113,7 +113,7 @@ class Switchback:
     over; after one that is not, the server rests for `guard_rest_s` first. Statements that are `critical` are watched
     alone, between closer bounds. Where `enough` is given it says, by the ratios so far, whether a candidate needs no
     further pair, and nothing is told of verdicts. It goes on from the `recorded` pairs, and `recording` keeps each.
-    `wash_s` stands for the usual wash-out of a period.
+    `wash_s` stands for the usual wash-out of a period; `plans` are those of both arms, which the outcome tells.
     """
 
     world: LiveWorld
@@ -130,6 +130,7 @@ class Switchback:
     recorded: Sequence[RecordedPair] = ()
     recording: Recording | None = None
     wash_s: float | None = None
+    plans: tuple[PlanChange, ...] = ()
     _least_wash_s: float = 0.0
     _drawn: int = 0
     _dead: bool = False
@@ -370,4 +371,5 @@ class Switchback:
             orders=tuple(self._orders),
             stopped=self._stopped,
             is_asked=self._is_asked,
+            plans=self.plans,
         )
