@@ -11,6 +11,7 @@ import click
 
 from generated import keep_page
 from pgdyno import __version__
+from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.main import PROGRAM, command
 
 PAGE = Path(__file__).parent.parent / "docs" / "man" / "pgdyno.1"
@@ -52,14 +53,19 @@ def page() -> Iterator[str]:
 def _verb(title: str, verb: click.Command, context: click.Context) -> Iterator[str]:
     usage = " ".join(verb.collect_usage_pieces(context))
     yield f".SS {_plain(title)} {_plain(usage)}\n" + ".PP\n".join(_paragraphs(verb.help or ""))
-    for param in verb.get_params(context):
-        record = param.get_help_record(context)
-        if record is not None and "--help" not in param.opts:
-            flags, text = record
+    for flags, text in _rows(verb, context):
+        if "--help" not in flags:
             yield f".TP\n\\fB{_plain(flags)}\\fR\n{_line(text)}"
     if isinstance(verb, click.Group):
         for name, child in verb.commands.items():
             yield from _verb(f"{title} {name}", child, click.Context(child, info_name=name, parent=context))
+
+
+def _rows(verb: click.Command, context: click.Context) -> list[tuple[str, str]]:
+    """Return the flags with their words, in the order of help."""
+    if isinstance(verb, GroupedCommand):
+        return [row for rows in verb.sections(context).values() for row in rows]
+    return [record for param in verb.get_params(context) if (record := param.get_help_record(context))]
 
 
 def _paragraphs(help_text: str) -> list[str]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import FILE, FOLDER, NEW_FILE, flag, flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.stand_in import check_stand_in
-from pgdyno.cli.arguments.store import open_store, store_option
-from pgdyno.cli.arguments.target import target_options, target_request
-from pgdyno.cli.terminal.emitting import check_format, output_option
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import TargetFlags, target_request
+from pgdyno.cli.terminal.emitting import check_format
 from pgdyno.cli.terminal.emitting import emit as print_files
 from pgdyno.cli.terminal.files import write_text
 from pgdyno.errors import ExitCode, StoreError, UsageError
@@ -27,49 +27,55 @@ if TYPE_CHECKING:
     from pgdyno.studies.advice.advise import AdviceRequest
 
 SEVERITIES = ("critical", "warning", "advice", "note")
-_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_FOLDER = click.Path(path_type=Path, file_okay=False)
-_NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class _Flags(TargetFlags, StoreFlag):
+    root: Path | None = flag("A captured folder instead of a live host and server.", type=FOLDER, metavar="DIR")
+    pg_settings: Path | None = flag("pg_settings as CSV, JSON or psql prints it.", type=FILE, metavar="FILE")
+    pg_conf: Path | None = flag("A postgresql.conf; needs --pg-version.", type=FILE, metavar="FILE")
+    pg_version: str | None = flag("The version that --pg-conf or --pg-settings is of, such as 16 or 9.5.", metavar="N")
+    window: float | None = flag(
+        "How long to watch.  [default: what the statistics hold since they were reset]", type=Time("s", 1)
+    )
+    logs: tuple[Path, ...] = flag("A server log; may be given again.", "--log", type=FILE, metavar="FILE")
+    iostat: Path | None = flag("Output of iostat -x of that machine.", type=FILE, metavar="FILE")
+    sadf: Path | None = flag("Output of sadf -j of that machine.", type=FILE, metavar="FILE")
+    wal_device: str | None = flag(
+        "The WAL's device as iostat names it.  [default: as the host's mounts tell]", metavar="NAME"
+    )
+    rules: tuple[Path, ...] = flag("A folder of rule files; may be given again.", type=FOLDER, metavar="DIR")
+    depth: str | None = flag(
+        "How deep the advice goes.  [default: by --criticality, else basic]",
+        type=click.Choice(["leave-alone", "basic", "deep"]),
+    )
+    group: str | None = flag("Only this group.", type=click.Choice(["throughput", "response time", "general"]))
+    severity: str | None = flag("Only findings of this severity or worse.", type=click.Choice(SEVERITIES))
+    document: str | None = flag("Only what this document recommends: its key, code or year.", "--source", metavar="DOC")
+    criticality: str | None = flag(
+        "What depends on the database; sets the depth.",
+        type=click.Choice(["business-critical", "production", "development", "test"]),
+    )
+    fail_on: str = flag(
+        "Exit with 1 when there is a finding of this severity or worse.",
+        default="warning",
+        type=click.Choice([*SEVERITIES, "never"]),
+    )
+    explain: str | None = flag("Everything about one rule here, or about CON-01 to CON-45.", metavar="RULE")
+    show_all: bool = flag("Show all: notes, doubts, and what is unknown or in order.", "--all")
+    emit: tuple[str, ...] = flag(
+        "Print the changes as files (postgresql.conf, sysctl, ...), each with its undo; may be given again.",
+        metavar="FORMAT",
+    )
+    output: Path | None = flag("Write the files of --emit into this folder.", type=FOLDER, metavar="DIR")
+    plan: Path | None = flag("Write an experiment plan: one factor a step.", type=NEW_FILE, metavar="FILE")
+    report: Path | None = flag("Write one HTML file that needs no network.", type=NEW_FILE, metavar="FILE.html")
+    markdown: Path | None = flag("Write Markdown.", type=NEW_FILE, metavar="FILE.md")
+    as_json: bool = flag("Print one JSON object (docs/reference/advice.schema.json).", "--json")
 
 
 @click.command("advise", cls=GroupedCommand)
-@target_options
-@click.option("--root", type=_FOLDER, metavar="DIR", help="A captured folder instead of a live host and server.")
-@click.option("--pg-settings", type=_FILE, metavar="FILE", help="pg_settings as CSV, JSON or psql prints it.")
-@click.option("--pg-conf", type=_FILE, metavar="FILE", help="A postgresql.conf; needs --pg-version.")
-@click.option("--pg-version", metavar="N", help="The version that --pg-conf or --pg-settings is of, such as 16 or 9.5.")
-@click.option("--window", type=Time("s", 1),
-              help="How long to watch.  [default: what the statistics hold since they were reset]")  # fmt: skip
-@click.option("--log", "logs", type=_FILE, multiple=True, metavar="FILE", help="A server log; may be given again.")
-@click.option("--iostat", type=_FILE, metavar="FILE", help="Output of iostat -x of that machine.")
-@click.option("--sadf", type=_FILE, metavar="FILE", help="Output of sadf -j of that machine.")
-@click.option("--wal-device", metavar="NAME",
-              help="The WAL's device as iostat names it.  [default: as the host's mounts tell]")  # fmt: skip
-@click.option("--rules", type=_FOLDER, multiple=True, metavar="DIR", help="A folder of rule files; may be given again.")
-@click.option("--depth", type=click.Choice(["leave-alone", "basic", "deep"]),
-              help="How deep the advice goes.  [default: by --criticality, else basic]")  # fmt: skip
-@click.option("--group", type=click.Choice(["throughput", "response time", "general"]), help="Only this group.")
-@click.option("--severity", type=click.Choice(SEVERITIES), help="Only findings of this severity or worse.")
-@click.option("--source", "document", metavar="DOC", help="Only what this document recommends: its key, code or year.")
-@click.option("--criticality", type=click.Choice(["business-critical", "production", "development", "test"]),
-              help="What depends on the database; sets the depth.")  # fmt: skip
-@click.option("--fail-on", type=click.Choice([*SEVERITIES, "never"]), default="warning", show_default=True,
-              help="Exit with 1 when there is a finding of this severity or worse.")  # fmt: skip
-@click.option("--explain", metavar="RULE", help="Everything about one rule here, or about CON-01 to CON-45.")
-@click.option("--all", "show_all", is_flag=True, help="Show all: notes, doubts, and what is unknown or in order.")
-@click.option(
-    "--emit",
-    multiple=True,
-    metavar="FORMAT",
-    help="Print the changes as files (postgresql.conf, sysctl, ...), each with its undo; may be given again.",
-)
-@output_option
-@click.option("--plan", type=_NEW_FILE, metavar="FILE", help="Write an experiment plan: one factor a step.")
-@click.option("--report", type=_NEW_FILE, metavar="FILE.html", help="Write one HTML file that needs no network.")
-@click.option("--markdown", type=_NEW_FILE, metavar="FILE.md", help="Write Markdown.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/reference/advice.schema.json).")
-@store_option
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Say what could be better on a server and its host, why, and how to prove it. Changes nothing.
 
     Every finding has its evidence here, the source's figure with the platform it was measured on, and a confidence that
@@ -77,48 +83,49 @@ def command(**values: object) -> int:
 
     Exit code 0 when nothing of severity warning or worse is found, 1 otherwise; --fail-on sets the severity.
     """
-    flags = Flags(values)
     _check(flags)
-    explained = flags.text("explain")
+    explained = flags.explain
     if explained is not None and explained.upper().startswith("CON-") and not _names_a_case(flags):
-        return _explain_without_target(explained, as_json=flags.on("as_json"))
+        return _explain_without_target(explained, as_json=flags.as_json)
     _check_names(flags)
     with _store(flags) as store:
         advice = _advice(flags, store)
     if explained is not None:
-        return _explain(explained, advice, as_json=flags.on("as_json"))
+        return _explain(explained, advice, as_json=flags.as_json)
     advice = _chosen(advice, flags)
     _write(advice, flags)
-    return int(_exit_code(advice, flags.choice("fail_on")))
+    return int(_exit_code(advice, flags.fail_on))
 
 
-def _check(flags: Flags) -> None:
-    check_stand_in(flags)
-    if flags.path("output") is not None and not flags.words("emit"):
+def _check(flags: _Flags) -> None:
+    check_stand_in(flags.pg_conf, flags.pg_settings, flags.pg_version)
+    if flags.output is not None and not flags.emit:
         raise UsageError("--output is for --emit", hint="Name a format with --emit; --report FILE writes HTML.")
-    captured = [name for name in ("root", "pg_settings", "pg_conf") if flags.path(name) is not None]
-    live = [name for name in ("target", "host") if flags.text(name) is not None]
+    files = {"--root": flags.root, "--pg-settings": flags.pg_settings, "--pg-conf": flags.pg_conf}
+    captured = [name for name, path in files.items() if path is not None]
+    live = [name for name, text in (("--target", flags.target), ("--host", flags.host)) if text is not None]
     if captured and live:
-        words = f"--{captured[0].replace('_', '-')} and --{live[0]}"
-        raise UsageError(f"{words} exclude each other", hint="A live target is looked at; a capture needs none.")
-    if captured and flags.values["window"] is not None:
+        raise UsageError(
+            f"{captured[0]} and {live[0]} exclude each other", hint="A live target is looked at; a capture needs none."
+        )
+    if captured and flags.window is not None:
         raise UsageError(
             "--window needs a live target",
             hint="pgdyno inspect --capture DIR --window SECONDS keeps what happens in a window.",
         )
 
 
-def _check_names(flags: Flags) -> None:
+def _check_names(flags: _Flags) -> None:
     """Refuse rule files and names that nothing has, before a server is asked and minutes are watched."""
     from pgdyno.advisor.rulebook import load_rules
 
-    explained, document = flags.text("explain"), flags.text("document")
-    rules = [rule.id for rule in load_rules(flags.paths("rules"))]
+    explained, document = flags.explain, flags.document
+    rules = [rule.id for rule in load_rules(flags.rules)]
     if explained is not None:
         from pgdyno.report.advice.explain import check_name
 
         check_name(explained, rules)
-    for form in flags.words("emit"):
+    for form in flags.emit:
         check_format(form)
     if document is not None:
         from pgdyno.studies.advice.steps import document_keys
@@ -126,11 +133,9 @@ def _check_names(flags: Flags) -> None:
         document_keys(document)
 
 
-def _names_a_case(flags: Flags) -> bool:
-    names = ("root", "pg_settings", "pg_conf")
-    return any(flags.path(name) is not None for name in names) or any(
-        flags.text(name) is not None for name in ("target", "host")
-    )
+def _names_a_case(flags: _Flags) -> bool:
+    given = (flags.root, flags.pg_settings, flags.pg_conf, flags.target, flags.host)
+    return any(one is not None for one in given)
 
 
 class _NoStore:
@@ -143,11 +148,11 @@ class _NoStore:
         return None
 
 
-def _store(flags: Flags) -> Store | _NoStore:
+def _store(flags: _Flags) -> Store | _NoStore:
     from pgdyno.server import places
     from pgdyno.store.study_names import has_no_study
 
-    url = flags.text("store_url")
+    url = flags.store_url
     if url is not None:
         return open_store(url)
     if has_no_study(places.data_dir() / "pgdyno.db"):
@@ -159,49 +164,48 @@ def _store(flags: Flags) -> Store | _NoStore:
         return _NoStore()
 
 
-def _advice(flags: Flags, store: Store | None) -> Advice:
+def _advice(flags: _Flags, store: Store | None) -> Advice:
     from pgdyno.studies.advice.advise import OfflineFiles, advise_offline, advise_target
     from pgdyno.studies.session.opening import opened
 
     request = _request(flags)
-    names = ("root", "pg_settings", "pg_conf")
-    root, settings, conf = (flags.path(name) for name in names)
+    root, settings, conf = flags.root, flags.pg_settings, flags.pg_conf
     if root is not None or settings is not None or conf is not None:
-        return advise_offline(OfflineFiles(root, settings, conf, flags.text("pg_version")), request, store=store)
+        return advise_offline(OfflineFiles(root, settings, conf, flags.pg_version), request, store=store)
     with opened(target_request(flags)) as target:
         return advise_target(target, request, store=store, progress=lambda text: click.echo(text, err=True))
 
 
-def _request(flags: Flags) -> AdviceRequest:
+def _request(flags: _Flags) -> AdviceRequest:
     from pgdyno.model.classes import Criticality
     from pgdyno.model.finding import Depth
     from pgdyno.studies.advice.advise import AdviceRequest
 
-    depth, criticality = flags.text("depth"), flags.text("criticality")
+    depth, criticality = flags.depth, flags.criticality
     return AdviceRequest(
-        rules=flags.paths("rules"),
+        rules=flags.rules,
         depth=None if depth is None else Depth(depth),
         criticality=None if criticality is None else Criticality(criticality),
-        window_s=flags.number("window"),
-        logs=flags.paths("logs"),
-        iostat=flags.path("iostat"),
-        sadf=flags.path("sadf"),
-        wal_device=flags.text("wal_device"),
+        window_s=flags.window,
+        logs=flags.logs,
+        iostat=flags.iostat,
+        sadf=flags.sadf,
+        wal_device=flags.wal_device,
     )
 
 
-def _chosen(advice: Advice, flags: Flags) -> Advice:
+def _chosen(advice: Advice, flags: _Flags) -> Advice:
     """Keep what the depth, the group and the severity ask for."""
     from dataclasses import replace
 
     from pgdyno.advisor.selection import as_bad_as, at_depth, in_group
     from pgdyno.model.finding import RuleGroup, Severity
 
-    group, severity = flags.text("group"), flags.text("severity")
+    group, severity = flags.group, flags.severity
     findings = at_depth(advice.findings, advice.depth)
     findings = in_group(findings, None if group is None else RuleGroup(group))
     findings = as_bad_as(findings, None if severity is None else Severity(severity))
-    document = flags.text("document")
+    document = flags.document
     if document is not None:
         from pgdyno.studies.advice.steps import from_document  # brings the plans of staircases
 
@@ -209,23 +213,22 @@ def _chosen(advice: Advice, flags: Flags) -> Advice:
     return replace(advice, findings=findings)
 
 
-def _write(advice: Advice, flags: Flags) -> None:
-    plan, forms = flags.path("plan"), flags.words("emit")
+def _write(advice: Advice, flags: _Flags) -> None:
+    plan, forms = flags.plan, flags.emit
     if plan is not None:
         from pgdyno.studies.advice.advise import plan_of
 
         _save(plan, plan_of(advice))
-    for flag, kind in (("report", "html"), ("markdown", "md")):
-        path = flags.path(flag)
+    for path, kind in ((flags.report, "html"), (flags.markdown, "md")):
         if path is not None:
             _save(path, _document(advice, kind))
     for form in dict.fromkeys(forms):
         from pgdyno.report.advice.files import emitted
 
-        print_files(emitted(advice, form), form, flags.path("output"))
+        print_files(emitted(advice, form), form, flags.output)
     if forms:
         return
-    if flags.on("as_json"):
+    if flags.as_json:
         from pgdyno.report.advice.document import advice_json
 
         click.echo(advice_json(advice), nl=False)
@@ -233,7 +236,7 @@ def _write(advice: Advice, flags: Flags) -> None:
         from pgdyno.cli.arguments.repeated import of_the_same_case
         from pgdyno.report.advice.text import print_advice
 
-        print_advice(advice, sys.stdout, show_all=flags.on("show_all"), again=of_the_same_case())
+        print_advice(advice, sys.stdout, show_all=flags.show_all, again=of_the_same_case())
 
 
 def _document(advice: Advice, kind: str) -> str:

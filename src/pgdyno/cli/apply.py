@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.advice_source import source, source_options
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.advice_source import SourceFlags, source
+from pgdyno.cli.arguments.flags import FOLDER, JsonFlag, argument, flag, flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
-from pgdyno.cli.arguments.store import open_store, store_option
-from pgdyno.cli.arguments.target import names_a_server, target_options, target_request
-from pgdyno.cli.terminal.emitting import check_format, emit, output_option
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import TargetFlags, names_a_server, target_request
+from pgdyno.cli.terminal.emitting import check_format, emit
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -27,27 +27,23 @@ if TYPE_CHECKING:
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
-OF_STUDIES = ("other_server", "conservative")
-"""Flags that mean something for the winner of a study alone."""
+
+class _Flags(TargetFlags, SourceFlags, JsonFlag, StoreFlag):
+    rules: tuple[str, ...] = argument("RULE...", required=False)
+    all_proved: bool = flag("Take every finding that was tested here and found better.")
+    study: str | None = flag("Take the winner of this tune or live study instead: its id, or last.", metavar="STUDY")
+    conservative: bool = flag("Of what a search confirmed, take what needs the least memory, not the fastest.")
+    other_server: bool = flag("Take a winner that was proved on another server.")
+    emit: str | None = flag("Print that winner as files, as advise --emit does; change nothing.", metavar="FORMAT")
+    output: Path | None = flag("Write the files of --emit into this folder.", type=FOLDER, metavar="DIR")
+    dry_run: bool = flag("Print the plan, the undo and the outage; change nothing.")
+    force: bool = flag("Take a finding that was found worse here; never one of class X.")
+    yes: bool = flag("Do not ask before changing a --target.")
 
 
 @click.command("apply", cls=GroupedCommand)
-@click.argument("rules", nargs=-1, metavar="RULE...")
-@target_options
-@source_options
-@click.option("--all-proved", is_flag=True, help="Take every finding that was tested here and found better.")
-@click.option("--study", metavar="STUDY", help="Take the winner of this tune or live study instead: its id, or last.")
-@click.option("--conservative", is_flag=True,
-              help="Of what a search confirmed, take what needs the least memory, not the fastest.")  # fmt: skip
-@click.option("--other-server", is_flag=True, help="Take a winner that was proved on another server.")
-@click.option("--emit", metavar="FORMAT", help="Print that winner as files, as advise --emit does; change nothing.")
-@output_option
-@click.option("--dry-run", is_flag=True, help="Print the plan, the undo and the outage; change nothing.")
-@click.option("--force", is_flag=True, help="Take a finding that was found worse here; never one of class X.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Put what rules propose, or the winner of a study, in force, and keep it.
 
     Settings of PostgreSQL stay in a file of pgdyno's own (or where --patroni and --sql-only keep them), Linux values
@@ -58,9 +54,8 @@ def command(**values: object) -> int:
     """
     from pgdyno.studies.session.study_session import opened
 
-    flags = Flags(values)
     _check(flags)
-    with open_store(flags.text("store_url")) as store:
+    with open_store(flags.store_url) as store:
         study = _study(flags, store)
         request = _request(flags, study)
         with opened(request) as target:
@@ -68,45 +63,49 @@ def command(**values: object) -> int:
                 findings = _findings(flags, target, store)
             else:
                 findings = _winner(flags, target, study)
-                form = flags.text("emit")
+                form = flags.emit
                 if form is not None:
-                    return _emit(target, findings, form, flags.path("output"))
+                    return _emit(target, findings, form, flags.output)
             if not findings:
                 click.echo("nothing to apply: no finding was tested here and found better", err=True)
                 return ExitCode.OK
             return _apply(flags, target, store, findings, request.host)
 
 
-def _check(flags: Flags) -> None:
+def _check(flags: _Flags) -> None:
     """Refuse flags that do not go together, before a server or a sandbox is opened."""
-    rules, form = flags.words("rules"), flags.text("emit")
-    if flags.text("study") is None:
+    rules, form = flags.rules, flags.emit
+    if flags.study is None:
         from pgdyno.studies.advice import advised
 
-        given = {"--emit": form is not None, **{f"--{one.replace('_', '-')}": flags.on(one) for one in OF_STUDIES}}
-        if flag := next((name for name, is_on in given.items() if is_on), None):
-            raise UsageError(f"{flag} is for --study", hint="pgdyno advise --emit FORMAT prints findings as files.")
-        if not rules and not flags.on("all_proved"):
+        of_studies = {
+            "--emit": form is not None,
+            "--other-server": flags.other_server,
+            "--conservative": flags.conservative,
+        }
+        if word := next((name for name, is_on in of_studies.items() if is_on), None):
+            raise UsageError(f"{word} is for --study", hint="pgdyno advise --emit FORMAT prints findings as files.")
+        if not rules and not flags.all_proved:
             raise UsageError(
                 "no rule was named",
                 hint="pgdyno apply RULE..., --all-proved or --study last; pgdyno advise lists the rules.",
             )
         advised.require(rules, source(flags))
-    elif rules or flags.on("all_proved") or any(flags.values[name] for name in ("rule_files", "window", "logs")):
+    elif rules or flags.all_proved or flags.rule_files or flags.window or flags.logs:
         raise UsageError(
             "--study takes the winner of a study, and no rules or what they are judged by",
             hint="Apply them one after the other.",
         )
     if form is not None:
         check_format(form)
-    elif flags.path("output") is not None:
+    elif flags.output is not None:
         raise UsageError("--output is for --emit", hint="Name a format with --emit.")
 
 
-def _study(flags: Flags, store: Store) -> Study | None:
+def _study(flags: _Flags, store: Store) -> Study | None:
     from pgdyno.studies.winner import offered_by, study_of
 
-    name = flags.text("study")
+    name = flags.study
     if name is None:
         return None
     study = study_of(store, name)
@@ -114,7 +113,7 @@ def _study(flags: Flags, store: Store) -> Study | None:
     return study
 
 
-def _request(flags: Flags, study: Study | None) -> TargetRequest:
+def _request(flags: _Flags, study: Study | None) -> TargetRequest:
     """Return the server that flags name, else the study's own; programs are those of the flags."""
     from dataclasses import replace
 
@@ -126,21 +125,21 @@ def _request(flags: Flags, study: Study | None) -> TargetRequest:
     return replace(request_of(study), restart_command=named.restart_command, sandbox_bin=named.sandbox_bin)
 
 
-def _findings(flags: Flags, target: Target, store: Store) -> Sequence[Finding]:
+def _findings(flags: _Flags, target: Target, store: Store) -> Sequence[Finding]:
     from pgdyno.studies.advice import advised
 
     findings, _ = advised.advise_on(target, source(flags), store=store, progress=_say)
-    return advised.chosen(findings, flags.words("rules"), all_proved=flags.on("all_proved"))
+    return advised.chosen(findings, flags.rules, all_proved=flags.all_proved)
 
 
-def _winner(flags: Flags, target: Target, study: Study) -> Sequence[Finding]:
+def _winner(flags: _Flags, target: Target, study: Study) -> Sequence[Finding]:
     from pgdyno.studies.winner import check_server, winner_of
     from pgdyno.targets.inspect import read_facts
 
     facts = read_facts(target)
-    if not flags.on("other_server"):
+    if not flags.other_server:
         check_server(study, facts)
-    return (winner_of(study, facts, conservative=flags.on("conservative")),)
+    return (winner_of(study, facts, conservative=flags.conservative),)
 
 
 def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path | None) -> int:
@@ -151,25 +150,25 @@ def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path |
     return ExitCode.OK
 
 
-def _apply(flags: Flags, target: Target, store: Store, findings: Sequence[Finding], host: str | None) -> int:
+def _apply(flags: _Flags, target: Target, store: Store, findings: Sequence[Finding], host: str | None) -> int:
     from pgdyno.studies.advice.accept import prepare, put_in_force
 
-    acceptance = prepare(target, findings, force=flags.on("force"))
+    acceptance = prepare(target, findings, force=flags.force)
     _print_plan(target, acceptance, store)
     if not acceptance.configuration:
-        if flags.on("as_json"):
+        if flags.as_json:
             click.echo(json.dumps(_json(acceptance, None)))
         else:
             click.echo("all of it is in force already, and nothing was changed")
         return ExitCode.OK
-    if flags.on("dry_run"):
+    if flags.dry_run:
         click.echo("nothing was changed; leave out --dry-run to apply it", err=True)
-        if flags.on("as_json"):
+        if flags.as_json:
             click.echo(json.dumps(_json(acceptance, None)))
         return ExitCode.OK
-    _ask(target, ask=not flags.on("yes"))
+    _ask(target, ask=not flags.yes)
     done = put_in_force(target, acceptance, store, announce=_say)
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps(_json(acceptance, done)))
     else:
         _print_done(acceptance, done, host)

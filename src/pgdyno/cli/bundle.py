@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import NEW_FILE, JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 
 if TYPE_CHECKING:
     from pgdyno.store.bundle_format import BundleManifest
@@ -23,12 +23,15 @@ def command() -> None:
     """Take studies to the store of another machine, in one file."""
 
 
+class _ExportFlags(StoreFlag):
+    studies: tuple[str, ...] = argument("STUDY...")
+    output: Path = flag("The new file, such as power.pgdyno.", "-o", type=NEW_FILE, metavar="FILE")
+    as_json: bool = flag("Print what is in the file as one JSON object.", "--json")
+
+
 @command.command("export")
-@click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
-@click.option("--output", "-o", type=_FILE, required=True, metavar="FILE", help="The new file, such as power.pgdyno.")
-@click.option("--json", "as_json", is_flag=True, help="Print what is in the file as one JSON object.")
-@store_option
-def export(**values: object) -> None:
+@flagged
+def export(flags: _ExportFlags) -> None:
     """Write studies with all that was measured in them: runs, settings, histograms, samples, events, plans.
 
     A STUDY is an id, a prefix of one, or `last`. Passwords, and how the server is reached, stay here. The same
@@ -36,19 +39,21 @@ def export(**values: object) -> None:
     """
     from pgdyno.studies.bundles import export_studies
 
-    flags, path = Flags(values), Flags(values).path("output")
-    assert path is not None, "it is required"
-    with open_store(flags.text("store_url")) as store:
-        manifest = export_studies(store, flags.words("studies"), path)
-    _tell(manifest, as_json=flags.on("as_json"))
+    path = flags.output
+    with open_store(flags.store_url) as store:
+        manifest = export_studies(store, flags.studies, path)
+    _tell(manifest, as_json=flags.as_json)
     click.echo(f"wrote {path}, {path.stat().st_size:,} bytes", err=True)
 
 
+class _ImportFlags(StoreFlag):
+    file: Path = argument("FILE", type=NEW_FILE)
+    as_json: bool = flag("Print what came of each study as a JSON list.", "--json")
+
+
 @command.command("import")
-@click.argument("file", type=_FILE)
-@click.option("--json", "as_json", is_flag=True, help="Print what came of each study as a JSON list.")
-@store_option
-def import_(**values: object) -> None:
+@flagged
+def import_(flags: _ImportFlags) -> None:
     """Read the studies of a bundle into the store, all of them or none.
 
     Their ids stay, so that a study is never there twice; its trials get numbers of this store. The studies are marked
@@ -57,11 +62,10 @@ def import_(**values: object) -> None:
     from pgdyno.studies.bundles import import_studies
     from pgdyno.units import plural
 
-    flags, path = Flags(values), Flags(values).path("file")
-    assert path is not None, "it is an argument"
-    with open_store(flags.text("store_url")) as store:
+    path = flags.file
+    with open_store(flags.store_url) as store:
         done = import_studies(store, path)
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps([asdict(one) for one in done]))
         return
     for one in done:
@@ -69,16 +73,18 @@ def import_(**values: object) -> None:
         click.echo(f"{one.study}  {plural(one.trials, 'trial')}, {word}")
 
 
+class _ShowFlags(JsonFlag):
+    file: Path = argument("FILE", type=NEW_FILE)
+
+
 @command.command("show")
-@click.argument("file", type=_FILE)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def show(**values: object) -> None:
+@flagged
+def show(flags: _ShowFlags) -> None:
     """Check every hash of a bundle and list what is in it."""
     from pgdyno.studies.bundles import read_manifest
 
-    flags, path = Flags(values), Flags(values).path("file")
-    assert path is not None, "it is an argument"
-    _tell(read_manifest(path), as_json=flags.on("as_json"))
+    path = flags.file
+    _tell(read_manifest(path), as_json=flags.as_json)
 
 
 def _tell(manifest: BundleManifest, *, as_json: bool) -> None:

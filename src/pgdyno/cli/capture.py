@@ -6,15 +6,16 @@ import json
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import F, Flags, stack
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Share, Time
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.units import bytes_text, parse_quantity, seconds_text
@@ -24,28 +25,26 @@ if TYPE_CHECKING:
     from pgdyno.studies.capture.register import KnownCapture
     from pgdyno.targets.target import Target
     from pgdyno.trace.capture_record import CaptureRecord
+    from pgdyno.undo.watch import Deadlines
 
 _STOP_S = 120.0
 LEAST_BYTES = 1 << 20
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-def _what_options(function: F) -> F:
-    return stack(
-        function,
-        [
-            click.option("--for", "seconds", type=Time("s", 1), default=3600.0, show_default="1h", metavar="TIME",
-                         help="How long at most, such as 2h."),
-            click.option("--max-size", metavar="SIZE", default="10GB", show_default=True,
-                         help="How much log at most, such as 20GB."),
-            click.option("--style", type=click.Choice(["csvlog", "jsonlog"]), default="csvlog", show_default=True,
-                         help="How the server logs; jsonlog needs PostgreSQL 15, and 1.6 times the bytes."),
-            click.option("--sampled", type=Share(), metavar="SHARE",
-                         help="Log this share of the transactions: for response times, not for a replay."),
-            click.option("--commit-order", is_flag=True,
-                         help="Keep the order of commits and generated keys, by a temporary logical slot."),
-        ],
-    )  # fmt: skip
+class _WhatFlags(TargetFlags, JsonFlag):
+    seconds: float = flag(
+        "How long at most, such as 2h.", "--for", default=3600.0, type=Time("s", 1), metavar="TIME", show_default="1h"
+    )
+    max_size: str = flag("How much log at most, such as 20GB.", default="10GB", metavar="SIZE")
+    style: str = flag(
+        "How the server logs; jsonlog needs PostgreSQL 15, and 1.6 times the bytes.",
+        default="csvlog",
+        type=click.Choice(["csvlog", "jsonlog"]),
+    )
+    sampled: float | None = flag(
+        "Log this share of the transactions: for response times, not for a replay.", type=Share(), metavar="SHARE"
+    )
+    commit_order: bool = flag("Keep the order of commits and generated keys, by a temporary logical slot.")
 
 
 @click.group("capture")
@@ -58,10 +57,8 @@ def command() -> None:
 
 
 @command.command("check")
-@target_options
-@_what_options
-@_JSON
-def check(**values: object) -> int:
+@flagged
+def check(flags: _WhatFlags) -> int:
     """Say what a capture would switch on and cost, and what is in the way; reads only, for a few seconds.
 
     Exit code 6 where a capture cannot be.
@@ -69,30 +66,35 @@ def check(**values: object) -> int:
     from pgdyno.studies.capture.plan import plan_capture
     from pgdyno.studies.session.opening import opened
 
-    flags = Flags(values)
     options = _options(flags)
     with opened(target_request(flags)) as target:
         plan = plan_capture(target, options)
-        if flags.on("as_json"):
+        if flags.as_json:
             click.echo(json.dumps(_plan_json(target, plan)))
         else:
             _print_plan(target, plan, err=False)
     return int(ExitCode.UNSUITABLE if plan.refusals else ExitCode.OK)
 
 
+class _StartFlags(_WhatFlags):
+    output: Path | None = flag(
+        "Make this folder, with a copy of the log at the end.  [default: our own, no copy]", metavar="FOLDER"
+    )
+    guards: tuple[str, ...] = flag(
+        "Where a guard trips and ends the capture, such as log-disk=5GB, or NAME=off.", "--guard", metavar="NAME=VALUE"
+    )
+    watchdog_deadline: float = flag(
+        "How long the server may be silent before the watchdog puts the logging back.",
+        default=30.0,
+        type=Time("s", 1, 3600),
+    )
+    dry_run: bool = flag("Print the plan, its cost and the undo; change nothing.")
+    yes: bool = flag("Do not ask before changing a --target.")
+
+
 @command.command("start", cls=GroupedCommand)
-@target_options
-@_what_options
-@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
-              help="Make this folder, with a copy of the log at the end.  [default: our own, no copy]")  # fmt: skip
-@click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE",
-              help="Where a guard trips and ends the capture, such as log-disk=5GB, or NAME=off.")  # fmt: skip
-@click.option("--watchdog-deadline", type=Time("s", 1, 3600), default=30.0, show_default=True,
-              help="How long the server may be silent before the watchdog puts the logging back.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print the plan, its cost and the undo; change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
-@_JSON
-def start(**values: object) -> int:
+@flagged
+def start(flags: _StartFlags) -> int:
     """Switch the logging of all statements on, wait, and put it back.
 
     The change goes through an undo bundle, with a watchdog and guards; at --for or --max-size, with Ctrl-C, and
@@ -106,22 +108,23 @@ def start(**values: object) -> int:
     from pgdyno.studies.capture.run import put_back_killed, run_capture
     from pgdyno.studies.session.opening import opened
     from pgdyno.trace.capture_record import record_text
+    from pgdyno.undo.watch import Deadlines
 
-    flags = Flags(values)
-    options, request, progress = _options(flags), target_request(flags), Progress()
+    options = _options(flags, flags.guards, Deadlines(health_s=flags.watchdog_deadline))
+    request, progress = target_request(flags), Progress()
     with opened(request) as target:
-        put_back_killed(target, progress.announce, may_change=not flags.on("dry_run"))
+        put_back_killed(target, progress.announce, may_change=not flags.dry_run)
         plan = plan_capture(target, options)
         _print_plan(target, plan, err=True)
         plan.require()
-        if flags.on("dry_run"):
+        if flags.dry_run:
             click.echo("nothing was changed; leave out --dry-run to capture", err=True)
-            if flags.on("as_json"):
+            if flags.as_json:
                 click.echo(json.dumps(_plan_json(target, plan)))
             return ExitCode.OK
-        _ask(target, ask=not flags.on("yes"))
-        done = run_capture(target, plan, output=flags.path("output"), host=request.host, announce=progress.announce)
-    if flags.on("as_json"):
+        _ask(target, ask=not flags.yes)
+        done = run_capture(target, plan, output=flags.output, host=request.host, announce=progress.announce)
+    if flags.as_json:
         click.echo(record_text(done.record), nl=False)
     else:
         _print_record(done.folder, done.record)
@@ -129,14 +132,14 @@ def start(**values: object) -> int:
 
 
 @command.command("status")
-@_JSON
-def status(as_json: bool) -> int:
+@flagged
+def status(flags: JsonFlag) -> int:
     """List the captures that this user has begun on this host: size, rate, time left."""
     from pgdyno.model.shapes import plain
     from pgdyno.studies.capture.register import known_captures
 
     known = known_captures()
-    if as_json:
+    if flags.as_json:
         told = [{**_known_json(one), "record": plain(one.record)} for one in known]
         click.echo(json.dumps({"captures": told}))
     elif not known:
@@ -149,10 +152,13 @@ def status(as_json: bool) -> int:
     return ExitCode.OK
 
 
+class _StopFlags(JsonFlag):
+    name: str | None = argument("[CAPTURE]")
+
+
 @command.command("stop")
-@click.argument("name", required=False, metavar="[CAPTURE]")
-@_JSON
-def stop(name: str | None, as_json: bool) -> int:
+@flagged
+def stop(flags: _StopFlags) -> int:
     """End the capture that runs, or the one of this name; one that was killed gets the end of its record.
 
     Waits until the server logs as it did before.
@@ -160,7 +166,7 @@ def stop(name: str | None, as_json: bool) -> int:
     from pgdyno.studies.capture.register import CaptureState, find_capture, finish_killed
     from pgdyno.trace.capture_record import record_text
 
-    known = find_capture(name)
+    known = find_capture(flags.name)
     if known.state is CaptureState.RUNNING:
         known.stop()
         deadline = time.monotonic() + _STOP_S
@@ -175,32 +181,30 @@ def stop(name: str | None, as_json: bool) -> int:
     record = known.record
     if known.state is CaptureState.KILLED:
         record = finish_killed(known, lambda text: click.echo(text, err=True))
-    if as_json:
+    if flags.as_json:
         click.echo(record_text(record), nl=False)
     else:
         _print_record(known.progress.folder, record)
     return ExitCode.OK
 
 
-def _options(flags: Flags) -> CaptureOptions:
+def _options(flags: _WhatFlags, guards: Sequence[str] = (), watch: Deadlines | None = None) -> CaptureOptions:
     from pgdyno.model.guard_table import CAPTURE_GUARDS, GUARDS
     from pgdyno.studies.capture.plan import CaptureOptions
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
 
-    sampled = flags.number("sampled")
+    sampled = flags.sampled
     if sampled == 0:
         raise UsageError("--sampled 0 logs nothing", hint="Give a share such as 10%, or leave it out.")
-    words = flags.words("guards") if "guards" in flags.values else ()
-    deadline = flags.real("watchdog_deadline") if "watchdog_deadline" in flags.values else Deadlines().health_s
     return CaptureOptions(
-        seconds=flags.real("seconds"),
-        max_bytes=_bytes(flags.choice("max_size")),
-        style=flags.choice("style"),
+        seconds=flags.seconds,
+        max_bytes=_bytes(flags.max_size),
+        style=flags.style,
         sampled=sampled,
-        commit_order=flags.on("commit_order"),
-        guards=guard_plan(words, 1, {**GUARDS, **CAPTURE_GUARDS}),
-        watch=Deadlines(health_s=deadline),
+        commit_order=flags.commit_order,
+        guards=guard_plan(guards, 1, {**GUARDS, **CAPTURE_GUARDS}),
+        watch=watch or Deadlines(),
     )
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode, UsageError
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 KINDS = ("database", "drop-in", "log", "sandbox")
 
 
+class _Flags(TargetFlags, JsonFlag):
+    only: tuple[str, ...] = flag("This kind only; may be given again.", type=click.Choice(KINDS))
+    dry_run: bool = flag("List only; nothing is dropped.")
+    yes: bool = flag("Do not ask before dropping.")
+
+
 @click.command("cleanup")
-@target_options
-@click.option("--only", multiple=True, type=click.Choice(KINDS), help="This kind only; may be given again.")
-@click.option("--dry-run", is_flag=True, help="List only; nothing is dropped.")
-@click.option("--yes", is_flag=True, help="Do not ask before dropping.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """List what pgdyno left on --target and on this host, and drop it.
 
     On the server: databases of loads, and where its files are at hand pgdyno.conf with the line that names it, and
@@ -40,7 +42,6 @@ def command(**values: object) -> int:
     from pgdyno.studies.session.leftovers import on_server, removable, sandboxes
     from pgdyno.studies.session.opening import opened
 
-    flags = Flags(values)
     request, undo_root = target_request(flags), places.state_dir() / "undo"
     with ExitStack() as stack:
         found: list[Leftover] = []
@@ -49,15 +50,15 @@ def command(**values: object) -> int:
             target = stack.enter_context(opened(replace(request, sql_only=False)))
             found += on_server(target, undo_root, files=not request.sql_only)
         found += sandboxes(undo_root)
-        chosen = [one for one in found if not flags.words("only") or one.kind.value in flags.words("only")]
-        as_json, going = flags.on("as_json"), removable(chosen)
+        chosen = [one for one in found if not flags.only or one.kind.value in flags.only]
+        as_json, going = flags.as_json, removable(chosen)
         if not as_json:
             _print(chosen)
-        if flags.on("dry_run") or not going:
+        if flags.dry_run or not going:
             if as_json:
                 click.echo(json.dumps({"left": [_json(one) for one in chosen], "dropped": []}))
             return ExitCode.OK
-        _ask(going, ask=not flags.on("yes"))
+        _ask(going, ask=not flags.yes)
         stayed = {one.name: why for one in going if (why := one.remove()) is not None}
         dropped = [one.name for one in going if one.name not in stayed]
     if as_json:

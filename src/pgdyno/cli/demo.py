@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import FOLDER, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.requests.study_request import EndFlags
 from pgdyno.cli.terminal.files import write_text
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 
@@ -30,16 +31,18 @@ PARAMETERS = {"tab_rows": 2_000_000, "filler": 400, "batch_size": 10_000, "pct_u
 CLIENTS = 2
 
 
+class _Flags(StoreFlag):
+    output: Path = flag("Folder for result.json and report.html.", default=Path("demo-out"), type=FOLDER)
+    seed: int = flag("Seed of search and interleaving.", default=1)
+    sandbox: str = flag("Which sandbox to use.", default="demo")
+    keep: bool = flag(
+        "Keep the sandbox for a second look, or remove it.  [default: keep]", "--keep/--discard", default=True
+    )
+
+
 @click.command("demo")
-@click.option("--output", type=click.Path(path_type=Path, file_okay=False), default=Path("demo-out"), show_default=True,
-              help="Folder for result.json and report.html.")  # fmt: skip
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of search and interleaving.")
-@click.option("--sandbox", default="demo", show_default=True, help="Which sandbox to use.")
-@click.option(
-    "--keep/--discard", default=True, help="Keep the sandbox for a second look, or remove it.  [default: keep]"
-)
-@store_option
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Tune the embedded PostgreSQL on YBIO reads and prove the gain, in at most seven minutes on two cores.
 
     The same as pgdyno tune --workload ybio -D tab_rows=2000000 -D filler=400 -c 2 --rival hand-made=FILE, where FILE
@@ -50,23 +53,22 @@ def command(**values: object) -> int:
     from pgdyno.cli.tune import run_tune
     from pgdyno.server import places
 
-    flags = Flags(values)
-    output = flags.path("output") or Path("demo-out")
+    output = flags.output
     try:
         places.ensure(output.absolute(), mode=places.PUBLIC)
     except EnvironmentUnsuitable as error:
         hint = "Name a folder that you may write with --output."
         raise UsageError(error.message, detail=error.detail, hint=hint) from error
-    options = demo_options(flags.whole("seed"))
-    request = demo_request(flags, options)
+    options = demo_options(flags.seed)
+    request = demo_request(flags.sandbox, options, keep=flags.keep)
     report = output / "report.html"
-    with open_store(flags.text("store_url")) as store:
+    with open_store(flags.store_url) as store:
         code = run_tune(
             store,
             Progress(),
             request,
             options,
-            Flags({"report": report, "as_json": False}),
+            EndFlags(report=report, as_json=False, yes=True, store_url=flags.store_url),
             keep_result=lambda result: _write(output / "result.json", told_json(store, result)),
         )
     click.echo(f"\nresult   {output / 'result.json'}\nreport   {report}")
@@ -89,7 +91,7 @@ def demo_options(seed: int) -> TuneOptions:
     )
 
 
-def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
+def demo_request(sandbox: str, options: TuneOptions, *, keep: bool) -> StudyRequest:
     """Return the study of the demo: two sessions, short windows, because a read takes milliseconds.
 
     Shared buffers are full when a run begins, so that a second of warm-up is enough.
@@ -101,7 +103,7 @@ def demo_request(flags: Flags, options: TuneOptions) -> StudyRequest:
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
-    target = TargetRequest(sandbox=flags.choice("sandbox"), keep=flags.on("keep"))
+    target = TargetRequest(sandbox=sandbox, keep=keep)
     bounds = Bounds()
     plan = LoadPlan(clients=CLIENTS, jobs=1, warmup_s=1.0, measure_s=3.0)
     return StudyRequest(

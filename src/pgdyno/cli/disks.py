@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import FILE, Flags, argument, flag, flagged
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import ExitCode
 
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 _EXAMPLE = "docs/howto/choose-disks.md has an example."
 
 
+class _Flags(Flags):
+    file: Path = argument("FILE", type=FILE)
+    count: int | None = flag("How many volumes to propose.  [default: 8, or as in --given]", type=click.IntRange(1))
+    given: str | None = flag("Judge these volumes, such as 5100-510F,5200, and propose others.", metavar="LIST")
+    wal: int | None = flag("Propose so many more for the log, as far apart as can be.", type=click.IntRange(1))
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @click.command(name="disks")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option(
-    "--count", type=click.IntRange(min=1), help="How many volumes to propose.  [default: 8, or as in --given]"
-)
-@click.option("--given", metavar="LIST", help="Judge these volumes, such as 5100-510F,5200, and propose others.")
-@click.option("--wal", type=click.IntRange(min=1), help="Propose so many more for the log, as far apart as can be.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Propose volumes of the storage server that FILE describes (TOML or JSON), in the order of their use.
 
     Each next volume lies on another server, adapter pair, rank and path, and none is used again before the others.
@@ -37,20 +39,17 @@ def command(**values: object) -> int:
     from pgdyno.advisor.disk_order import check, propose, propose_apart, separation
     from pgdyno.advisor.storage_server import expand, read_topology
 
-    flags = Flags(values)
-    path = flags.path("file")
-    assert path is not None
-    topology = read_topology(read_text(path, "topology file", hint=_EXAMPLE), str(path))
-    given = None if flags.text("given") is None else check(topology, expand(flags.choice("given")))
+    topology = read_topology(read_text(flags.file, "topology file", hint=_EXAMPLE), str(flags.file))
+    given = None if flags.given is None else check(topology, expand(flags.given))
     default = len(given.volumes) if given else min(8, len(topology.volumes))
-    count = flags.whole("count") if flags.number("count") else default
+    count = flags.count or default
     data = propose(topology, count)
     wal: tuple[StorageVolume, ...] = ()
     apart: Separation | None = None
-    if flags.number("wal"):
-        data, wal = propose_apart(topology, count, flags.whole("wal"))
+    if flags.wal:
+        data, wal = propose_apart(topology, count, flags.wal)
         apart = separation(topology, data, wal)
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps(_document(topology, given, data, wal, apart), indent=2))
     else:
         _print(topology, given, data, wal, apart)

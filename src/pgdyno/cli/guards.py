@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_told, told_lines
 from pgdyno.errors import ExitCode
 from pgdyno.outside.words import printable, styled
@@ -25,11 +25,13 @@ _NAME = 18
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
 
 
+class _Flags(TargetFlags, JsonFlag):
+    guards: tuple[str, ...] = flag("Show it with this limit.", "--guard", metavar="NAME=VALUE")
+
+
 @click.command("guards")
-@target_options
-@click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE", help="Show it with this limit.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """List every guard with its limit, its reading now, and what it reads.
 
     A trial ends at once when a guard turns red, and the baseline is brought back. Reads only; without --target it looks
@@ -41,12 +43,11 @@ def command(**values: object) -> int:
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.trial.sentry import standings_now
 
-    flags = Flags(values)
-    plan = guard_plan(flags.words("guards"))
+    plan = guard_plan(flags.guards)
     with opened(target_request(flags)) as target:
         standings = standings_now(GuardReader(target), plan, clock=time.time, sleep=time.sleep)
     facts = [_facts(standing, plan) for standing in standings.values()]
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps({"guards": facts}))
     else:
         for fact in facts:

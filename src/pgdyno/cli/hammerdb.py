@@ -7,30 +7,32 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.outside.files import read_text
 
 
+class _Flags(JsonFlag, StoreFlag):
+    target: str = flag(
+        "A server, as libpq names it; its superuser.  [default: as PG* variables name it]",
+        default="",
+        show_default=False,
+        metavar="CONNINFO",
+    )
+    warehouses: int = flag("Warehouses to build.", default=4, type=click.IntRange(1))
+    users: int = flag("Virtual users.", "-c", default=8, type=click.IntRange(1))
+    rampup: int = flag("Minutes that do not count.", default=1, type=click.IntRange(0))
+    duration: int = flag("Minutes that count.", default=2, type=click.IntRange(1))
+    database: str = flag("HammerDB's own database.", default="tpcc")
+    build: bool = flag("Build HammerDB's schema first; it must not be there yet.", "--build/--no-build")
+    stored_procedures: bool = flag("Call procedures instead of functions.")
+    all_warehouses: bool = flag("Every user takes any warehouse.")
+    program: Path | None = flag("HammerDB's program.  [default: hammerdbcli in PATH]")
+
+
 @click.command("hammerdb")
-@click.option(
-    "--target",
-    default="",
-    metavar="CONNINFO",
-    help="A server, as libpq names it; its superuser.  [default: as PG* variables name it]",
-)
-@click.option("--warehouses", type=click.IntRange(1), default=4, show_default=True, help="Warehouses to build.")
-@click.option("--users", "-c", type=click.IntRange(1), default=8, show_default=True, help="Virtual users.")
-@click.option("--rampup", type=click.IntRange(0), default=1, show_default=True, help="Minutes that do not count.")
-@click.option("--duration", type=click.IntRange(1), default=2, show_default=True, help="Minutes that count.")
-@click.option("--database", default="tpcc", show_default=True, help="HammerDB's own database.")
-@click.option("--build/--no-build", default=False, help="Build HammerDB's schema first; it must not be there yet.")
-@click.option("--stored-procedures", is_flag=True, help="Call procedures instead of functions.")
-@click.option("--all-warehouses", is_flag=True, help="Every user takes any warehouse.")
-@click.option("--program", type=click.Path(path_type=Path), help="HammerDB's program.  [default: hammerdbcli in PATH]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
-def command(**values: object) -> None:
+@flagged
+def command(flags: _Flags) -> None:
     """Run HammerDB's TPROC-C against a server and keep its NOPM and TPM as a study of kind imported.
 
     HammerDB makes its own role and database on that server, and nothing of pgdyno undoes that. Its figures cannot be
@@ -44,27 +46,26 @@ def command(**values: object) -> None:
     from pgdyno.workloads.hammerdb.results import parse_results
     from pgdyno.workloads.hammerdb.script import HammerTest
 
-    flags = Flags(values)
-    program = find_program(flags.path("program"))
-    server = Postgres(flags.choice("target"))
+    program = find_program(flags.program)
+    server = Postgres(flags.target)
     named = {**_environment(), **server.parameters}
     test = HammerTest(
         host=named.get("host") or "localhost",
         port=named.get("port") or "5432",
         superuser=named.get("user") or "postgres",
-        database=flags.choice("database"),
-        warehouses=flags.whole("warehouses"),
-        users=flags.whole("users"),
-        rampup_min=flags.whole("rampup"),
-        duration_min=flags.whole("duration"),
-        stored_procedures=flags.on("stored_procedures"),
-        all_warehouses=flags.on("all_warehouses"),
+        database=flags.database,
+        warehouses=flags.warehouses,
+        users=flags.users,
+        rampup_min=flags.rampup,
+        duration_min=flags.duration,
+        stored_procedures=flags.stored_procedures,
+        all_warehouses=flags.all_warehouses,
     )
     folder = places.ensure(places.state_dir() / "hammerdb")
-    text = _run(program, test, folder, named.get("password") or "", build=flags.on("build"))
+    text = _run(program, test, folder, named.get("password") or "", build=flags.build)
     imported = ImportedFile("hammerdb.log", text, parse_results(text, source=str(folder / "run.log")))
-    with open_store(flags.text("store_url")) as store:
-        print_result(store, import_hammerdb(store, [imported], target=server.label), flags.on("as_json"))
+    with open_store(flags.store_url) as store:
+        print_result(store, import_hammerdb(store, [imported], target=server.label), flags.as_json)
 
 
 def _run(program: Path, test: object, folder: Path, password: str, *, build: bool) -> str:

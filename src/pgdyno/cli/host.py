@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.target import host_options, host_request, restart_words
+from pgdyno.cli.arguments.flags import Flags, flag, flagged
+from pgdyno.cli.arguments.target import HostFlags, host_request, restart_words
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -22,33 +22,39 @@ def command() -> None:
     """Prepare a database host that is reached by your own ssh."""
 
 
+class _OnHostFlags(Flags):
+    target: str | None = flag("The server, as libpq on the host names it.", metavar="CONNINFO")
+    restart_command: str | None = flag("How to restart it there, as one quoted argument list.", metavar="ARGV")
+    as_json: bool = flag("Print a JSON list.", "--json")
+
+
+class _CheckFlags(_OnHostFlags, HostFlags):
+    pass
+
+
 @command.command("check")
-@click.option("--target", metavar="CONNINFO", help="The server, as libpq on the host names it.")
-@click.option("--restart-command", metavar="ARGV", help="How to restart it there, as one quoted argument list.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@host_options
-def check(**values: object) -> int:
+@flagged
+def check(flags: _CheckFlags) -> int:
     """Say what works on the host and what is missing; exit code 6 when something is.
 
     Sends pgdyno's agent into the user's cache folder there; changes nothing else, and nothing of the server.
     """
     from pgdyno.remote.check import check_host
 
-    flags = Flags(values)
-    words = restart_words(flags.text("restart_command"))
+    words = restart_words(flags.restart_command)
     found = []
-    for finding in check_host(_required(flags), flags.text("target") or "", words):
+    for finding in check_host(_required(flags), flags.target or "", words):
         found.append(finding)
-        if not flags.on("as_json"):
+        if not flags.as_json:
             _print(finding)
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps([asdict(finding) for finding in found]))
     return int(ExitCode.OK if all(finding.works for finding in found) else ExitCode.UNSUITABLE)
 
 
 @command.command("sudoers")
-@host_options
-def sudoers(**values: object) -> None:
+@flagged
+def sudoers(flags: HostFlags) -> None:
     """Print a sudoers file for review: it lets the ssh user start pgdyno's agent as another user, and nothing else.
 
     The other user is --sudo-user, without it postgres. Sends the agent into the ssh user's cache folder, from where
@@ -58,13 +64,13 @@ def sudoers(**values: object) -> None:
     from pgdyno.remote.host import opened_host
     from pgdyno.remote.sudoers import Grant, sudoers_text
 
-    request = _required(Flags(values))
+    request = _required(flags)
     with opened_host(HostRequest(request.address), for_sudo=True) as host:
         grant = Grant(host.look.user, request.sudo_user or "postgres", host.payload.digest, host.send())
     click.echo(sudoers_text(grant), nl=False)
 
 
-def _required(flags: Flags) -> HostRequest:
+def _required(flags: HostFlags) -> HostRequest:
     request = host_request(flags)
     if request is None:
         raise UsageError("no host was named", hint="Name it with --host ssh://user@db1.")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import flag, flagged
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.stand_in import check_stand_in
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import terminal_width
 from pgdyno.errors import ExitCode, UsageError
 
@@ -23,32 +23,26 @@ if TYPE_CHECKING:
 _CRITICALITY = ("business-critical", "production", "development", "test")
 
 
+class _Flags(TargetFlags):
+    root: Path | None = flag("Read a captured folder, no server.", metavar="DIR")
+    capture: Path | None = flag(
+        "Write what is read into this folder, with statistics and log lines for advise --root.", metavar="DIR"
+    )
+    window: float | None = flag(
+        "With --capture: how long to watch.  [default: the statistics since their reset]", type=Time("s", 1)
+    )
+    pg_settings: Path | None = flag("pg_settings as CSV, JSON or psql prints it.", metavar="FILE")
+    pg_conf: Path | None = flag("A postgresql.conf instead.", metavar="FILE")
+    pg_version: str | None = flag("The version of --pg-conf or --pg-settings, such as 16, 14.4 or 9.5.", metavar="N")
+    criticality: str | None = flag("What depends on the database; no server knows it.", type=click.Choice(_CRITICALITY))
+    utilization: str | None = flag("How busy the database is, as you know it.", type=click.Choice(("low", "high")))
+    only: tuple[str, ...] = flag("Only this section; may be given again.", "--section", metavar="NAME")
+    as_json: bool = flag("Print one JSON object with every field.", "--json")
+
+
 @click.command("inspect")
-@target_options
-@click.option("--root", metavar="DIR", type=click.Path(path_type=Path), help="Read a captured folder, no server.")
-@click.option(
-    "--capture",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Write what is read into this folder, with statistics and log lines for advise --root.",
-)
-@click.option("--window", type=Time("s", 1),
-              help="With --capture: how long to watch.  [default: the statistics since their reset]")  # fmt: skip
-@click.option(
-    "--pg-settings",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="pg_settings as CSV, JSON or psql prints it.",
-)
-@click.option("--pg-conf", metavar="FILE", type=click.Path(path_type=Path), help="A postgresql.conf instead.")
-@click.option("--pg-version", metavar="N", help="The version of --pg-conf or --pg-settings, such as 16, 14.4 or 9.5.")
-@click.option(
-    "--criticality", type=click.Choice(_CRITICALITY), help="What depends on the database; no server knows it."
-)
-@click.option("--utilization", type=click.Choice(("low", "high")), help="How busy the database is, as you know it.")
-@click.option("--section", "only", multiple=True, metavar="NAME", help="Only this section; may be given again.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every field.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Show what is known of a server and its host. Changes nothing; the rights of pg_monitor are enough.
 
     What cannot be read is printed as unknown, with the reason. The first line names the environment: two readings of
@@ -57,37 +51,36 @@ def command(**values: object) -> int:
     from pgdyno.model.classes import Criticality, Utilization
     from pgdyno.report.inventory_page import inventory_text
 
-    flags = Flags(values)
     inventory = _inventory(flags)
-    criticality = flags.text("criticality")
+    criticality = flags.criticality
     if criticality is not None:
         inventory = replace(inventory, criticality=Criticality(criticality))
-    utilization = flags.text("utilization")
+    utilization = flags.utilization
     if utilization is not None:
         inventory = replace(inventory, utilization=Utilization(utilization))
-    if flags.on("as_json"):
-        click.echo(json.dumps(_as_json(inventory, flags.words("only"))))
+    if flags.as_json:
+        click.echo(json.dumps(_as_json(inventory, flags.only)))
     else:
-        click.echo(inventory_text(inventory, flags.words("only"), terminal_width()))
+        click.echo(inventory_text(inventory, flags.only, terminal_width()))
     return int(ExitCode.OK)
 
 
-def _inventory(flags: Flags) -> Inventory:
+def _inventory(flags: _Flags) -> Inventory:
     from pgdyno.inventory.inspection import inspect, inspect_capture
 
-    check_stand_in(flags)
-    root, folder = flags.path("root"), flags.path("capture")
-    files = {"settings": flags.path("pg_settings"), "conf": flags.path("pg_conf")}
-    if flags.values["window"] is not None and folder is None:
+    check_stand_in(flags.pg_conf, flags.pg_settings, flags.pg_version)
+    root, folder = flags.root, flags.capture
+    files = {"settings": flags.pg_settings, "conf": flags.pg_conf}
+    if flags.window is not None and folder is None:
         raise UsageError("--window is for --capture", hint="pgdyno advise --window SECONDS judges a window at once.")
     if root is not None or any(files.values()):
         if folder is not None:
             raise UsageError("--capture writes what a live server says", hint="Leave --root and --pg-... out.")
-        return inspect_capture(root, settings=files["settings"], conf=files["conf"], version=flags.text("pg_version"))
+        return inspect_capture(root, settings=files["settings"], conf=files["conf"], version=flags.pg_version)
     from pgdyno.studies.session.opening import opened
 
     with opened(target_request(flags)) as target:
-        return inspect(target) if folder is None else _captured(target, folder, flags.number("window"))
+        return inspect(target) if folder is None else _captured(target, folder, flags.window)
 
 
 def _captured(target: Target, folder: Path, window_s: float | None) -> Inventory:

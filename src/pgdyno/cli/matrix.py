@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.bounds import bounds_options
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
-from pgdyno.cli.arguments.safety import safety_options
 from pgdyno.cli.arguments.store import open_store
-from pgdyno.cli.arguments.target import target_options, target_request
-from pgdyno.cli.requests.matrix_options import matrix_options, plan_of
+from pgdyno.cli.arguments.target import target_request
+from pgdyno.cli.requests.matrix_options import MatrixFlags, plan_of
 from pgdyno.cli.requests.study_request import (
     Check,
     Course,
@@ -25,7 +22,6 @@ from pgdyno.cli.requests.study_request import (
     new_request,
     resumable,
     resumed_request,
-    study_options,
 )
 from pgdyno.errors import ExitCode
 
@@ -41,24 +37,8 @@ if TYPE_CHECKING:
 
 
 @click.command("matrix", cls=GroupedCommand)
-@click.argument("plan_file", metavar="[PLAN.toml]", required=False, type=click.Path(path_type=Path))
-@target_options
-@matrix_options
-@bounds_options
-@safety_options
-@click.option("--force", is_flag=True, help="Measure tuned configurations without a baseline, unlike load generators.")
-@click.option("--dry-run", is_flag=True, help="Print every cell with pgbench's command line; nothing is run.")
-@click.option(
-    "--manifests",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write Kubernetes Jobs for the load generators there; nothing is run.",
-)
-@click.option("--openshift", is_flag=True, help="Jobs of --manifests for OpenShift: the namespace chooses their user.")
-@click.option("--image", metavar="IMAGE", help="Image of the Jobs' pods, with pgbench, psql, sh and gzip."
-              "  [default: docker.io/library/postgres]")  # fmt: skip
-@study_options(resume="Continue an interrupted matrix, or last, with its own plan.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: MatrixFlags) -> int:
     """Measure a matrix of loads, configurations and host states, and print it as a table.
 
     Several load generators begin together; their transactions add up. Cells run in repetitions of random order, each
@@ -68,16 +48,15 @@ def command(**values: object) -> int:
     from pgdyno.cli.requests.study import check_report_path
     from pgdyno.cli.terminal.progress import Progress
 
-    flags = Flags(values)
-    resume = flags.text("resume")
+    resume = flags.resume
     if resume is None:
         plan = plan_of(flags)
-        if flags.on("dry_run"):
+        if flags.dry_run:
             return _print_dry_run(plan, flags)
-        if flags.path("manifests") is not None:
+        if flags.manifests is not None:
             return _write_manifests(plan, flags)
-    check_report_path(flags.path("report"))
-    store, progress = open_store(flags.text("store_url")), Progress()
+    check_report_path(flags.report)
+    store, progress = open_store(flags.store_url), Progress()
     request, plan = _resumed(store, resume, flags) if resume else _new(plan_of(flags), flags)
 
     def body(stand: StudySession) -> StudyResult:
@@ -90,7 +69,7 @@ def command(**values: object) -> int:
     return int(result.exit_code)
 
 
-def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
+def _new(plan: MatrixPlan, flags: MatrixFlags) -> tuple[StudyRequest, MatrixPlan]:
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.matrix.plan import to_json
     from pgdyno.units import plural
@@ -108,7 +87,7 @@ def _new(plan: MatrixPlan, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
     return request, plan
 
 
-def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, MatrixPlan]:
+def _resumed(store: Store, name: str, flags: MatrixFlags) -> tuple[StudyRequest, MatrixPlan]:
     """Rebuild the request of an interrupted matrix from the store."""
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.matrix.file import plan_from_json
@@ -118,9 +97,9 @@ def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, Matri
     return resumed_request(flags, study, **_course(plan, flags)), plan
 
 
-def _course(plan: MatrixPlan, flags: Flags) -> Course:
+def _course(plan: MatrixPlan, flags: MatrixFlags) -> Course:
     return Course(
-        check=_checks(plan, ask=not flags.on("yes")),
+        check=_checks(plan, ask=not flags.yes),
         kernel=lambda target, facts, _: _kernel_knobs(plan, target, facts),
         changes=plan.changes,
     )
@@ -159,7 +138,7 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
     return check
 
 
-def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
+def _print_dry_run(plan: MatrixPlan, flags: MatrixFlags) -> int:
     from pgdyno.cli.requests.dry_run import pgbench_of
     from pgdyno.studies.matrix.dry_run import dry_run
 
@@ -168,14 +147,14 @@ def _print_dry_run(plan: MatrixPlan, flags: Flags) -> int:
     return int(ExitCode.OK)
 
 
-def _write_manifests(plan: MatrixPlan, flags: Flags) -> int:
+def _write_manifests(plan: MatrixPlan, flags: MatrixFlags) -> int:
     from pgdyno.cli.requests.dry_run import pgbench_of
     from pgdyno.studies.matrix.manifests import Cluster, PodServer, write_manifests
 
-    folder = flags.path("manifests")
+    folder = flags.manifests
     assert folder is not None, "the flag was given"
-    address = PodServer.of_conninfo(flags.text("target") or "")
-    cluster = Cluster(flags.text("image") or "", restricted=flags.on("openshift"))
+    address = PodServer.of_conninfo(flags.target or "")
+    cluster = Cluster(flags.image or "", restricted=flags.openshift)
     for path in write_manifests(plan, address, pgbench_of(flags, look=False), folder, cluster):
         click.echo(str(path))
     if not plan.pods:

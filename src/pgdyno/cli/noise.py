@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import flag, flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
-from pgdyno.cli.arguments.load import workload_options
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.safety import safety_options
 from pgdyno.cli.arguments.store import open_store
-from pgdyno.cli.arguments.target import target_options
-from pgdyno.cli.requests.study_request import carry_out, new_request, study_options
+from pgdyno.cli.requests.study_request import StudyFlags, carry_out, load_of, new_request
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
@@ -26,21 +23,28 @@ if TYPE_CHECKING:
     from pgdyno.targets.target import Target
 
 
+class _Flags(StudyFlags):
+    minutes: float = flag(
+        "Time for equal runs; four are made in any case.", default=15.0, type=Time("min", 0, min_open=True)
+    )
+    smallest_effect: float = flag(
+        "The effect for which window, pairs and minutes are proposed.",
+        default=0.02,
+        type=click.FloatRange(0, 1, min_open=True),
+    )
+    confidence: float = flag(
+        "Confidence of the comparisons that are planned; as of pgdyno experiment.",
+        default=STRICT_CONFIDENCE,
+        type=click.FloatRange(0.8, 0.999),
+    )
+    restart_each: bool = flag("Restart before every run, as comparisons of knobs that need it do.")
+    seed: int = flag("Seed of the coin that pairs equal runs.", default=1)
+    yes: bool = flag("Do not ask before restarting a --target.")
+
+
 @click.command("noise", cls=GroupedCommand)
-@target_options
-@workload_options
-@safety_options
-@click.option("--minutes", type=Time("min", 0, min_open=True), default=15.0, show_default=True,
-              help="Time for equal runs; four are made in any case.")  # fmt: skip
-@click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
-              help="The effect for which window, pairs and minutes are proposed.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0.8, 0.999), default=STRICT_CONFIDENCE, show_default=True,
-              help="Confidence of the comparisons that are planned; as of pgdyno experiment.")  # fmt: skip
-@click.option("--restart-each", is_flag=True,
-              help="Restart before every run, as comparisons of knobs that need it do.")  # fmt: skip
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the coin that pairs equal runs.")
-@study_options(changing="restarting")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Measure the server as it is again and again, and print the smallest effect that can be told from noise.
 
     The table has a row for each length of the window: the runs are cut to it, so that its noise is seen and not
@@ -52,31 +56,29 @@ def command(**values: object) -> int:
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.noise.run import noise_result, run_noise
 
-    flags = Flags(values)
-    check_report_path(flags.path("report"))
-    store, progress = open_store(flags.text("store_url")), Progress()
-    restarts = flags.on("restart_each")
-    design = Design(
-        smallest_effect=flags.real("smallest_effect"), confidence=flags.real("confidence"), min_pairs=STRICT_MIN_PAIRS
-    )
+    check_report_path(flags.report)
+    store, progress = open_store(flags.store_url), Progress()
+    restarts = flags.restart_each
+    design = Design(smallest_effect=flags.smallest_effect, confidence=flags.confidence, min_pairs=STRICT_MIN_PAIRS)
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         words = outage_text("a restart before every run", outage) if restarts else "none: no setting is touched"
-        what = f"equal runs for {flags.real('minutes'):g} minutes"
-        confirm_changes(target, workload, what, words, ask=restarts and not flags.on("yes"))
+        what = f"equal runs for {flags.minutes:g} minutes"
+        confirm_changes(target, workload, what, words, ask=restarts and not flags.yes)
 
     request = new_request(
         flags,
         kind=StudyKind.NOISE,
-        name=f"noise {flags.choice('workload')}",
-        options={"design": asdict(design), "minutes": flags.real("minutes"), "restart_each": restarts},
+        name=f"noise {flags.workload}",
+        load=load_of(flags),
+        options={"design": asdict(design), "minutes": flags.minutes, "restart_each": restarts},
         check=check,
         changes=restarts,
     )
 
     def body(stand: StudySession) -> StudyResult:
-        runs = run_noise(stand.laboratory, budget_s=60 * flags.real("minutes"), announce=progress.announce)
-        effect, seed = flags.real("smallest_effect"), flags.whole("seed")
+        runs = run_noise(stand.laboratory, budget_s=60 * flags.minutes, announce=progress.announce)
+        effect, seed = flags.smallest_effect, flags.seed
         return noise_result(stand.laboratory, runs, design=design, effect=effect, seed=seed)
 
     result = carry_out(request, flags, store, progress, body)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import argument, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,31 +17,23 @@ if TYPE_CHECKING:
     from pgdyno.linux.block_devices import KernelPlaces
 
 
+class _Flags(StoreFlag):
+    conf: Path | None = argument("[FILE]")
+    study: str | None = flag(
+        "Take the winner of this finished tune instead of FILE; `last` for the newest.", metavar="STUDY"
+    )
+    apply_it: bool = flag("Write the files; without it they are only printed.", "--apply")
+    root: Path = flag("Write below this folder, such as an image.", default=Path("/"), show_default=False)
+    data_directory: Path | None = flag(
+        "The server's data directory, for knobs of the block devices below it.",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+    )
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @click.command(name="persist")
-@click.argument("conf", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
-@click.option(
-    "--study", metavar="STUDY", help="Take the winner of this finished tune instead of FILE; `last` for the newest."
-)
-@click.option("--apply", "apply_it", is_flag=True, help="Write the files; without it they are only printed.")
-@click.option(
-    "--root", type=click.Path(path_type=Path), default=Path("/"), help="Write below this folder, such as an image."
-)
-@click.option(
-    "--data-directory",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The server's data directory, for knobs of the block devices below it.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@store_option
-def command(
-    conf: Path | None,
-    study: str | None,
-    apply_it: bool,
-    root: Path,
-    data_directory: Path | None,
-    as_json: bool,
-    store_url: str | None,
-) -> None:
+@flagged
+def command(flags: _Flags) -> None:
     """Make Linux knobs survive a reboot: print the files, or write them with --apply.
 
     FILE holds `name = value` lines; those of PostgreSQL belong into postgresql.conf and are left out. Files go into
@@ -50,19 +43,19 @@ def command(
     from pgdyno.kernel.persist import artefacts, write_artefacts
     from pgdyno.linux.block_devices import find_places, nowhere
 
-    places = find_places(data_directory) if data_directory else nowhere("no data directory was named")
-    knobs, others = _chosen(conf, study, store_url, places)
+    places = find_places(flags.data_directory) if flags.data_directory else nowhere("no data directory was named")
+    knobs, others = _chosen(flags.conf, flags.study, flags.store_url, places)
     made = artefacts(knobs, places)
-    written = [str(path) for path in write_artefacts(made, root)] if apply_it else []
-    if as_json:
+    written = [str(path) for path in write_artefacts(made, flags.root)] if flags.apply_it else []
+    if flags.as_json:
         files = [_artefact_json(file) for file in made]
         click.echo(json.dumps({"files": files, "written": written, "left_out": others}))
         return
     for file in made:
-        _print(file, is_written=apply_it, root=root)
+        _print(file, is_written=flags.apply_it, root=flags.root)
     if others:
         click.echo(f"left out, they belong into postgresql.conf: {', '.join(others)}", err=True)
-    if not apply_it:
+    if not flags.apply_it:
         click.echo("nothing was written; add --apply", err=True)
 
 

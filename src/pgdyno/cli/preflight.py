@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.flags import argument, flag, flagged
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.requests.study import settings_from
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from pgdyno.preflight.result import Result
 
 
+class _Flags(TargetFlags):
+    conf: Path = argument("FILE.conf")
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @click.command("preflight")
-@click.argument("conf", type=click.Path(path_type=Path), metavar="FILE.conf")
-@target_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Check whether the settings of a file could come into force, without touching the server.
 
     FILE.conf holds lines of name = value, as postgresql.conf has them. Asks the server program whether it would start
@@ -36,12 +39,11 @@ def command(**values: object) -> int:
     from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
 
-    flags = Flags(values)
-    settings = settings_from(Path(flags.choice("conf")))
+    settings = settings_from(flags.conf)
     with opened(target_request(flags)) as target:
         # what outranks the settings is told with everything else that is in the way, not as an error of its own
         results = examine(target, check_settings(settings, replace(read_facts(target), obstacles={})))
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps([result.to_json() for result in results], indent=2))
     else:
         _print(results)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.flags import Flags, flag, flagged
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode
 
@@ -16,36 +16,40 @@ if TYPE_CHECKING:
     from pgdyno.server.privileges import Privilege
 
 
+class _VerbFlag(Flags):
+    verb: str = flag(
+        "For which verb.",
+        "--for",
+        default="tune",
+        type=click.Choice(
+            [
+                "inspect",
+                "bench",
+                "experiment",
+                "tune",
+                "advise",
+                "guards",
+                "noise",
+                "matrix",
+                "selftest",
+                "preflight",
+                "apply",
+                "rollback",
+                "live",
+                "watch",
+                "capture",
+            ]
+        ),
+    )
+
+
+class _Flags(_VerbFlag, TargetFlags):
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @click.command("privileges")
-@click.option(
-    "--for",
-    "verb",
-    type=click.Choice(
-        [
-            "inspect",
-            "bench",
-            "experiment",
-            "tune",
-            "advise",
-            "guards",
-            "noise",
-            "matrix",
-            "selftest",
-            "preflight",
-            "apply",
-            "rollback",
-            "live",
-            "watch",
-            "capture",
-        ]
-    ),
-    default="tune",
-    show_default=True,
-    help="For which verb.",
-)
-@target_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """List the rights that the role of --target needs for a verb, and what it lacks.
 
     Ends with the GRANT statements for psql, to be run by a superuser. Exit code 1 when a right that the verb needs is
@@ -54,15 +58,14 @@ def command(**values: object) -> int:
     from pgdyno.server.privileges import missing, privileges, read_role, script
     from pgdyno.studies.session.opening import opened
 
-    flags = Flags(values)
     with opened(target_request(flags)) as target:
         state = read_role(target.postgres)
-    found = privileges(flags.choice("verb"), state)
-    if flags.on("as_json"):
+    found = privileges(flags.verb, state)
+    if flags.as_json:
         rights = [privilege.to_json() for privilege in found]
-        click.echo(json.dumps({"role": state.role, "for": flags.choice("verb"), "privileges": rights}, indent=2))
+        click.echo(json.dumps({"role": state.role, "for": flags.verb, "privileges": rights}, indent=2))
     else:
-        _print(found, state.role, flags.choice("verb"))
+        _print(found, state.role, flags.verb)
         if script(found):
             click.echo(f"\n-- for psql, as a superuser\n{script(found)}")
     return int(ExitCode.FINDINGS if missing(found) else ExitCode.OK)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.files import read_text, write_text
-from pgdyno.cli.terminal.reporting import emit, format_of, format_option
+from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
@@ -28,65 +28,70 @@ def command() -> None:
     """
 
 
-_FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+class _FileFlags(Flags):
+    path: Path = argument("FILE")
 
 
 @command.command("new")
-@_FILE
-def new(path: Path) -> None:
+@flagged
+def new(flags: _FileFlags) -> None:
     """Write a project file to fill in; one that exists is not overwritten."""
     from pgdyno.errors import UsageError
     from pgdyno.studies.project.file import TEMPLATE
 
-    if path.exists():
-        raise UsageError(f'"{path}" is there already', hint="Name a new file, such as project.toml.")
-    write_text(path, TEMPLATE, "project")
-    click.echo(f"wrote {path}; next: pgdyno project fix {path}", err=True)
+    if flags.path.exists():
+        raise UsageError(f'"{flags.path}" is there already', hint="Name a new file, such as project.toml.")
+    write_text(flags.path, TEMPLATE, "project")
+    click.echo(f"wrote {flags.path}; next: pgdyno project fix {flags.path}", err=True)
 
 
 @command.command("fix")
-@_FILE
-def fix(path: Path) -> None:
+@flagged
+def fix(flags: _FileFlags) -> None:
     """Fix goals, criteria and planned days, before the first run; the record lies beside the file."""
     from pgdyno.studies.project.fix import fix as put_down
     from pgdyno.studies.project.fix import record_path
 
-    fixed = put_down(_read(path), path, time.time())
-    click.echo(f"fixed {fixed.at} by {fixed.by}, sha256 {fixed.sha256[:16]}: {record_path(path)}")
+    fixed = put_down(_read(flags.path), flags.path, time.time())
+    click.echo(f"fixed {fixed.at} by {fixed.by}, sha256 {fixed.sha256[:16]}: {record_path(flags.path)}")
+
+
+class _AmendFlags(_FileFlags):
+    reason: str = flag("Why what was fixed is changed.", metavar="TEXT")
 
 
 @command.command("amend")
-@_FILE
-@click.option("--reason", required=True, metavar="TEXT", help="Why what was fixed is changed.")
-def amend(path: Path, reason: str) -> None:
+@flagged
+def amend(flags: _AmendFlags) -> None:
     """Put edits of what was fixed on record, with the old text, who and why."""
     from pgdyno.errors import UsageError
     from pgdyno.studies.project.fix import amend as put_on_record
     from pgdyno.studies.project.fix import read_record
 
-    project, record = _read(path), read_record(path)
+    project, record = _read(flags.path), read_record(flags.path)
     if record is None:
-        raise UsageError(f'"{path}" is not fixed', hint=f"Fix it first with pgdyno project fix {path}.")
-    found = put_on_record(project, path, record, reason, time.time())
+        raise UsageError(f'"{flags.path}" is not fixed', hint=f"Fix it first with pgdyno project fix {flags.path}.")
+    found = put_on_record(project, flags.path, record, flags.reason, time.time())
     for one in found:
         click.echo(f"{one.scenario}: {one.field}: {one.old or 'none'} -> {one.new or 'none'}")
     if not found:
         click.echo("nothing that was fixed has been edited", err=True)
 
 
+class _CheckFlags(_FileFlags, JsonFlag, StoreFlag):
+    pass
+
+
 @command.command("check")
-@_FILE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
-def check(**values: object) -> int:
+@flagged
+def check(flags: _CheckFlags) -> int:
     """Judge every criterion: exit code 0 when all are met, 1 when one is missed, 3 when one is open or not resolved."""
     from pgdyno.errors import ExitCode
     from pgdyno.model.project import CriterionStatus
     from pgdyno.studies.project.page import bound_text, judged, overall
     from pgdyno.units import plural
 
-    flags = Flags(values)
-    project, facts, fixed, edits = _known(Path(flags.choice("path")), flags.text("store_url"))
+    project, facts, fixed, edits = _known(flags.path, flags.store_url)
     scenarios = judged(project, facts)
     whole = overall(scenarios)
     rows = [
@@ -104,7 +109,7 @@ def check(**values: object) -> int:
         }
         for one in scenarios
     ]
-    if flags.on("as_json"):
+    if flags.as_json:
         kept = None if fixed is None else {"at": fixed.at, "by": fixed.by, "sha256": fixed.sha256}
         amended = len(edits) + (len(fixed.amendments) if fixed else 0)
         click.echo(json.dumps({"project": project.name, "standing": whole.value, "fixed": kept, "amendments": amended,
@@ -124,19 +129,20 @@ def check(**values: object) -> int:
     )
 
 
+class _ReportFlags(_FileFlags, StoreFlag):
+    wanted: str | None = format_flag()
+    output: Path | None = flag("Write here.", "-o", type=NEW_FILE)
+
+
 @command.command("report")
-@_FILE
-@format_option
-@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write here.")
-@store_option
-def report(**values: object) -> None:
+@flagged
+def report(flags: _ReportFlags) -> None:
     """Write the report: planned against actual, results, conclusion, sizing, checklists and amendments."""
     from pgdyno.studies.project.page import project_page
 
-    flags = Flags(values)
-    output = flags.path("output")
-    known = _known(Path(flags.choice("path")), flags.text("store_url"))
-    chosen = format_of(flags.text("wanted"), output)
+    output = flags.output
+    known = _known(flags.path, flags.store_url)
+    chosen = format_of(flags.wanted, output)
     emit(project_page(*known), chosen, output)
 
 

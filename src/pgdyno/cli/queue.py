@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.flags import FOLDER, argument, flag, flagged
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.queue_words import check_words, target_of, words_of
 from pgdyno.cli.terminal.files import make_folder, write_text
 from pgdyno.errors import ExitCode, UsageError
@@ -28,13 +29,8 @@ if TYPE_CHECKING:
     from pgdyno.model.job import Job
     from pgdyno.studies.night.runner import Night
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_WINDOW = click.option(
-    "--window", required=True, metavar="HH:MM-HH:MM", help="When jobs may run, such as 22:00-06:00; over midnight too."
-)
 _TO_SAY_SO_S = 60.0
 """What a runner has, beyond the time that it gives to its job, for keeping how that ended."""
-_ZONE = click.option("--zone", metavar="NAME", help="Time zone, such as Europe/Berlin.  [default: this machine's]")
 
 
 @click.group("queue")
@@ -46,11 +42,14 @@ def command() -> None:
     """
 
 
+class _AddFlags(StoreFlag):
+    words: tuple[str, ...] = argument("-- VERB ARGS...", type=click.UNPROCESSED, required=False)
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @command.command("add", context_settings={"ignore_unknown_options": False})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- VERB ARGS...")
-@_JSON
-@store_option
-def add(words: tuple[str, ...], as_json: bool, store_url: str | None) -> None:
+@flagged
+def add(flags: _AddFlags) -> None:
     """Add a run at the end of this host's queue; write its words after --.
 
     They are checked now, as their verb would. Relative paths hold from this folder. Words with a password are refused.
@@ -59,28 +58,31 @@ def add(words: tuple[str, ...], as_json: bool, store_url: str | None) -> None:
     from pgdyno.store.queue import Queue
     from pgdyno.studies.session.own_jobs import OwnJobs
 
-    check_words(words)
-    store = open_store(store_url)
+    check_words(flags.words)
+    store = open_store(flags.store_url)
     here = {"host": socket.gethostname(), "folder": str(Path.cwd())}
-    job = Queue(store).add(words, **here, at=time.time(), keep=OwnJobs(store.name).keep)
-    if as_json:
+    job = Queue(store).add(flags.words, **here, at=time.time(), keep=OwnJobs(store.name).keep)
+    if flags.as_json:
         click.echo(json.dumps(job_json(job)))
         return
     click.echo(f"job {job.id} waits: pgdyno {shlex.join(job.argv)}")
 
 
+class _ListFlags(StoreFlag):
+    as_json: bool = flag("Print JSON.", "--json")
+    with_ended: bool = flag("Those that are done, failed or removed, too.", "--all")
+
+
 @command.command("list")
-@_JSON
-@click.option("--all", "with_ended", is_flag=True, help="Those that are done, failed or removed, too.")
-@store_option
-def list_(as_json: bool, with_ended: bool, store_url: str | None) -> None:
+@flagged
+def list_(flags: _ListFlags) -> None:
     """List the jobs of every host in order, with their state and the reason."""
     from pgdyno.store.queue import Queue
 
-    jobs = Queue(open_store(store_url)).jobs()
+    jobs = Queue(open_store(flags.store_url)).jobs()
     ended = (JobState.DONE, JobState.FAILED, JobState.REMOVED)
-    shown = [job for job in jobs if with_ended or job.state not in ended]
-    if as_json:
+    shown = [job for job in jobs if flags.with_ended or job.state not in ended]
+    if flags.as_json:
         click.echo(json.dumps({"jobs": [{**job_json(job), "abandoned": _is_abandoned(job)} for job in shown]}))
         return
     for job in shown:
@@ -88,62 +90,64 @@ def list_(as_json: bool, with_ended: bool, store_url: str | None) -> None:
         for about in _about(job):
             click.echo(_line(f"      {about}"))
     left = len(jobs) - len(shown)
-    if left and not as_json:
+    if left and not flags.as_json:
         click.echo(f"{left} ended or removed: --all shows them", err=True)
     if not jobs:
         click.echo("the queue is empty; pgdyno queue add -- tune ... adds a job", err=True)
 
 
+class _RemoveFlags(StoreFlag):
+    job_id: int = argument("JOB")
+
+
 @command.command("remove")
-@click.argument("job_id", type=int, metavar="JOB")
-@store_option
-def remove(job_id: int, store_url: str | None) -> None:
+@flagged
+def remove(flags: _RemoveFlags) -> None:
     """Take a job out of the queue; one that runs stays."""
     from pgdyno.store.queue import Queue
     from pgdyno.studies.session.own_jobs import OwnJobs
 
-    store = open_store(store_url)
-    job = Queue(store).remove(job_id)
+    store = open_store(flags.store_url)
+    job = Queue(store).remove(flags.job_id)
     OwnJobs(store.name).end(job)
     click.echo(f"job {job.id} is removed", err=True)
 
 
+class _RunFlags(StoreFlag):
+    window: str = flag("When jobs may run, such as 22:00-06:00; over midnight too.", metavar="HH:MM-HH:MM")
+    zone: str | None = flag("Time zone, such as Europe/Berlin.  [default: this machine's]", metavar="NAME")
+    once: bool = flag("This window only; when it is closed now, nothing is started.")
+    until: str | None = flag("End at this moment, such as 2026-12-24T06:00, at the latest.", metavar="TIME")
+    restore_s: float = flag(
+        "Seconds before the end at which a job is told to put its server back.",
+        "--restore",
+        default=120.0,
+        type=Time("s", 0),
+    )
+    shortest_s: float = flag("Begin no job with fewer seconds left.", "--shortest", default=600.0, type=Time("s", 0))
+    retry_s: float = flag(
+        "Seconds between looks at a machine that is not quiet.", "--retry", default=60.0, type=Time("s", 1)
+    )
+    look_s: float = flag(
+        "Seconds to look at host and server before a job begins.", "--look", default=10.0, type=Time("s", 1)
+    )
+    foreign_cpu: float = flag(
+        "Most CPU of others before a job begins, in percent of one core.", default=15.0, type=click.FloatRange(0)
+    )
+    foreign_disk: float = flag(
+        "Most that others move on the data's disks, in MB/s, before and during a job.",
+        default=5.0,
+        type=click.FloatRange(0),
+    )
+    foreign_sessions: int = flag(
+        "Most sessions of others that are not idle, before and during a job.", default=0, type=click.IntRange(0)
+    )
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @command.command("run")
-@_WINDOW
-@_ZONE
-@click.option("--once", is_flag=True, help="This window only; when it is closed now, nothing is started.")
-@click.option("--until", metavar="TIME", help="End at this moment, such as 2026-12-24T06:00, at the latest.")
-@click.option("--restore", "restore_s", type=Time("s", 0), default=120.0, show_default=True,
-              help="Seconds before the end at which a job is told to put its server back.")  # fmt: skip
-@click.option("--shortest", "shortest_s", type=Time("s", 0), default=600.0, show_default=True,
-              help="Begin no job with fewer seconds left.")  # fmt: skip
-@click.option("--retry", "retry_s", type=Time("s", 1), default=60.0, show_default=True,
-              help="Seconds between looks at a machine that is not quiet.")  # fmt: skip
-@click.option("--look", "look_s", type=Time("s", 1), default=10.0, show_default=True,
-              help="Seconds to look at host and server before a job begins.")  # fmt: skip
-@click.option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,
-              help="Most CPU of others before a job begins, in percent of one core.")  # fmt: skip
-@click.option("--foreign-disk", type=click.FloatRange(0), default=5.0, show_default=True,
-              help="Most that others move on the data's disks, in MB/s, before and during a job.")  # fmt: skip
-@click.option("--foreign-sessions", type=click.IntRange(0), default=0, show_default=True,
-              help="Most sessions of others that are not idle, before and during a job.")  # fmt: skip
-@_JSON
-@store_option
-def run(
-    window: str,
-    zone: str | None,
-    once: bool,
-    until: str | None,
-    restore_s: float,
-    shortest_s: float,
-    retry_s: float,
-    look_s: float,
-    foreign_cpu: float,
-    foreign_disk: float,
-    foreign_sessions: int,
-    as_json: bool,
-    store_url: str | None,
-) -> int:
+@flagged
+def run(flags: _RunFlags) -> int:
     """Work through the queue: in this window with --once, else night after night until ended.
 
     Before each job, host and server are looked at; while others use them the job waits, and gives up for this night
@@ -159,40 +163,41 @@ def run(
     from pgdyno.studies.session.exclusive import ExclusiveLimits
     from pgdyno.studies.session.study_session import signals_interrupt
 
-    plan = NightPlan(NightWindow.parse(window, zone), restore_s, shortest_s, retry_s)
-    ends, progress = _moment(until, plan.window), Progress()
-    store = open_store(store_url)
-    limits = ExclusiveLimits(foreign_cpu, foreign_disk, foreign_sessions)
+    plan = NightPlan(NightWindow.parse(flags.window, flags.zone), flags.restore_s, flags.shortest_s, flags.retry_s)
+    ends, progress = _moment(flags.until, plan.window), Progress()
+    store = open_store(flags.store_url)
+    limits = ExclusiveLimits(flags.foreign_cpu, flags.foreign_disk, flags.foreign_sessions)
     work = NightWork(
         store,
-        absolute(store_url) if store_url else store.name,
+        absolute(flags.store_url) if flags.store_url else store.name,
         limits,
         resume=words_of,
         target_of=target_of,
         announce=progress.announce,
-        look_s=look_s,
+        look_s=flags.look_s,
     )
     host = socket.gethostname()
     from pgdyno.store.queue import Queue
 
     runner = NightRunner(Queue(store), plan, work, host=host, name=f"{host}:{os.getpid()}", announce=progress.announce)
     with only_runner(), signals_interrupt():
-        nights = runner.run(once=once, until=ends)
-    if as_json:
+        nights = runner.run(once=flags.once, until=ends)
+    if flags.as_json:
         click.echo(json.dumps({"nights": [_night_json(night) for night in nights]}))
     return int(max((night.code for night in nights), default=ExitCode.OK, key=_gravity))
 
 
+class _TimerFlags(StoreFlag):
+    window: str = flag("When jobs may run, such as 22:00-06:00; over midnight too.", metavar="HH:MM-HH:MM")
+    zone: str | None = flag("Time zone, such as Europe/Berlin.  [default: this machine's]", metavar="NAME")
+    user: str | None = flag("Who runs the jobs, and adds them.  [default: you]", metavar="USER")
+    output: Path | None = flag("Write the two files here.", "-o", type=FOLDER)
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @command.command("timer")
-@_WINDOW
-@_ZONE
-@click.option("--user", metavar="USER", help="Who runs the jobs, and adds them.  [default: you]")
-@click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), help="Write the two files here.")
-@_JSON
-@store_option
-def timer(
-    window: str, zone: str | None, user: str | None, output: Path | None, as_json: bool, store_url: str | None
-) -> None:
+@flagged
+def timer(flags: _TimerFlags) -> None:
     """Print units of systemd that run the queue every night; with -o write them into a folder. Installs nothing."""
     from pgdyno.cli.requests.queue_timer import SERVICE, TIMER, service_text, timer_text
     from pgdyno.server.postgres import redact
@@ -200,26 +205,26 @@ def timer(
     from pgdyno.studies.night.runner import HUNG_S
     from pgdyno.studies.night.window import NightWindow
 
-    parsed = NightWindow.parse(window, zone)
-    if store_url is not None and redact(store_url) != store_url:
+    parsed = NightWindow.parse(flags.window, flags.zone)
+    if flags.store_url is not None and redact(flags.store_url) != flags.store_url:
         raise UsageError("the store's URL holds a password", hint="Put it into ~/.pgpass and leave it out here.")
     argv = [sys.executable, "-m", "pgdyno", "queue", "run", "--window", str(parsed), "--once"]
-    argv += ["--zone", zone] if zone else []
-    argv += ["--store", absolute(store_url)] if store_url else []
+    argv += ["--zone", flags.zone] if flags.zone else []
+    argv += ["--store", absolute(flags.store_url)] if flags.store_url else []
     home = str(Path(os.environ["PGDYNO_HOME"]).expanduser().absolute()) if "PGDYNO_HOME" in os.environ else None
     files = {
-        SERVICE: service_text(argv, user=user or getpass.getuser(), home=home, stop_s=HUNG_S + _TO_SAY_SO_S),
-        TIMER: timer_text(f"{parsed.window.begin:%H:%M}", zone),
+        SERVICE: service_text(argv, user=flags.user or getpass.getuser(), home=home, stop_s=HUNG_S + _TO_SAY_SO_S),
+        TIMER: timer_text(f"{parsed.window.begin:%H:%M}", flags.zone),
     }
-    if as_json:
+    if flags.as_json:
         click.echo(json.dumps(files))
     for name, text in files.items():
-        if output is not None:
-            make_folder(output, option="--output")
-            write_text(output / name, text, option="--output", mode=PUBLIC)  # as systemd wants units
-        elif not as_json:
+        if flags.output is not None:
+            make_folder(flags.output, option="--output")
+            write_text(flags.output / name, text, option="--output", mode=PUBLIC)  # as systemd wants units
+        elif not flags.as_json:
             click.echo(f"# /etc/systemd/system/{name}\n{text}")
-    where = str(output) if output else "the two files"
+    where = str(flags.output) if flags.output else "the two files"
     click.echo(f"nothing is installed: put {where} into /etc/systemd/system, then", err=True)
     click.echo(f"  systemctl daemon-reload && systemctl enable --now {TIMER}", err=True)
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Finite, Time, Whole
-from pgdyno.cli.arguments.store import open_store, store_option
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -30,46 +30,76 @@ ENGINES = ("compiled", "python")
 _TELL_S = 10.0
 
 
+class _Flags(TargetFlags, JsonFlag, StoreFlag):
+    trace: Path = argument("TRACE")
+    speed: float | None = flag(
+        "Send it so many times as fast as captured.  [default: 1]", type=Finite(0, min_open=True)
+    )
+    level: float | None = flag(
+        "Send it at this per cent of production's rate, by the level that the trace states.",
+        type=Finite(0, min_open=True),
+        metavar="PERCENT",
+    )
+    clock: str = flag(
+        "When a statement is due: at its captured moment, or a pause after the answer.",
+        default="schedule",
+        type=click.Choice(CLOCKS),
+    )
+    order: str = flag(
+        "Let statements wait for other sessions' that wrote the same table, or row, before.",
+        default="session",
+        type=click.Choice(ORDERS),
+    )
+    output: Path | None = flag(
+        "The outcome's folder, which must not be there yet.  [default: TRACE-TIME.outcome]", metavar="FOLDER"
+    )
+    processes: int = flag("Engines that share the sessions.", default=1, type=Whole(1, 64))
+    engine: str | None = flag(
+        "What sends the statements.  [default: compiled, unless it cannot]", type=click.Choice(ENGINES)
+    )
+    max_seconds: float | None = flag(
+        "The run ends then.  [default: twice the schedule and a minute]", type=Time("s", 1)
+    )
+    stop_file: Path | None = flag("The run ends when this file is there.")
+    user_words: tuple[str, ...] = flag(
+        "Open sessions of a captured role as another; may be given again.", "--user-map", metavar="OLD=NEW"
+    )
+    database_words: tuple[str, ...] = flag(
+        "Open sessions of a captured database in another; may be given again.", "--database-map", metavar="OLD=NEW"
+    )
+    stand_in: str | None = flag(
+        (
+            "A superuser of the target who opens sessions of roles without a password here: the load could "
+            "take its rights."
+        ),
+        metavar="ROLE",
+    )
+    error_limit: float = flag(
+        "The run does not count with more unlike answers; fixed with its start.",
+        default=1.0,
+        type=Finite(0, 100),
+        metavar="PERCENT",
+    )
+    guards: tuple[str, ...] = flag(
+        "Where a guard of the target trips and ends the run, such as disk=5GB, or NAME=off.",
+        "--guard",
+        metavar="NAME=VALUE",
+    )
+    source_identifier: str | None = flag("System identifier of the source, of a trace without it.", metavar="ID")
+    source: str | None = flag(
+        "Prove that the target is not this source, and mark it as a copy to replay to.",
+        "--mark-copy",
+        metavar="CONNINFO",
+    )
+    check: bool = flag("Prepare each distinct statement on the target, execute none, list what would fail.")
+    dry_run: bool = flag("Print what would be sent where; send nothing.")
+    yes: bool = flag("Do not ask before loading a --target.")
+    report: Path | None = flag("Write the HTML report here.")
+
+
 @click.command("replay", cls=GroupedCommand)
-@click.argument("trace", type=click.Path(path_type=Path))
-@target_options
-@click.option("--speed", type=Finite(0, min_open=True), help="Send it so many times as fast as captured.  [default: 1]")
-@click.option("--level", type=Finite(0, min_open=True), metavar="PERCENT",
-              help="Send it at this per cent of production's rate, by the level that the trace states.")  # fmt: skip
-@click.option("--clock", type=click.Choice(CLOCKS), default="schedule", show_default=True,
-              help="When a statement is due: at its captured moment, or a pause after the answer.")  # fmt: skip
-@click.option("--order", type=click.Choice(ORDERS), default="session", show_default=True,
-              help="Let statements wait for other sessions' that wrote the same table, or row, before.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
-              help="The outcome's folder, which must not be there yet.  [default: TRACE-TIME.outcome]")  # fmt: skip
-@click.option("--processes", type=Whole(1, 64), default=1, show_default=True, help="Engines that share the sessions.")
-@click.option("--engine", type=click.Choice(ENGINES),
-              help="What sends the statements.  [default: compiled, unless it cannot]")  # fmt: skip
-@click.option("--max-seconds", type=Time("s", 1),
-              help="The run ends then.  [default: twice the schedule and a minute]")  # fmt: skip
-@click.option("--stop-file", type=click.Path(path_type=Path), help="The run ends when this file is there.")
-@click.option("--user-map", "user_words", multiple=True, metavar="OLD=NEW",
-              help="Open sessions of a captured role as another; may be given again.")  # fmt: skip
-@click.option("--database-map", "database_words", multiple=True, metavar="OLD=NEW",
-              help="Open sessions of a captured database in another; may be given again.")  # fmt: skip
-@click.option("--stand-in", metavar="ROLE",
-              help="A superuser of the target who opens sessions of roles without a password here: the load could "
-                   "take its rights.")  # fmt: skip
-@click.option("--error-limit", type=Finite(0, 100), default=1.0, show_default=True, metavar="PERCENT",
-              help="The run does not count with more unlike answers; fixed with its start.")  # fmt: skip
-@click.option("--guard", "guards", multiple=True, metavar="NAME=VALUE",
-              help="Where a guard of the target trips and ends the run, such as disk=5GB, or NAME=off.")  # fmt: skip
-@click.option("--source-identifier", metavar="ID", help="System identifier of the source, of a trace without it.")
-@click.option("--mark-copy", "source", metavar="CONNINFO",
-              help="Prove that the target is not this source, and mark it as a copy to replay to.")  # fmt: skip
-@click.option("--check", is_flag=True,
-              help="Prepare each distinct statement on the target, execute none, list what would fail.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print what would be sent where; send nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before loading a --target.")
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Send the statements of TRACE to another server, session by session, each when it is due.
 
     Never to its source: a server with the source's system identifier is refused unless it carries the mark of a copy
@@ -86,8 +116,7 @@ def command(**values: object) -> int:
     from pgdyno.studies.session.opening import opened
     from pgdyno.trace.gates import Order
 
-    flags = Flags(values)
-    report = flags.path("report")
+    report = flags.report
     check_report_path(report)
     options, request, progress = _options(flags), target_request(flags), Progress()
     if options.order is not Order.SESSION and options.processes > 1:
@@ -96,18 +125,18 @@ def command(**values: object) -> int:
             hint="An engine knows its own sessions only: leave one of them out.",
         )
     with opened(request) as target:
-        source = flags.text("source")
+        source = flags.source
         if source is not None:
             _mark(target, source, progress)
         ready = prepare(target, options)
         _plan(ready, options, progress)
-        if flags.on("check"):
+        if flags.check:
             return _check(ready, options)
-        if flags.on("dry_run"):
+        if flags.dry_run:
             progress.announce("nothing was sent; leave out --dry-run to send it")
             return 0
-        _agree(ready, flags.on("yes"))
-        store = open_store(flags.text("store_url"))
+        _agree(ready, flags.yes)
+        store = open_store(flags.store_url)
         result = replay(store, ready, request, options, announce=progress.announce, tell=_teller(progress, ready))
     if report is not None:
         from pgdyno.report.drawing.html import write_html
@@ -115,40 +144,40 @@ def command(**values: object) -> int:
 
         write_html(build_report(store, result.study), report)
         progress.announce(f"report: {report}")
-    print_result(store, result, flags.on("as_json"))
+    print_result(store, result, flags.as_json)
     return int(result.exit_code)
 
 
-def _options(flags: Flags) -> ReplayOptions:
+def _options(flags: _Flags) -> ReplayOptions:
     from pgdyno.studies.replay.options import ReplayOptions, level_speed
     from pgdyno.trace.engine.plan import Clock
     from pgdyno.trace.gates import Order
     from pgdyno.trace.parquet import read_meta
     from pgdyno.trial.guard_settings import guard_plan
 
-    trace = Path(flags.choice("trace"))
-    speed, level = flags.number("speed"), flags.number("level")
+    trace = flags.trace
+    speed, level = flags.speed, flags.level
     if speed is not None and level is not None:
         raise UsageError("--speed and --level exclude each other", hint="A level is a speed, by the trace's own level.")
     if level is not None:
         speed = level_speed(level, read_meta(trace).captured_level)
-    output = flags.path("output") or trace.with_name(f"{trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome")
+    output = flags.output or trace.with_name(f"{trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome")
     return ReplayOptions(
         trace=trace,
         output=output,
         speed=1.0 if speed is None else speed,
-        clock=Clock(flags.choice("clock")),
-        order=Order(flags.choice("order")),
-        processes=flags.whole("processes"),
-        engine=flags.text("engine"),
-        max_seconds=flags.number("max_seconds"),
-        stop_file=flags.path("stop_file"),
-        users=_map(flags.words("user_words"), "--user-map"),
-        databases=_map(flags.words("database_words"), "--database-map"),
-        stand_in=flags.text("stand_in"),
-        error_limit_percent=flags.real("error_limit"),
-        guards=guard_plan(flags.words("guards"), 1),
-        source_identifier=flags.text("source_identifier"),
+        clock=Clock(flags.clock),
+        order=Order(flags.order),
+        processes=flags.processes,
+        engine=flags.engine,
+        max_seconds=flags.max_seconds,
+        stop_file=flags.stop_file,
+        users=_map(flags.user_words, "--user-map"),
+        databases=_map(flags.database_words, "--database-map"),
+        stand_in=flags.stand_in,
+        error_limit_percent=flags.error_limit,
+        guards=guard_plan(flags.guards, 1),
+        source_identifier=flags.source_identifier,
     )
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.store import open_store, store_option
-from pgdyno.cli.terminal.reporting import emit, format_of, format_option
+from pgdyno.cli.arguments.flags import NEW_FILE, argument, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
 
 if TYPE_CHECKING:
     from pgdyno.model.study import Study
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
 
 
+class _Flags(StoreFlag):
+    study: str = argument("[STUDY|RUN]", default="last")
+    wanted: str | None = format_flag()
+    output: Path | None = flag("Write here instead of to the terminal; a new folder for CSV.", "-o", type=NEW_FILE)
+
+
 @click.command("report")
-@click.argument("study", default="last", metavar="[STUDY|RUN]")
-@format_option
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False),
-    help="Write here instead of to the terminal; a new folder for CSV.",
-)  # fmt: skip
-@store_option
-def command(study: str, wanted: str | None, output: Path | None, store_url: str | None) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Write the report of STUDY: its id, a prefix of it, or `last`; or of one RUN, by its number.
 
     The HTML report is one file that opens without a network and can be sent by mail; PDF is that page printed by a
@@ -35,14 +36,14 @@ def command(study: str, wanted: str | None, output: Path | None, store_url: str 
     from pgdyno.studies.bench.run import run_record
     from pgdyno.studies.reports import build_report, build_run_report
 
-    chosen = format_of(wanted, output)
-    with open_store(store_url) as store:
-        found = find(store, study)
+    chosen = format_of(flags.wanted, flags.output)
+    with open_store(flags.store_url) as store:
+        found = find(store, flags.study)
         if isinstance(found, Trial):
             report = build_run_report(store, run_record(store, store.study(found.study_id), found))
         else:
             report = build_report(store, found.id)
-    emit(report, chosen, output)
+    emit(report, chosen, flags.output)
     return 0
 
 

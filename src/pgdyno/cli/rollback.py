@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.store import open_store, store_option
-from pgdyno.cli.arguments.target import host_options, host_request
+from pgdyno.cli.arguments.flags import Flags, argument, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import HostFlags, host_request
 from pgdyno.cli.terminal.columns import column_lines, terminal_width
 from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
 
@@ -24,27 +24,22 @@ if TYPE_CHECKING:
     from pgdyno.undo.rollback import BundleInfo, Sessions
 
 
+class _SessionFlags(Flags):
+    session: str | None = argument("[ID]")
+    last: bool = flag("The newest session that is not closed, instead of all abandoned ones.")
+    list_only: bool = flag("List the sessions; change nothing.", "--list")
+    dry_run: bool = flag("Print what would be done, line by line; change nothing.")
+    forget: bool = flag("Close session ID without restoring: its server is gone, or you accept it.")
+    as_json: bool = flag("Print JSON.", "--json")
+
+
+class _Flags(_SessionFlags, HostFlags, StoreFlag):
+    pass
+
+
 @click.command(name="rollback")
-@click.argument("session", metavar="[ID]", required=False)
-@click.option("--last", is_flag=True, help="The newest session that is not closed, instead of all abandoned ones.")
-@click.option("--list", "list_only", is_flag=True, help="List the sessions; change nothing.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, line by line; change nothing.")
-@click.option(
-    "--forget", is_flag=True, help="Close session ID without restoring: its server is gone, or you accept it."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@host_options
-@store_option
-def command(
-    session: str | None,
-    last: bool,
-    list_only: bool,
-    dry_run: bool,
-    forget: bool,
-    as_json: bool,
-    store_url: str | None,
-    **where: object,
-) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Put a server back as it was found: after the pgdyno that changed it was killed, or after `pgdyno apply`.
 
     Without ID, every abandoned session is rolled back, newest first. A change of `pgdyno apply` is taken back by its
@@ -53,19 +48,21 @@ def command(
     server that somebody else has shut down is left down. Running it again does nothing. Exit code 5 means that
     something of ours could not be undone; the text says what. With --host, the sessions of that host are meant.
     """
-    if forget and dry_run:
+    if flags.forget and flags.dry_run:
         raise UsageError("--forget and --dry-run cannot go together", hint="Leave one of them out.")
-    with _sessions(host_request(Flags(where))) as place:
+    with _sessions(host_request(flags)) as place:
         found = place.sessions()
-        if list_only:
-            click.echo(json.dumps({"sessions": [_session_json(info) for info in found]}) if as_json else _table(found))
+        if flags.list_only:
+            click.echo(
+                json.dumps({"sessions": [_session_json(info) for info in found]}) if flags.as_json else _table(found)
+            )
             return ExitCode.OK
-        chosen = _unfinished(found, last=last) if session is None else _named(found, session)
-        if dry_run:
-            return _show_plans(place, chosen, as_json=as_json)
-        if forget:
-            return _forget(place, session, chosen, as_json=as_json)
-        return _roll_back(place, chosen, as_json=as_json, store_url=store_url)
+        chosen = _unfinished(found, last=flags.last) if flags.session is None else _named(found, flags.session)
+        if flags.dry_run:
+            return _show_plans(place, chosen, as_json=flags.as_json)
+        if flags.forget:
+            return _forget(place, flags.session, chosen, as_json=flags.as_json)
+        return _roll_back(place, chosen, as_json=flags.as_json, store_url=flags.store_url)
 
 
 @contextmanager

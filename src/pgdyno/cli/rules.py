@@ -8,33 +8,38 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import Flags, flag, flagged
 from pgdyno.cli.terminal.columns import print_columns
 
 if TYPE_CHECKING:
     from pgdyno.advisor.rule import Rule
 
 
+class _Flags(Flags):
+    folders: tuple[Path, ...] = flag(
+        "A folder of further rule files; may be given again.",
+        "--rules",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+    )
+    group: str | None = flag("Only this group.", type=click.Choice(["throughput", "response time", "general"]))
+    depth: str | None = flag("Only rules of this depth or above.", type=click.Choice(["leave-alone", "basic", "deep"]))
+    as_json: bool = flag("Print JSON.", "--json")
+
+
 @click.command("rules")
-@click.option("--rules", "folders", type=click.Path(path_type=Path, file_okay=False), multiple=True, metavar="DIR",
-              help="A folder of further rule files; may be given again.")  # fmt: skip
-@click.option("--group", type=click.Choice(["throughput", "response time", "general"]), help="Only this group.")
-@click.option("--depth", type=click.Choice(["leave-alone", "basic", "deep"]), help="Only rules of this depth or above.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """List every rule of `pgdyno advise`: what it says, its group, its source and for whom it is."""
     from pgdyno.advisor.rulebook import load_rules
     from pgdyno.model.finding import Depth
 
-    flags = Flags(values)
-    group, depth = flags.text("group"), flags.text("depth")
+    group, depth = flags.group, flags.depth
     most = Depth.DEEP if depth is None else Depth(depth)
     rules = [
-        rule
-        for rule in load_rules(flags.paths("folders"))
-        if group in (None, rule.group.value) and rule.depth.rank <= most.rank
+        rule for rule in load_rules(flags.folders) if group in (None, rule.group.value) and rule.depth.rank <= most.rank
     ]
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps([_rule_json(rule) for rule in rules], indent=2))
     else:
         _print(rules)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.safety import safety, safety_options
-from pgdyno.cli.arguments.store import open_store, store_option
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.safety import SafetyFlags, safety
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import PgdynoError
 
 if TYPE_CHECKING:
@@ -31,24 +31,27 @@ _SLOW = ("throughput", "p99")
 """Guards that end a trial because it is slow: a sabotage is meant to be."""
 
 
+class _Flags(TargetFlags, SafetyFlags, JsonFlag, StoreFlag):
+    quick: bool = flag("Shorter windows and fewer pairs: some five minutes instead of twenty.")
+    cases: tuple[str, ...] = flag("This case only; may be given again.", "--case", type=click.Choice(CASES))
+    window: float | None = flag(
+        "Measured window, in seconds; warm-up at most half of it.  [default: 12, quick 3]", type=Time("s", 2)
+    )
+    clients: int = flag("Sessions of the loads.", "-c", default=2, type=click.IntRange(1))
+    foreign_cpu: float = flag(
+        "Bound on CPU of other processes, in percent of one core; above it a run is repeated.",
+        default=15.0,
+        type=click.FloatRange(0),
+    )
+    steal: float = flag("Bound on steal, in percent.", default=5.0, type=click.FloatRange(0, 100))
+    seed: int = flag("Seed of the interleaving.", default=1)
+    report: Path | None = flag("Write the HTML report here.")
+    yes: bool = flag("Do not ask before changing a --target.")
+
+
 @click.command("selftest", cls=GroupedCommand)
-@target_options
-@safety_options
-@click.option("--quick", is_flag=True, help="Shorter windows and fewer pairs: some five minutes instead of twenty.")
-@click.option("--case", "cases", multiple=True, type=click.Choice(CASES), help="This case only; may be given again.")
-@click.option("--window", type=Time("s", 2),
-              help="Measured window, in seconds; warm-up at most half of it.  [default: 12, quick 3]")  # fmt: skip
-@click.option("--clients", "-c", type=click.IntRange(1), default=2, show_default=True, help="Sessions of the loads.")
-@click.option("--foreign-cpu", type=click.FloatRange(0), default=15.0, show_default=True,
-              help="Bound on CPU of other processes, in percent of one core; above it a run is repeated.")  # fmt: skip
-@click.option("--steal", type=click.FloatRange(0, 100), default=5.0, show_default=True,
-              help="Bound on steal, in percent.")  # fmt: skip
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the interleaving.")
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a --target.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Prove the method here: the server against itself, then three settings that are known to harm.
 
     Equal must come out equivalent or not resolved; a starved cache, a misled planner and commits that wait must come
@@ -64,14 +67,13 @@ def command(**values: object) -> int:
     from pgdyno.studies.session.study_session import StudyRequest
     from pgdyno.trial.assess import Bounds
 
-    flags = Flags(values)
-    check_report_path(flags.path("report"))
-    store, progress = open_store(flags.text("store_url")), Progress()
-    cases, quick, clients = chosen(flags.words("cases")), flags.on("quick"), flags.whole("clients")
-    measure_s = flags.number("window") or (3.0 if quick else 12.0)
+    check_report_path(flags.report)
+    store, progress = open_store(flags.store_url), Progress()
+    cases, quick, clients = chosen(flags.cases), flags.quick, flags.clients
+    measure_s = flags.window or (3.0 if quick else 12.0)
     warmup_s, most = measure_s / 2, 8 if quick else 16
     design = Design(smallest_effect=0.05, confidence=0.99, min_pairs=4, max_pairs=most)
-    bound = Bounds(foreign_cpu_pct=flags.real("foreign_cpu"), steal_pct=flags.real("steal"))
+    bound = Bounds(foreign_cpu_pct=flags.foreign_cpu, steal_pct=flags.steal)
     server, asked = target_request(flags), safety(flags)
     safe = replace(asked, guards=(*(f"{name}=off" for name in _SLOW), *asked.guards))
 
@@ -79,7 +81,7 @@ def command(**values: object) -> int:
         names = ", ".join(case.name for case in cases)
         words = outage_text("a restart before each run of the case cache, reloads else", outage)
         confirm_changes(target, workload, f"cases {names}: harmful settings, each undone", words,
-                        ask=not flags.on("yes"))  # fmt: skip
+                        ask=not flags.yes)  # fmt: skip
 
     request = StudyRequest(
         kind=StudyKind.SELFTEST,
@@ -92,7 +94,7 @@ def command(**values: object) -> int:
             "target": server.to_json(),
             "bounds": asdict(bound),
             "design": asdict(design),
-            "seed": flags.whole("seed"),
+            "seed": flags.seed,
             "cases": [case.name for case in cases],
             "safety": safe.to_json(),
         },
@@ -107,7 +109,7 @@ def command(**values: object) -> int:
     def body(stand: StudySession) -> SelftestResult:
         before.update({name: row.setting for name, row in stand.facts.settings.items()})
         outcomes = run_selftest(
-            stand.laboratory, stand.data, cases, design=design, seed=flags.whole("seed"), announce=progress.announce
+            stand.laboratory, stand.data, cases, design=design, seed=flags.seed, announce=progress.announce
         )
         return selftest_result(stand.laboratory, outcomes)
 
@@ -115,13 +117,13 @@ def command(**values: object) -> int:
     left, reason = _left_changed(server, before)
     result = with_restored(result, left, reason)
     store.update_study(result.study, result=result)
-    if (report := flags.path("report")) is not None:
+    if (report := flags.report) is not None:
         from pgdyno.report.drawing.html import write_html
         from pgdyno.studies.reports import build_report
 
         write_html(build_report(store, result.study), report)
         progress.announce(f"report: {report}")
-    print_result(store, result, flags.on("as_json"))
+    print_result(store, result, flags.as_json)
     return int(result.exit_code)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,27 +19,26 @@ if TYPE_CHECKING:
 PORT = 8432
 
 
+class _Flags(StoreFlag):
+    bind: str = flag(
+        "Where to listen; an address that other hosts reach needs --token-file.", default="127.0.0.1", metavar="ADDRESS"
+    )
+    port: int = flag("Port to listen on; 0 takes a free one.", default=PORT, type=click.IntRange(0, 65535))
+    token_file: Path | None = flag(
+        "Ask every reader for the token in this file; it is made when it is missing.", metavar="FILE"
+    )
+    allowed: tuple[str, ...] = flag(
+        "A name by which readers may call this host, such as db1.example; may be given again.",
+        "--allow-host",
+        metavar="NAME",
+    )
+    tls_cert: Path | None = flag("Serve by TLS with this certificate.", metavar="FILE")
+    tls_key: Path | None = flag("The key of --tls-cert.", metavar="FILE")
+
+
 @click.command("serve")
-@click.option("--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True,
-              help="Where to listen; an address that other hosts reach needs --token-file.")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
-              help="Port to listen on; 0 takes a free one.")  # fmt: skip
-@click.option("--token-file", metavar="FILE", type=click.Path(path_type=Path),
-              help="Ask every reader for the token in this file; it is made when it is missing.")  # fmt: skip
-@click.option("--allow-host", "allowed", metavar="NAME", multiple=True,
-              help="A name by which readers may call this host, such as db1.example; may be given again.")  # fmt: skip
-@click.option("--tls-cert", metavar="FILE", type=click.Path(path_type=Path), help="Serve by TLS with this certificate.")
-@click.option("--tls-key", metavar="FILE", type=click.Path(path_type=Path), help="The key of --tls-cert.")
-@store_option
-def command(
-    bind: str,
-    port: int,
-    token_file: Path | None,
-    allowed: tuple[str, ...],
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    store_url: str | None,
-) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Show in a browser what runs on a store, what waits in its queue, and every report.
 
     The page moves by itself: load, resources and guards of running studies, each second. It reads the store alone, so
@@ -49,24 +49,24 @@ def command(
     from pgdyno.web.app import make_app
     from pgdyno.web.server import bound_socket, run_server
 
-    if (tls_cert is None) != (tls_key is None):
+    if (flags.tls_cert is None) != (flags.tls_key is None):
         raise UsageError("--tls-cert and --tls-key go together", hint="Give both, or neither.")
-    token = None if token_file is None else read_token(token_file)
-    access = access_of(bind, allowed, token, secure=tls_cert is not None)
-    listener = bound_socket(bind, port)
-    with listener, open_store(store_url) as store:
-        if not is_loopback(bind) and tls_cert is None:
+    token = None if flags.token_file is None else read_token(flags.token_file)
+    access = access_of(flags.bind, flags.allowed, token, secure=flags.tls_cert is not None)
+    listener = bound_socket(flags.bind, flags.port)
+    with listener, open_store(flags.store_url) as store:
+        if not is_loopback(flags.bind) and flags.tls_cert is None:
             click.echo("warning: without --tls-cert the token and every figure cross the network in clear", err=True)
-        url = _url(bind, int(listener.getsockname()[1]), secure=tls_cert is not None)
+        url = _url(flags.bind, int(listener.getsockname()[1]), secure=flags.tls_cert is not None)
         click.echo(f"store    {store.name}", err=True)
-        if token_file is not None:
-            click.echo(f"token    in {token_file}", err=True)
+        if flags.token_file is not None:
+            click.echo(f"token    in {flags.token_file}", err=True)
         ending = threading.Event()
         run_server(
             make_app(store, access, is_ending=ending.is_set, is_over=_is_over),
             listener,
-            certificate=tls_cert,
-            key=tls_key,
+            certificate=flags.tls_cert,
+            key=flags.tls_key,
             ready=lambda: click.echo(url),
             ending=ending.set,
         )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.report import find
 from pgdyno.cli.terminal.columns import print_columns, print_told
 
@@ -36,18 +36,20 @@ def command() -> None:
     """List, show and export what was measured."""
 
 
+class _ListFlags(StoreFlag):
+    as_json: bool = flag("Print a JSON list.", "--json")
+
+
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@store_option
-def list_(**values: object) -> None:
+@flagged
+def list_(flags: _ListFlags) -> None:
     """List the studies, the newest first."""
-    flags = Flags(values)
-    with open_store(flags.text("store_url")) as store:
+    with open_store(flags.store_url) as store:
         (studies, unreadable), counts = store.listed_studies(), store.trial_counts()
         silent = _silent(store)
         rows = [_summary(study, counts.get(study.id, {}), silent.get(study.id)) for study in studies]
     rows += [{"id": name, "state": UNREADABLE, "reason": reason} for name, reason in unreadable.items()]
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps(rows))
     elif rows:
         _print_studies(rows)
@@ -55,37 +57,40 @@ def list_(**values: object) -> None:
         click.echo("the store is empty: pgdyno bench measures a first run", err=True)
 
 
+class _ShowFlags(JsonFlag, StoreFlag):
+    name: str = argument("STUDY|TRIAL")
+
+
 @command.command("show")
-@click.argument("name", metavar="STUDY|TRIAL")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
-def show(**values: object) -> None:
+@flagged
+def show(flags: _ShowFlags) -> None:
     """Show a study, by its id, a prefix of it or `last`; or a trial, by its number."""
     from pgdyno.store.codec import to_json
 
-    flags = Flags(values)
-    with open_store(flags.text("store_url")) as store:
-        found = find(store, flags.choice("name"))
-        if flags.on("as_json"):
+    with open_store(flags.store_url) as store:
+        found = find(store, flags.name)
+        if flags.as_json:
             click.echo(json.dumps(to_json(_as_json(store, found))))
         else:
             _print(store, found)
 
 
+class _ChangesFlags(StoreFlag):
+    session: str | None = flag("Only the changes of this session.", metavar="ID")
+    as_json: bool = flag("Print a JSON list.", "--json")
+
+
 @command.command("changes")
-@click.option("--session", metavar="ID", help="Only the changes of this session.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@store_option
-def changes(**values: object) -> None:
+@flagged
+def changes(flags: _ChangesFlags) -> None:
     """List what was put in force to stay, or taken back: who, when, which knob, from what to what, and why."""
     from dataclasses import asdict
 
     from pgdyno.report.appendix import changes_table
 
-    flags = Flags(values)
-    with open_store(flags.text("store_url")) as store:
-        found = store.changes(session=flags.text("session"))
-    if flags.on("as_json"):
+    with open_store(flags.store_url) as store:
+        found = store.changes(session=flags.session)
+    if flags.as_json:
         click.echo(json.dumps([asdict(one) for one in found]))
         return
     if not found:
@@ -95,27 +100,32 @@ def changes(**values: object) -> None:
     print_columns(data.columns, data.rows)
 
 
+class _ExportFlags(StoreFlag):
+    name: str = argument("STUDY")
+    form: str = flag(
+        "One JSON file, or a folder with one CSV file for each table.",
+        "--format",
+        default="json",
+        type=click.Choice(["json", "csv"]),
+    )
+    output: Path | None = flag("The new file or folder.  [default: the study's id]", "-o", metavar="PATH")
+
+
 @command.command("export")
-@click.argument("name", metavar="STUDY")
-@click.option("--format", "form", type=click.Choice(["json", "csv"]), default="json", show_default=True,
-              help="One JSON file, or a folder with one CSV file for each table.")  # fmt: skip
-@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="PATH",
-              help="The new file or folder.  [default: the study's id]")  # fmt: skip
-@store_option
-def export(**values: object) -> None:
+@flagged
+def export(flags: _ExportFlags) -> None:
     """Write everything that was measured in a study, samples included, for other programs."""
     from pgdyno.store.bundle_format import check_study_id
     from pgdyno.store.export import export_csv, export_json
 
-    flags = Flags(values)
-    with open_store(flags.text("store_url")) as store:
-        study = store.study(flags.choice("name"))
+    with open_store(flags.store_url) as store:
+        study = store.study(flags.name)
         check_study_id(study.id)  # it names the file, and anybody may have written the store
-        if flags.choice("form") == "csv":
-            path = flags.path("output") or Path(study.id)
+        if flags.form == "csv":
+            path = flags.output or Path(study.id)
             export_csv(store, study.id, path)
         else:
-            path = flags.path("output") or Path(f"{study.id}.json")
+            path = flags.output or Path(f"{study.id}.json")
             export_json(store, study.id, path)
     click.echo(f"wrote {path}", err=True)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, flagged
 from pgdyno.cli.terminal.reporting import emit
 
 if TYPE_CHECKING:
@@ -27,31 +27,31 @@ def command() -> None:
     """
 
 
-_LOGS = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-_TRACE = click.argument("trace", metavar="TRACE", type=click.Path(path_type=Path))
-_OUTPUT = click.option("--output", "-o", required=True, metavar="NAME.parquet", type=click.Path(path_type=Path),
-                       help="Write the trace here.")  # fmt: skip
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-_READING = (
-    click.option("--prefix", metavar="TEXT", help="log_line_prefix of a log to stderr; with %m or %n, and %c or %p."),
-    click.option("--encoding", "encodings", multiple=True, metavar="DB=NAME",
-                 help="Encoding of a database that is not UTF8, such as old=LATIN1."),
-    click.option("--log-timezone", metavar="ZONE", help="log_timezone of the server, where it is not UTC."),
-    click.option("--allow-truncated", is_flag=True, help="Keep statements whose values the log cut."),
-)  # fmt: skip
+class _ReadingFlags(Flags):
+    prefix: str | None = flag("log_line_prefix of a log to stderr; with %m or %n, and %c or %p.", metavar="TEXT")
+    encodings: tuple[str, ...] = flag(
+        "Encoding of a database that is not UTF8, such as old=LATIN1.", "--encoding", metavar="DB=NAME"
+    )
+    log_timezone: str | None = flag("log_timezone of the server, where it is not UTC.", metavar="ZONE")
+    allow_truncated: bool = flag("Keep statements whose values the log cut.")
+
+
+class _OutputFlag(Flags):
+    output: Path = flag("Write the trace here.", "-o", metavar="NAME.parquet")
+
+
+class _BuildFlags(_OutputFlag, _ReadingFlags, JsonFlag):
+    logs: tuple[Path, ...] = argument("LOG...")
+    captured_level: float = flag(
+        "Per cent of production's rate that the logged time stands for.",
+        default=100.0,
+        type=click.FloatRange(0, min_open=True),
+    )
 
 
 @command.command("build")
-@_LOGS
-@_OUTPUT
-@_READING[0]
-@_READING[1]
-@_READING[2]
-@_READING[3]
-@click.option("--captured-level", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True,
-              help="Per cent of production's rate that the logged time stands for.")  # fmt: skip
-@_JSON
-def build(**values: object) -> int:
+@flagged
+def build(flags: _BuildFlags) -> int:
     """Make a trace of logs: csvlog, jsonlog, or stderr with --prefix, of PostgreSQL 13 to 18.
 
     LOG may be several rotated files, packed by gzip or zstd, or the folder of a pgdyno capture. The server must have
@@ -60,42 +60,41 @@ def build(**values: object) -> int:
     """
     from pgdyno.trace.build import build_trace
 
-    flags = Flags(values)
-    out = _trace_name(Path(flags.choice("output")))
-    meta = build_trace(flags.paths("logs"), out, _options(flags))
-    return _tell(meta, out, as_json=flags.on("as_json"))
+    out = _trace_name(flags.output)
+    meta = build_trace(flags.logs, out, _options(flags, flags.captured_level))
+    return _tell(meta, out, as_json=flags.as_json)
+
+
+class _CheckFlags(_ReadingFlags, JsonFlag):
+    paths: tuple[Path, ...] = argument("TRACE|LOG...")
 
 
 @command.command("check")
-@click.argument("paths", metavar="TRACE|LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@_READING[0]
-@_READING[1]
-@_READING[2]
-@_READING[3]
-@_JSON
-def check(**values: object) -> int:
+@flagged
+def check(flags: _CheckFlags) -> int:
     """Say whether a trace, or what logs would come to, has all that ran: exit code 1 where something is missing."""
     from tempfile import TemporaryDirectory
 
     from pgdyno.trace.build import build_trace
     from pgdyno.trace.verify import verify_trace
 
-    flags = Flags(values)
-    paths = flags.paths("paths")
+    paths = flags.paths
     if len(paths) == 1 and paths[0].suffix == ".parquet":
-        return _tell(verify_trace(paths[0]), paths[0], as_json=flags.on("as_json"))
+        return _tell(verify_trace(paths[0]), paths[0], as_json=flags.as_json)
     with TemporaryDirectory() as folder:
         meta = build_trace(paths, Path(folder) / "checked.parquet", _options(flags))
-    return _tell(meta, None, as_json=flags.on("as_json"))
+    return _tell(meta, None, as_json=flags.as_json)
+
+
+class _ShowFlags(JsonFlag):
+    trace: Path = argument("TRACE")
+    with_values: bool = flag("Show constants of statements, which users typed.", "--values")
+    report: Path | None = flag("Write the report: .html, .md, .pdf.", type=NEW_FILE, metavar="FILE")
 
 
 @command.command("show")
-@_TRACE
-@click.option("--values", "with_values", is_flag=True, help="Show constants of statements, which users typed.")
-@_JSON
-@click.option("--report", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-              help="Write the report: .html, .md, .pdf.")  # fmt: skip
-def show(**values: object) -> None:
+@flagged
+def show(flags: _ShowFlags) -> None:
     """Show what a trace holds: sessions and statements over time, classes, errors, pace, and what is not replayed."""
     from dataclasses import asdict
 
@@ -103,66 +102,65 @@ def show(**values: object) -> None:
     from pgdyno.report.trace_page import trace_page
     from pgdyno.trace.summary import summarize
 
-    flags = Flags(values)
-    trace = Path(flags.choice("trace"))
-    summary = summarize(trace, values=flags.on("with_values"))
-    report = flags.path("report")
+    trace = flags.trace
+    summary = summarize(trace, values=flags.with_values)
+    report = flags.report
     if report is not None:
         emit(trace_page(summary, trace.stem), format_of(None, report), report)
-    if flags.on("as_json"):
+    if flags.as_json:
         click.echo(json.dumps(asdict(summary)))
     elif report is None:
         emit(trace_page(summary, trace.stem), "text", None)
 
 
+class _CutFlags(_OutputFlag, JsonFlag):
+    trace: Path = argument("TRACE")
+    from_s: float | None = flag("From here, after its begin.", "--from", type=click.FloatRange(0), metavar="SECONDS")
+    to_s: float | None = flag("Up to here.", "--to", type=click.FloatRange(0), metavar="SECONDS")
+    users: tuple[str, ...] = flag("Only this role's statements; again for more.", "--user")
+    databases: tuple[str, ...] = flag("Only this database.", "--database")
+    applications: tuple[str, ...] = flag("Only this application_name.", "--application")
+    read_only: bool = flag("Send nothing that writes: such statements stay as rows, refused.")
+    mask: bool = flag("Replace constants and values, to hand the trace on; it is not replayable.")
+
+
 @command.command("cut")
-@_TRACE
-@_OUTPUT
-@click.option("--from", "from_s", metavar="SECONDS", type=click.FloatRange(0), help="From here, after its begin.")
-@click.option("--to", "to_s", metavar="SECONDS", type=click.FloatRange(0), help="Up to here.")
-@click.option("--user", "users", multiple=True, help="Only this role's statements; again for more.")
-@click.option("--database", "databases", multiple=True, help="Only this database.")
-@click.option("--application", "applications", multiple=True, help="Only this application_name.")
-@click.option("--read-only", is_flag=True, help="Send nothing that writes: such statements stay as rows, refused.")
-@click.option("--mask", is_flag=True, help="Replace constants and values, to hand the trace on; it is not replayable.")
-@_JSON
-def cut(**values: object) -> None:
+@flagged
+def cut(flags: _CutFlags) -> None:
     """Make a trace of a part of a trace: whole sessions that match, within a time."""
     from pgdyno.trace.cut import CutOptions, cut_trace
 
-    flags = Flags(values)
     options = CutOptions(
-        from_s=flags.number("from_s"),
-        to_s=flags.number("to_s"),
-        users=flags.words("users"),
-        databases=flags.words("databases"),
-        applications=flags.words("applications"),
-        read_only=flags.on("read_only"),
-        mask=flags.on("mask"),
+        from_s=flags.from_s,
+        to_s=flags.to_s,
+        users=flags.users,
+        databases=flags.databases,
+        applications=flags.applications,
+        read_only=flags.read_only,
+        mask=flags.mask,
     )
-    out = _trace_name(Path(flags.choice("output")))
-    meta = cut_trace(Path(flags.choice("trace")), out, options)
-    _tell(meta, out, as_json=flags.on("as_json"))
+    out = _trace_name(flags.output)
+    meta = cut_trace(flags.trace, out, options)
+    _tell(meta, out, as_json=flags.as_json)
 
 
-def _options(flags: Flags) -> BuildOptions:
+def _options(flags: _ReadingFlags, captured_level: float = 100.0) -> BuildOptions:
     from pgdyno.errors import UsageError
     from pgdyno.trace.build import BuildOptions
     from pgdyno.trace.logs import codec
 
     encodings = dict[str, str]()
-    for word in flags.words("encodings"):
+    for word in flags.encodings:
         database, equals, name = word.rpartition("=")
         if not equals or not database:
             raise UsageError(f'--encoding "{word}" names no database', hint="Write it as --encoding shop=LATIN1.")
         encodings[database] = codec(name)
-    level = flags.number("captured_level") if "captured_level" in flags.values else None
     return BuildOptions(
         encodings=encodings,
-        log_timezone=flags.text("log_timezone"),
-        prefix=flags.text("prefix"),
-        allow_truncated=flags.on("allow_truncated"),
-        captured_level=100.0 if level is None else level,
+        log_timezone=flags.log_timezone,
+        prefix=flags.prefix,
+        allow_truncated=flags.allow_truncated,
+        captured_level=captured_level,
     )
 
 

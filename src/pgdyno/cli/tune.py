@@ -9,25 +9,23 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.load import workload_options
+from pgdyno.cli.arguments.flags import flag, flagged, least_and_most
 from pgdyno.cli.arguments.numbers import Share, Time
-from pgdyno.cli.arguments.planned import PlannedCommand, plan_option
-from pgdyno.cli.arguments.safety import safety_options
+from pgdyno.cli.arguments.planned import PlanFlag, PlannedCommand
 from pgdyno.cli.arguments.store import open_store
-from pgdyno.cli.arguments.target import target_options
 from pgdyno.cli.requests.study_request import (
     CONFIDENCE,
     METRICS,
     PAIRS,
     Check,
+    EndFlags,
     KernelKnobs,
+    StudyFlags,
     kept_options,
     load_of,
     new_request,
     resumable,
     resumed_request,
-    study_options,
 )
 from pgdyno.errors import UsageError
 
@@ -43,54 +41,46 @@ if TYPE_CHECKING:
     from pgdyno.targets.target import Target
 
 
+class _Flags(PlanFlag, StudyFlags):
+    trials: int = flag("Maximum number of search trials.", default=40, type=click.IntRange(1))
+    budget: float | None = flag(
+        "Time for everything, in minutes: start, data load, trials, proof, restore and report.",
+        type=Time("min", 0, min_open=True),
+    )
+    metric: str = flag("What is to improve.", default="throughput", type=click.Choice(METRICS))
+    smallest_effect: float = flag(
+        "Smallest effect of interest; within it two configurations are equivalent.",
+        default=0.02,
+        type=click.FloatRange(0, 1, min_open=True),
+    )
+    tolerance: float | None = flag(
+        (
+            "How much worse than the best found the winner may be, to take the least memory and the fewest "
+            "settings: 5% or 0.05.  [default: a tenth of the gain, or half the scatter of a trial]"
+        ),
+        type=Share(),
+    )
+    confidence: float = flag("Confidence of the intervals.", default=0.95, type=CONFIDENCE)
+    seed: int = flag("Seed of search and interleaving.", default=1)
+    include: tuple[str, ...] = flag("Search this knob too, though it is not searched by default.", metavar="KNOB")
+    exclude: tuple[str, ...] = flag("Leave this knob alone.", metavar="KNOB")
+    only: tuple[str, ...] = flag("Search these knobs alone; may be given again.", metavar="KNOB")
+    linux: bool = flag("Search the Linux knobs of the host beside those of the server; as root.")
+    reload_only: bool = flag("Never restart: knobs that need it are not searched.")
+    restarts: str | None = flag(
+        "Most restarts, and when: none, 3, 22:00-05:00 or 3@22:00-05:00.  [default: any]", metavar="BUDGET"
+    )
+    noise_runs: int = flag("Baseline runs for the noise floor.", default=6, type=click.IntRange(3))
+    rivals: tuple[str, ...] = flag(
+        "Measure this configuration beside the winner, such as a DBA's own.", "--rival", metavar="NAME=FILE"
+    )
+    pairs: tuple[int, int] = flag("Minimum and maximum number of proof pairs.", default=(4, 24), type=PAIRS)
+    resume: str | None = flag("Continue an interrupted tune with its own options.", metavar="STUDY")
+
+
 @click.command("tune", cls=PlannedCommand)
-@target_options
-@workload_options
-@plan_option
-@safety_options
-@click.option(
-    "--trials", type=click.IntRange(1), default=40, show_default=True, help="Maximum number of search trials."
-)
-@click.option(
-    "--budget",
-    type=Time("min", 0, min_open=True),
-    help="Time for everything, in minutes: start, data load, trials, proof, restore and report.",
-)
-@click.option(
-    "--metric", type=click.Choice(METRICS), default="throughput", show_default=True, help="What is to improve."
-)
-@click.option("--smallest-effect", type=click.FloatRange(0, 1, min_open=True), default=0.02, show_default=True,
-              help="Smallest effect of interest; within it two configurations are equivalent.")  # fmt: skip
-@click.option("--tolerance", type=Share(),
-              help="How much worse than the best found the winner may be, to take the least memory and the fewest "
-              "settings: 5% or 0.05.  [default: a tenth of the gain, or half the scatter of a trial]")  # fmt: skip
-@click.option("--confidence", type=CONFIDENCE, default=0.95, show_default=True,
-              help="Confidence of the intervals.")  # fmt: skip
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of search and interleaving.")
-@click.option(
-    "--include", multiple=True, metavar="KNOB", help="Search this knob too, though it is not searched by default."
-)
-@click.option("--exclude", multiple=True, metavar="KNOB", help="Leave this knob alone.")
-@click.option("--only", multiple=True, metavar="KNOB", help="Search these knobs alone; may be given again.")
-@click.option("--linux", is_flag=True, help="Search the Linux knobs of the host beside those of the server; as root.")
-@click.option("--reload-only", is_flag=True, help="Never restart: knobs that need it are not searched.")
-@click.option("--restarts", metavar="BUDGET",
-              help="Most restarts, and when: none, 3, 22:00-05:00 or 3@22:00-05:00.  [default: any]")  # fmt: skip
-@click.option(
-    "--noise-runs", type=click.IntRange(3), default=6, show_default=True, help="Baseline runs for the noise floor."
-)
-@click.option("--rival", "rivals", multiple=True, metavar="NAME=FILE",
-              help="Measure this configuration beside the winner, such as a DBA's own.")  # fmt: skip
-@click.option(
-    "--pairs",
-    nargs=2,
-    type=PAIRS,
-    default=(4, 24),
-    show_default=True,
-    help="Minimum and maximum number of proof pairs.",
-)
-@study_options(resume="Continue an interrupted tune with its own options.")
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Search for a better configuration, prove it against yours and explain it.
 
     The server is restarted and reconfigured many times, and ends as it was found. Nothing is kept in force: the
@@ -99,9 +89,8 @@ def command(**values: object) -> int:
     """
     from pgdyno.cli.terminal.progress import Progress
 
-    flags = Flags(values)
-    store = open_store(flags.text("store_url"))
-    resume = flags.text("resume")
+    store = open_store(flags.store_url)
+    resume = flags.resume
     request, options = _resumed(store, resume, flags) if resume else _new(flags)
     return run_tune(store, Progress(), request, options, flags)
 
@@ -111,7 +100,7 @@ def run_tune(
     progress: Progress,
     request: StudyRequest,
     options: TuneOptions,
-    flags: Flags,
+    flags: EndFlags,
     keep_result: Callable[[StudyResult], None] | None = None,
 ) -> int:
     """Run the tune, print what it found and return the exit code."""
@@ -121,7 +110,7 @@ def run_tune(
     from pgdyno.studies.tune.run import too_short, tune
     from pgdyno.trial.stopwatch import Alarm, BudgetSpent, Stopwatch, process_began
 
-    report = flags.path("report")
+    report = flags.report
     check_report_path(report)
 
     watch = None if options.budget_s is None else Stopwatch(options.budget_s, began=process_began())
@@ -146,7 +135,7 @@ def run_tune(
         raise too_short(options, "before the first trial") from error
     if keep_result is not None:
         keep_result(result)
-    print_result(store, result, flags.on("as_json"))
+    print_result(store, result, flags.as_json)
     return int(result.exit_code)
 
 
@@ -187,44 +176,44 @@ def _kernel_knobs(options: TuneOptions, plan: LoadPlan) -> KernelKnobs:
     return names
 
 
-def _new(flags: Flags) -> tuple[StudyRequest, TuneOptions]:
+def _new(flags: _Flags) -> tuple[StudyRequest, TuneOptions]:
     """Build the request from the flags."""
     from pgdyno.cli.requests.study import settings_from
     from pgdyno.model.study import StudyKind
     from pgdyno.model.verdict import Metric
     from pgdyno.studies.tune.options import TuneOptions
 
-    least, most = flags.least_and_most("pairs")
-    budget_min = flags.number("budget")
+    least, most = least_and_most("pairs", flags.pairs)
+    budget_min = flags.budget
     options = TuneOptions(
-        metric=Metric(flags.choice("metric")),
-        smallest_effect=flags.real("smallest_effect"),
-        tolerance=flags.number("tolerance"),
-        confidence=flags.real("confidence"),
-        seed=flags.whole("seed"),
-        trials=flags.whole("trials"),
+        metric=Metric(flags.metric),
+        smallest_effect=flags.smallest_effect,
+        tolerance=flags.tolerance,
+        confidence=flags.confidence,
+        seed=flags.seed,
+        trials=flags.trials,
         budget_s=None if budget_min is None else 60 * budget_min,
-        include=flags.words("include"),
-        exclude=flags.words("exclude"),
-        only=flags.words("only"),
-        reload_only=flags.on("reload_only"),
-        restarts=_budget(flags.text("restarts")),
-        linux=flags.on("linux"),
-        noise_runs=flags.whole("noise_runs"),
+        include=flags.include,
+        exclude=flags.exclude,
+        only=flags.only,
+        reload_only=flags.reload_only,
+        restarts=_budget(flags.restarts),
+        linux=flags.linux,
+        noise_runs=flags.noise_runs,
         confirm_min=least,
         confirm_max=most,
-        rivals={name: settings_from(path) for name, path in _rivals(flags.words("rivals"))},
+        rivals={name: settings_from(path) for name, path in _rivals(flags.rivals)},
     )
     load = load_of(flags)
     request = new_request(
         flags,
         kind=StudyKind.TUNE,
-        name=f"tune {flags.choice('workload')}",
+        name=f"tune {flags.workload}",
         options={"tune": asdict(options)},
         load=load,
         restart=_restart(options),
         budget=options.restart_budget,
-        check=checks(options, load.plan, ask=not flags.on("yes")),
+        check=checks(options, load.plan, ask=not flags.yes),
         kernel=_kernel_knobs(options, load.plan),
     )
     return request, options
@@ -250,7 +239,7 @@ def _outage(outage: Outage | None, options: TuneOptions) -> str:
     return outage_text(f"restarts only where a knob needs one, budget {options.restarts}", outage)
 
 
-def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneOptions]:
+def _resumed(store: Store, name: str, flags: _Flags) -> tuple[StudyRequest, TuneOptions]:
     """Rebuild the request of an interrupted tune from the store."""
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.tune.options import TuneOptions
@@ -258,14 +247,14 @@ def _resumed(store: Store, name: str, flags: Flags) -> tuple[StudyRequest, TuneO
     study = resumable(store, name, StudyKind.TUNE)
     options = kept_options(TuneOptions, study, "tune")
     # The search decides by the budget that it began with, so that it asks the same again; only the bound is new.
-    more = _budget(flags.text("restarts"))
+    more = _budget(flags.restarts)
     allowed = options if more is None else replace(options, restarts=more)
     request = resumed_request(
         flags,
         study,
         restart=_restart(options),
         budget=allowed.restart_budget,
-        check=checks(options, study.plan, ask=not flags.on("yes")),
+        check=checks(options, study.plan, ask=not flags.yes),
         kernel=_kernel_knobs(options, study.plan),
     )
     return request, options

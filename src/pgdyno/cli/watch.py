@@ -6,23 +6,29 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.store import open_store, store_option
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import TargetFlags, target_request
+
+
+class _Flags(TargetFlags, JsonFlag, StoreFlag):
+    minutes: float | None = flag(
+        "How long, such as 30min or 1d.  [default: until Ctrl-C or SIGTERM]",
+        "--for",
+        type=Time("min", 0.1),
+        metavar="TIME",
+    )
+    every: float = flag(
+        "Between two readings. A step is reported after 5 of them, from the 20th on.", default=60.0, type=Time("s", 1)
+    )
+    report: Path | None = flag("Write the HTML report here.")
 
 
 @click.command("watch", cls=GroupedCommand)
-@target_options
-@click.option("--for", "minutes", type=Time("min", 0.1), metavar="TIME",
-              help="How long, such as 30min or 1d.  [default: until Ctrl-C or SIGTERM]")  # fmt: skip
-@click.option("--every", type=Time("s", 1), default=60.0, show_default=True,
-              help="Between two readings. A step is reported after 5 of them, from the 20th on.")  # fmt: skip
-@click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@store_option
-def command(**values: object) -> int:
+@flagged
+def command(flags: _Flags) -> int:
     """Watch the load that is really there for hours or days; reads only.
 
     Reports at once which statements, or the server as a whole, take longer from some moment on, whether that looks like
@@ -35,19 +41,18 @@ def command(**values: object) -> int:
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.watch.study import watch_server
 
-    flags = Flags(values)
-    report = flags.path("report")
+    report = flags.report
     check_report_path(report)
     request = target_request(flags)
-    minutes = values["minutes"]
-    store, progress = open_store(flags.text("store_url")), Progress()
+    minutes = flags.minutes
+    store, progress = open_store(flags.store_url), Progress()
     with opened(request) as target:
         result = watch_server(
             store,
             target,
             request,
-            seconds=None if minutes is None else 60 * flags.real("minutes"),
-            period_s=flags.real("every"),
+            seconds=None if minutes is None else 60 * minutes,
+            period_s=flags.every,
             announce=progress.announce,
         )
     if report is not None:
@@ -56,5 +61,5 @@ def command(**values: object) -> int:
 
         write_html(build_report(store, result.study), report)
         progress.announce(f"report: {report}")
-    print_result(store, result, flags.on("as_json"))
+    print_result(store, result, flags.as_json)
     return int(result.exit_code)

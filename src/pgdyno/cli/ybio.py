@@ -6,8 +6,8 @@ import json
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.target import target_options, target_request
+from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_told
 
 
@@ -31,28 +31,25 @@ def sql() -> None:
     click.echo(procedures(), nl=False)
 
 
+class _ClassesFlags(TargetFlags, JsonFlag):
+    memory: str | None = flag(
+        "What the classes are relative to.  [default: the server's cgroup or host]", metavar="SIZE"
+    )
+    filler: int = flag("Filler of a row, in bytes.", default=400, type=click.IntRange(1, 1900))
+
+
 @command.command("classes")
-@target_options
-@click.option(
-    "--memory", metavar="SIZE", help="What the classes are relative to.  [default: the server's cgroup or host]"
-)
-@click.option(
-    "--filler", type=click.IntRange(1, 1900), default=400, show_default=True, help="Filler of a row, in bytes."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def classes(**values: object) -> None:
+@flagged
+def classes(flags: _ClassesFlags) -> None:
     """List the classes of working sets with the rows and bytes that they are on a server. Reads only."""
     from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
     from pgdyno.workloads.working_set import CLASSES, measured_by
 
-    flags = Flags(values)
     with opened(target_request(flags)) as target:
         facts = read_facts(target)
-    found = [
-        measured_by(name, facts, memory=flags.text("memory") or "", filler=flags.whole("filler")) for name in CLASSES
-    ]
-    if flags.on("as_json"):
+    found = [measured_by(name, facts, memory=flags.memory or "", filler=flags.filler) for name in CLASSES]
+    if flags.as_json:
         members = [
             {"class": one.name, "tab_rows": one.rows, "bytes": round(one.size), "of": one.of, "of_bytes": one.whole}
             for one in found

@@ -85,21 +85,21 @@ def taken(tmp_path, text, *words):
         CliRunner().isolation() as (_, err, _both),
         live.command.make_context("live", ["--watch-only", "--dbtune", str(path), *words]) as context,
     ):
-        return *dbtune.take_file(live.Flags(context.params)), err.getvalue().decode()
+        return *dbtune.take_file(live.LiveFlags.of(context.params)), err.getvalue().decode()
 
 
 @pytest.mark.requirement("R-TUN-02")
 def test_a_file_of_dbtune_stands_where_no_flag_was_typed_and_its_secrets_are_not_told(tmp_path):
     flags, times, said = taken(tmp_path, FILE)
-    assert flags.text("target") == "host=/nowhere user=dba password=hunter2"
-    assert flags.text("restart_command").endswith("-u postgres -- pg_ctl restart -D /data")
-    assert (flags.words("guards"), times) == (("memory=15%",), None)
+    assert flags.target == "host=/nowhere user=dba password=hunter2"
+    assert flags.restart_command.endswith("-u postgres -- pg_ctl restart -D /data")
+    assert (flags.guards, times) == (("memory=15%",), None)
     assert "not used: dbtune.api_key" in said
     assert "hunter2" not in said
     assert "s3cret" not in said
     flags, _, _ = taken(tmp_path, FILE, "--target", "host=/there", "--restart-command", "true", "--guard", "memory=2GB")
-    assert flags.text("target") == "host=/there"
-    assert (flags.text("restart_command"), flags.words("guards")) == ("true", ("memory=2GB",))
+    assert flags.target == "host=/there"
+    assert (flags.restart_command, flags.guards) == ("true", ("memory=2GB",))
 
 
 @pytest.mark.requirement("R-TUN-02", "R-TUN-03")
@@ -127,7 +127,7 @@ def test_several_settings_are_split_at_the_commas_between_them_alone():
     with live.command.make_context(
         "live", ["--b", "work_mem=64MB, random_page_cost=1.1", "--b", "temp_tablespaces=a,b"]
     ) as context:
-        assert live_approval.settings_of(live.Flags(context.params).words("b_words"), "--b") == {
+        assert live_approval.settings_of(live.LiveFlags.of(context.params).b_words, "--b") == {
             "work_mem": "64MB",
             "random_page_cost": "1.1",
             "temp_tablespaces": "a,b",

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.demo import demo_options, demo_request
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
@@ -57,5 +56,5 @@ def test_a_process_that_computes_is_found_while_the_study_prepares(tmp_path):
 
 
 def test_the_demo_has_the_bounds_of_any_other_study():
-    request = demo_request(Flags({"sandbox": "demo", "keep": True}), demo_options(1))
+    request = demo_request("demo", demo_options(1), keep=True)
     assert request.bounds == Bounds()

@@ -60,23 +60,26 @@ KIND = Toy()
 """
 VERB = """
 import click
-from pgdyno.cli.arguments.store import open_store, store_option
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flagged
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.study import print_result
 from pgdyno.model.results.toy import ToyResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.studies.session.new_study import keep_import, study_id
 
+class ToyFlags(JsonFlag, StoreFlag):
+    dice: tuple[int, ...] = argument("EYES...")
+
 @click.command(name="toy")
-@click.argument("dice", nargs=-1, type=int)
-@click.option("--json", "as_json", is_flag=True)
-@store_option
-def command(dice, as_json, store_url):
+@flagged
+def command(flags: ToyFlags):
     load = WorkloadSpec("dice", {}, "dice", "0", read_only=True)
     study = Study(study_id(StudyKind.TOY, 0.0), StudyKind.TOY, "toy", StudyState.RUNNING, 0.0, "table", "unknown", {},
                   load, LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=1.0))
-    with open_store(store_url) as store:
-        print_result(store, keep_import(store, study, lambda: ToyResult(study=study.id, dice=dice)), as_json)
+    with open_store(flags.store_url) as store:
+        made = keep_import(store, study, lambda: ToyResult(study=study.id, dice=flags.dice))
+        print_result(store, made, flags.as_json)
 """
 
 

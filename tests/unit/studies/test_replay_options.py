@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.compare import command
 from pgdyno.cli.comparing import replays
+from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import plain
 from pgdyno.studies.replay.options import level_speed
+from pgdyno.trace.comparing import Rules
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts
 
 
@@ -28,10 +30,11 @@ def test_the_limit_of_errors_is_that_of_the_start(tmp_path: Path) -> None:
         engine="e", speed=1.0, clock="schedule", order="session", processes=1, began_at=0.0, error_limit_percent=2.0,
     )  # fmt: skip
     (tmp_path / "outcome.json").write_text(json.dumps(plain(facts)))
-    values = {
-        "error_limit": None, "duration_classes": None, "effect_percent": 5.0, "effect_ms": 1.0, "required": 95.0,
-    }  # fmt: skip
-    assert replays._rules(Flags(values), tmp_path).limits.error_percent == 2.0
-    assert replays._rules(Flags({**values, "error_limit": 2.0}), tmp_path).limits.error_percent == 2.0
+
+    def rules(*words: str) -> Rules:
+        return replays._rules(CompareFlags.of(command.make_context("compare", list(words)).params), tmp_path)
+
+    assert rules().limits.error_percent == 2.0
+    assert rules("--error-limit", "2").limits.error_percent == 2.0
     with pytest.raises(UsageError, match="it was fixed before it"):
-        replays._rules(Flags({**values, "error_limit": 50.0}), tmp_path)
+        rules("--error-limit", "50")

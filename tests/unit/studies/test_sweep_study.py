@@ -5,7 +5,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.experiment import command
+from pgdyno.cli.requests.experiment_request import ExperimentFlags
 from pgdyno.cli.requests.sweep import _options
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, PolicyError, UsageError
 from pgdyno.model.shapes import plain, shaped
@@ -172,29 +173,27 @@ def test_options_come_back_from_the_store_as_they_were():
         assert shaped(SweepOptions, json.loads(json.dumps(asdict(options))), "the options", strict=False) == options
 
 
-def flags(**values):
-    plain = {"sweep": None, "factorial": None, "metric": "throughput", "smallest_effect": 0.02, "confidence": 0.95,
-             "pairs": (4, 8), "seed": 1, "sweep_blocks": 3}  # fmt: skip
-    return Flags({**plain, **values})
+def flags(*words):
+    return ExperimentFlags.of(command.make_context("experiment", list(words)).params)
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"sweep": "shared_buffers"}, "is not KNOB=VALUE"),
-        ({"sweep": "shared_buffers=32MB"}, "fewer than two values"),
-        ({"sweep": "shared_buffers=32MB,,64MB"}, "fewer than two values"),
-        ({"factorial": ("a=1", "b")}, "is not KNOB=VALUE"),
+        (("--sweep", "shared_buffers"), "is not KNOB=VALUE"),
+        (("--sweep", "shared_buffers=32MB"), "fewer than two values"),
+        (("--sweep", "shared_buffers=32MB,,64MB"), "fewer than two values"),
+        (("--factorial", "a=1", "b"), "is not KNOB=VALUE"),
     ],
 )
 def test_a_slip_in_the_flags_is_told(values, words):
     with pytest.raises(UsageError, match=words):
-        _options(flags(**values))
+        _options(flags(*values))
 
 
 def test_what_target_and_policy_do_not_allow_is_refused():
     laboratory = SimulatedLaboratory(by_buffers)
     with pytest.raises(PolicyError, match="class X"):
-        _options(flags(sweep="fsync=on,off")).configurations(laboratory.facts)
+        _options(flags("--sweep", "fsync=on,off")).configurations(laboratory.facts)
     with pytest.raises(UsageError, match="both factors are work_mem"):
-        _options(flags(factorial=("work_mem=4MB", "work_mem=8MB"))).configurations(laboratory.facts)
+        _options(flags("--factorial", "work_mem=4MB", "work_mem=8MB")).configurations(laboratory.facts)

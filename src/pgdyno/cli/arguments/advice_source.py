@@ -5,32 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from pgdyno.cli.arguments.flags import F, Flags, stack
+from pgdyno.cli.arguments.flags import FILE, FOLDER, Flags, flag
 from pgdyno.cli.arguments.numbers import Time
 
 if TYPE_CHECKING:
     from pgdyno.studies.advice.advised import AdviceSource
 
 
-def source_options(function: F) -> F:
-    """Add the flags that say what advice is made from."""
-    options = [
-        click.option("--rules", "rule_files", multiple=True, metavar="DIR",
-                     type=click.Path(path_type=Path, file_okay=False),
-                     help="A folder of rule files; may be given again."),
-        click.option("--window", type=Time("s", 1),
-                     help="How long to watch.  [default: what the statistics hold since they were reset]"),
-        click.option("--log", "logs", multiple=True, metavar="FILE",
-                     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-                     help="A server log; may be given again."),
-    ]  # fmt: skip
-    return stack(function, options)
+class SourceFlags(Flags):
+    """What advice is made from."""
+
+    rule_files: tuple[Path, ...] = flag(
+        "A folder of rule files; may be given again.", "--rules", type=FOLDER, metavar="DIR"
+    )
+    window: float | None = flag(
+        "How long to watch.  [default: what the statistics hold since they were reset]", type=Time("s", 1)
+    )
+    logs: tuple[Path, ...] = flag("A server log; may be given again.", "--log", type=FILE, metavar="FILE")
 
 
-def source(flags: Flags) -> AdviceSource:
+def source(flags: SourceFlags) -> AdviceSource:
     """Return what advice is made from."""
     from pgdyno.studies.advice.advised import AdviceSource
 
-    return AdviceSource(flags.paths("rule_files"), flags.number("window"), flags.paths("logs"))
+    return AdviceSource(flags.rule_files, flags.window, flags.logs)

@@ -1,78 +1,95 @@
-"""Typed access to what click has parsed: click checks the type, these tell it to the type checker."""
+"""The flags of a verb as one frozen dataclass: click parses by its fields, and the type checker checks what is read.
+
+    class CutFlags(StoreFlag):
+        trace: Path = argument("TRACE")
+        seconds: float | None = flag("Up to here.", "--to", type=click.FloatRange(0))
+        users: tuple[str, ...] = flag("Only this role's statements; again for more.", "--user")
+
+    @click.command("cut")
+    @flagged
+    def command(flags: CutFlags) -> int: ...
+
+The type says what click makes of the words: `bool` is a switch, `tuple[str, ...]` may be given again, `tuple[int, int]`
+takes two words; what may be left out and has no default is `... | None`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Self, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints, overload
+
+import click
 
 from pgdyno.errors import UsageError
 
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The parsed flags of one call, by parameter name."""
-
-    values: Mapping[str, object]
-
-    def text(self, name: str) -> str | None:
-        """Return a text, None when it was not given."""
-        value = self.values[name]
-        return None if value is None else str(value)
-
-    def choice(self, name: str) -> str:
-        """Return a text that has a default."""
-        return str(self.values[name])
-
-    def number(self, name: str) -> float | None:
-        """Return a number, None when it was not given."""
-        value = self.values[name]
-        return float(value) if isinstance(value, int | float) else None
-
-    def real(self, name: str) -> float:
-        """Return a number that has a default."""
-        value = self.number(name)
-        if value is None:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} needs a number", hint=f"Write it as {flag} 10.")
-        return value
-
-    def whole(self, name: str) -> int:
-        """Return a whole number that has a default."""
-        return int(self.real(name))
-
-    def path(self, name: str) -> Path | None:
-        """Return a path, None when it was not given."""
-        value = self.values[name]
-        return value if isinstance(value, Path) else None
-
-    def paths(self, name: str) -> tuple[Path, ...]:
-        """Return several paths."""
-        value = self.values[name]
-        return tuple(Path(str(item)) for item in value) if isinstance(value, tuple | list) else ()
-
-    def words(self, name: str) -> tuple[str, ...]:
-        """Return what a flag that may be given again has gathered."""
-        value = self.values[name]
-        return tuple(str(item) for item in value) if isinstance(value, tuple | list) else ()
-
-    def on(self, name: str) -> bool:
-        """Return whether a switch is on."""
-        return bool(self.values[name])
-
-    def least_and_most(self, name: str) -> tuple[int, int]:
-        """Return a pair of whole numbers; UsageError when the first is above the second."""
-        least, most = (int(word) for word in self.words(name))
-        if least > most:
-            raise UsageError(
-                f"--{name} {least} {most}: the minimum is above the maximum",
-                hint=f"Write the smaller number first: --{name} {most} {least}.",
-            )
-        return least, most
-
-
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
+ENDING = ("report", "resume", "yes", "as_json", "store_url")
+"""What a verb has of these is listed last, in this order."""
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+class _Declared(NamedTuple):
+    names: Sequence[str]
+    settings: dict[str, Any]
+    is_argument: bool = False
+
+
+@overload
+def flag(help: str, *names: str, default: T, **settings: object) -> T: ...
+@overload
+def flag(help: str, *names: str, **settings: object) -> Any: ...  # noqa: ANN401
+def flag(help: str, *names: str, **settings: object) -> Any:
+    """Declare a flag: what help says of it, its names where the field's does not do, and settings of `click.option`.
+
+    A name is needed where it is not the field's, or is short: `"-c"` beside `--clients`. Help shows a default.
+    """
+    return _Declared(names, {"help": help, **settings})
+
+
+def argument(metavar: str, **settings: object) -> Any:  # noqa: ANN401
+    """Declare what is given without a flag: how help calls it, and settings of `click.argument`."""
+    return _Declared((), {"metavar": metavar, **settings}, is_argument=True)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(flag, argument))
+class Flags:
+    """What was typed after a verb, parsed and checked; a dataclass to the type checker, made in less time."""
+
+    def __init__(self, **values: object) -> None:
+        for name in _in_order(type(self)):
+            vars(self)[name] = values[name] if name in values else getattr(self, name).settings["default"]
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """Return these flags of what click has parsed for a verb that has them, and others perhaps."""
+        return cls(**values)
+
+    def but(self, **values: object) -> Self:
+        """Return the flags with other values."""
+        return type(self)(**{**vars(self), **values})
+
+
+class JsonFlag(Flags):
+    """What is printed is one JSON object."""
+
+    as_json: bool = flag("Print one JSON object.", "--json")
+
+
+def flagged(function: Callable[[Any], T]) -> Callable[..., T]:
+    """Return a function that click can call, with the flags that this one's parameter `flags` declares."""
+    kind = get_type_hints(function)["flags"]
+
+    @wraps(function)
+    def called(**values: object) -> T:
+        return function(kind.of(values))
+
+    return stack(called, list(_options(kind)))
 
 
 def stack(function: F, options: Sequence[Callable[[F], F]]) -> F:
@@ -80,3 +97,55 @@ def stack(function: F, options: Sequence[Callable[[F], F]]) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def least_and_most(name: str, pair: tuple[int, int]) -> tuple[int, int]:
+    """Return a pair of whole numbers; UsageError when the first is above the second."""
+    least, most = pair
+    if least > most:
+        raise UsageError(
+            f"--{name} {least} {most}: the minimum is above the maximum",
+            hint=f"Write the smaller number first: --{name} {most} {least}.",
+        )
+    return least, most
+
+
+def _options(kind: type[Flags]) -> Iterator[Callable[[F], F]]:
+    types = get_type_hints(kind)
+    declared: dict[str, _Declared] = {name: getattr(kind, name) for name in _in_order(kind)}
+
+    def place(name: str) -> int:
+        return -1 if declared[name].is_argument else 1 + ENDING.index(name) if name in ENDING else 0
+
+    for name in sorted(declared, key=place):
+        given, settings, is_argument = declared[name]
+        is_optional, parts = NoneType in get_args(types[name]), _parts(types[name])
+        needed = {"required": not is_optional and "default" not in settings}
+        if parts[0] is not bool:
+            settings = {"type": click.Path(path_type=Path) if parts[0] is Path else parts[0], **settings}
+        if is_argument:
+            yield click.argument(name, **{**needed, "nargs": -1 if ... in parts else 1, **settings})
+            continue
+        if not any(one.startswith("--") for one in given):
+            given = (f"--{name.replace('_', '-')}", *given)
+        if parts[0] is bool:
+            settings = {"is_flag": True, **settings}
+        elif ... in parts:
+            settings = {"multiple": True, **settings}
+        else:
+            settings = {**needed, "nargs": len(parts), "show_default": "default" in settings, **settings}
+        yield click.option(name, *given, **settings)
+
+
+def _parts(annotation: object) -> tuple[Any, ...]:
+    """Return the types of the words of a flag: of `tuple[str, ...] | None` they are `str, ...`."""
+    whole = next((one for one in get_args(annotation) if get_origin(annotation) is UnionType), annotation)
+    return get_args(whole) if get_origin(whole) is tuple else (whole,)
+
+
+def _in_order(kind: type[Flags]) -> Iterator[str]:
+    """Yield the fields: those of the bases, as they are listed, then the class's own."""
+    for base in kind.__bases__:
+        if issubclass(base, Flags) and base is not Flags:
+            yield from _in_order(base)
+    yield from kind.__annotations__

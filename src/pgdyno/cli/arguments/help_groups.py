@@ -30,16 +30,21 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the flags of the verb, then those that it shares with others."""
+        for title, rows in self.sections(ctx).items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return the rows of help below their titles."""
         records = {param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))}
         if len(records) <= FEW:
-            super().format_options(ctx, formatter)
-            return
+            return {"Options": list(records.values())}
         help_option = self.get_help_option(ctx)
         last = () if help_option is None else (help_option.name,)
         shared = {*last} | {name for names in GROUPS.values() for name in names}
         own = {f"Options of {ctx.info_name}": [name for name in records if name not in shared]}
-        for title, names in {**own, **GROUPS, "Help": last}.items():
-            rows = [records[name] for name in names if name in records]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        found = {
+            title: [records[name] for name in names if name in records]
+            for title, names in {**own, **GROUPS, "Help": last}.items()
+        }
+        return {title: rows for title, rows in found.items() if rows}

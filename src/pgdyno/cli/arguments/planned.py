@@ -8,6 +8,7 @@ from typing import cast
 
 import click
 
+from pgdyno.cli.arguments.flags import Flags, flag
 from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.cli.terminal.files import read_text
 
@@ -30,13 +31,13 @@ class PlannedCommand(GroupedCommand):
         return super().parse_args(ctx, args)
 
 
-plan_option = click.option(
-    "--plan",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Take workload, load and sandbox from this plan; its steps are for pgdyno experiment. Other flags win.",
-)
-"""The flag for verbs that take only the load from a plan."""
+class PlanFlag(Flags):
+    """The flag for verbs that take only the load from a plan."""
+
+    plan: Path | None = flag(
+        "Take workload, load and sandbox from this plan; its steps are for pgdyno experiment. Other flags win.",
+        metavar="FILE",
+    )
 
 
 def planned_parameters(workload: object) -> Parameters:

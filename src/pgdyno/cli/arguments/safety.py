@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import F, Flags, stack
+from pgdyno.cli.arguments.flags import Flags, flag
 from pgdyno.cli.arguments.numbers import Time
 
 if TYPE_CHECKING:
@@ -41,44 +41,26 @@ class Safety:
         return Deadlines(health_s=self.deadline_s)
 
 
-def safety_options(function: F) -> F:
-    """Add the flags of guards and watchdog, and the one that says what stays on the server."""
-    return stack(
-        function,
-        [
-            click.option(
-                "--guard",
-                "guards",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="Where a guard trips, such as disk=2GB or errors=20%, or NAME=off; see pgdyno guards.",
-            ),
-            click.option(
-                "--guard-trips",
-                type=click.IntRange(1),
-                default=3,
-                show_default=True,
-                help="How many configurations guards may reject before the study ends.",
-            ),
-            click.option(
-                "--watchdog-deadline",
-                type=Time("s", 1, 3600),
-                default=30.0,
-                show_default=True,
-                help="How long the server may be silent before the watchdog puts it back.",
-            ),
-            click.option(
-                "--keep-data",
-                is_flag=True,
-                help="Leave the databases of the load on the server, so that the next study does not load again.",
-            ),
-        ],
+class SafetyFlags(Flags):
+    """When a study is ended for the server's sake, and what stays on the server."""
+
+    guards: tuple[str, ...] = flag(
+        "Where a guard trips, such as disk=2GB or errors=20%, or NAME=off; see pgdyno guards.",
+        "--guard",
+        metavar="NAME=VALUE",
     )
+    guard_trips: int = flag(
+        "How many configurations guards may reject before the study ends.", default=3, type=click.IntRange(1)
+    )
+    watchdog_deadline: float = flag(
+        "How long the server may be silent before the watchdog puts it back.", default=30.0, type=Time("s", 1, 3600)
+    )
+    keep_data: bool = flag("Leave the databases of the load on the server, so that the next study does not load again.")
 
 
-def safety(flags: Flags, stored: Mapping[str, object] | None = None) -> Safety:
+def safety(flags: SafetyFlags, stored: Mapping[str, object] | None = None) -> Safety:
     """Read the flags; those of a resumed study come first, so that a guard given again has the new limit."""
-    words, trips, deadline_s = flags.words("guards"), flags.whole("guard_trips"), flags.real("watchdog_deadline")
+    words, trips, deadline_s = flags.guards, flags.guard_trips, flags.watchdog_deadline
     if stored is not None:
         before = stored.get("guards")
         words = (*(map(str, before) if isinstance(before, list) else ()), *words)

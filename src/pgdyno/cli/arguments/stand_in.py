@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pgdyno.cli.arguments.flags import Flags
+from pathlib import Path
+
 from pgdyno.errors import UsageError
 
 
-def check_stand_in(flags: Flags) -> None:
+def check_stand_in(conf: Path | None, settings: Path | None, version: str | None) -> None:
     """Refuse flags that do not fit each other. A list of settings may come without a version, a postgresql.conf never.
 
     Raises UsageError.
     """
-    conf, settings, version = flags.path("pg_conf"), flags.path("pg_settings"), flags.text("pg_version")
     if conf is not None and settings is not None:
         raise UsageError(
             "--pg-conf and --pg-settings exclude each other", hint="--pg-settings knows more: give only it."

@@ -6,16 +6,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.flags import Flags, flag
 from pgdyno.cli.arguments.passwords import warn_of_password
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
 
 
-store_option = click.option(
-    "--store", "store_url", metavar="PATH|URL", envvar="PGDYNO_STORE", callback=warn_of_password,
-    help="Where measurements are kept.  [default: pgdyno.db in the data folder]",
-)  # fmt: skip
+class StoreFlag(Flags):
+    """The store that is meant."""
+
+    store_url: str | None = flag(
+        "Where measurements are kept.  [default: pgdyno.db in the data folder]",
+        "--store",
+        metavar="PATH|URL",
+        envvar="PGDYNO_STORE",
+        callback=warn_of_password,
+    )
 
 
 def open_store(url: str | None) -> Store:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _STEP = re.compile(r"(?P<step>[^=]{1,60})=(?P<metric>\d+(?:\.\d+)?)/(?P<clock>\d+(?:\.\d+)?)")
 
 
-def generations_command(flags: Flags) -> int:
+def generations_command(flags: CompareFlags) -> int:
     """Draw the steps that were given."""
     from pgdyno.studies.platforms.generations_page import generations_page, step_sentences
 
-    steps = [_step(word) for word in flags.words("generations")]
-    subject, output = flags.choice("subject"), flags.path("output")
-    if flags.on("as_json") and output is None:
+    steps = [_step(word) for word in flags.generations]
+    subject, output = flags.subject, flags.output
+    if flags.as_json and output is None:
         rows = [
             {"step": one.step, "metric": one.metric, "clock": one.clock, "beyond_clock": one.per_clock} for one in steps
         ]
         click.echo(json.dumps({"of": subject, "steps": rows, "sentences": step_sentences(steps, subject)}))
         return 0
-    chosen = format_of(flags.text("wanted"), output)
+    chosen = format_of(flags.wanted, output)
     emit(generations_page(steps, subject), chosen, output)
     return 0
 

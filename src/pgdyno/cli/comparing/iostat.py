@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from pgdyno.model.evidence import DeviceActivity
 
 
-def iostat_command(flags: Flags) -> int:
+def iostat_command(flags: CompareFlags, files: tuple[Path, Path]) -> int:
     """Compare the two files and write the page."""
     from pgdyno.probes.evidence.iostat import compare
     from pgdyno.report.iostat_page import change_sentences, iostat_page, new_device_sentences
     from pgdyno.store.codec import to_json
 
-    before, after = (_devices(path, flags.words("devices")) for path in flags.paths("iostat"))
-    comparison, output = compare(before, after), flags.path("output")
-    if flags.on("as_json") and output is None:
+    before, after = (_devices(path, flags.devices) for path in files)
+    comparison, output = compare(before, after), flags.output
+    if flags.as_json and output is None:
         said = [*change_sentences(comparison), *new_device_sentences(before, comparison)]
         values = {"before": before, "after": after, "comparison": comparison, "sentences": said}
         click.echo(json.dumps(to_json(values)))
         return 0
-    chosen = format_of(flags.text("wanted"), output)
+    chosen = format_of(flags.wanted, output)
     emit(iostat_page(before, after, comparison), chosen, output)
     return 0
 

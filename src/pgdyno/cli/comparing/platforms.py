@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import ExitCode, UsageError
 
@@ -23,34 +23,33 @@ SIDES = ("A", "B")
 _NAMED = re.compile(r"([A-Za-z][\w.+ -]{0,30})=(.+)")
 
 
-def compare_command(flags: Flags) -> int:
+def compare_command(flags: CompareFlags, words: tuple[str, str]) -> int:
     """Compare the two platforms that were named and write the page; NOT_RESOLVED when the comparison is invalid."""
     from pgdyno.studies.platforms.comparing import compare_platforms
     from pgdyno.studies.platforms.page import platforms_page
 
-    first, second = read_both(flags)
-    comparison = compare_platforms(first, second, own_settings=flags.on("own_settings"))
-    output = flags.path("output")
-    if flags.on("as_json") and output is None:
+    first, second = read_both(flags, words)
+    comparison = compare_platforms(first, second, own_settings=flags.own_settings)
+    output = flags.output
+    if flags.as_json and output is None:
         _print_json(comparison)
     else:
-        chosen = format_of(flags.text("wanted"), output)
+        chosen = format_of(flags.wanted, output)
         emit(platforms_page(comparison), chosen, output)
     return int(ExitCode.NOT_RESOLVED if comparison.invalid else ExitCode.OK)
 
 
-def read_both(flags: Flags) -> tuple[Platform, Platform]:
+def read_both(flags: CompareFlags, words: tuple[str, str]) -> tuple[Platform, Platform]:
     """Read both platforms with the names, counts and prices that were given for them."""
     from pgdyno.studies.platforms.reading import COUNTS, read_platform
 
-    words = flags.words("platforms")
     given = [_named(word) for word in words]
     with ExitStack() as stack:
         found = [stack.enter_context(_study(flags, place)) for _, place in given]
         names = _names([name for name, _ in given], [study for _, study in found])
         _refuse_same([study for _, study in found], [place for _, place in given])
-        counts = _by_platform(flags.words("counts"), names, "count", COUNTS)
-        prices = _by_platform(flags.words("prices"), names, "price", ("", "core"))
+        counts = _by_platform(flags.counts, names, "count", COUNTS)
+        prices = _by_platform(flags.prices, names, "price", ("", "core"))
         sides = []
         for name, (store, study) in zip(names, found, strict=True):
             told = {what: int(number) for what, number in counts.get(name, {}).items()}
@@ -96,13 +95,13 @@ def _refuse_same(studies: list[Study], places: list[str]) -> None:
 
 
 @contextmanager
-def _study(flags: Flags, place: str) -> Iterator[tuple[Store, Study]]:
+def _study(flags: CompareFlags, place: str) -> Iterator[tuple[Store, Study]]:
     """Give a study of the store, or the study of a bundle, which is read into a store of its own for as long."""
     from pgdyno.store.catalogue import Store
 
     path = Path(place)
     if not path.is_file():
-        with open_store(flags.text("store_url")) as store:
+        with open_store(flags.store_url) as store:
             yield store, store.study(place)
         return
     from pgdyno.server.temporary import temporary

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from pgdyno.trace.outcome_file import OutcomeFacts
 
 
-def replays_command(flags: Flags) -> int:
+def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
     """Compare B with A and write the page; the exit code is that of the verdict, 3 for a run that does not count."""
     from pgdyno.model.shapes import plain
     from pgdyno.report.replay_page import replay_page
     from pgdyno.trace.comparing import compare_replay
 
-    first, second = flags.paths("replay")
-    again, kept = flags.path("again"), flags.path("outcome")
-    trace = flags.path("trace") or _trace_of(first, second)
+    again, kept = flags.again, flags.outcome
+    trace = flags.trace or _trace_of(first, second)
     _refuse_others(trace, (first, second, again, kept))
     rules = _rules(flags, kept or second)
     found = compare_replay(
@@ -37,11 +36,11 @@ def replays_command(flags: Flags) -> int:
         kept=None if kept is None else _side(kept, trace),
         rules=rules,
     )
-    output = flags.path("output")
-    if flags.on("as_json") and output is None:
+    output = flags.output
+    if flags.as_json and output is None:
         click.echo(json.dumps(plain(found)))
     else:
-        emit(replay_page(found, ratio_limit=rules.effect.ratio), format_of(flags.text("wanted"), output), output)
+        emit(replay_page(found, ratio_limit=rules.effect.ratio), format_of(flags.wanted, output), output)
     return int(found.exit_code)
 
 
@@ -99,21 +98,21 @@ def _refuse_others(trace: Path, paths: tuple[Path | None, ...]) -> None:
             )
 
 
-def _rules(flags: Flags, outcome: Path) -> Rules:
+def _rules(flags: CompareFlags, outcome: Path) -> Rules:
     """Return the rules of the flags; a limit of errors that was fixed before the replay cannot be changed after it."""
     from pgdyno.model.replay_comparison import Limits
     from pgdyno.stats.class_verdicts import EffectLimits
     from pgdyno.stats.delays import DURATION_BOUNDS_MS
     from pgdyno.trace.comparing import Rules
 
-    asked, facts = flags.number("error_limit"), _facts(outcome)
+    asked, facts = flags.error_limit, _facts(outcome)
     fixed = None if facts is None else facts.error_limit_percent
     if asked is not None and fixed is not None and asked != fixed:
         raise UsageError(
             f"the limit of errors of this run is {fixed:g} %, and it was fixed before it",
             hint="Leave --error-limit out, or replay with the other limit.",
         )
-    bounds = flags.text("duration_classes")
+    bounds = flags.duration_classes
     try:
         parsed = tuple(float(word) for word in bounds.split(",")) if bounds else DURATION_BOUNDS_MS
     except ValueError as error:
@@ -124,8 +123,8 @@ def _rules(flags: Flags, outcome: Path) -> Rules:
     limits = Limits() if limit is None else Limits(error_percent=limit)
     return Rules(
         limits=limits,
-        effect=EffectLimits(ratio=1 + flags.real("effect_percent") / 100, least_ms=flags.real("effect_ms")),
-        required_percent=flags.real("required"),
+        effect=EffectLimits(ratio=1 + flags.effect_percent / 100, least_ms=flags.effect_ms),
+        required_percent=flags.required,
         duration_bounds_ms=parsed,
     )
 

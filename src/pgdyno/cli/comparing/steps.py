@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 _STEP = re.compile(r"(?P<name>[^=]{1,60})=(?P<percent>[+-]?\d{1,6}(?:\.\d+)?)\s*%?")
 
 
-def steps_command(flags: Flags) -> int:
+def steps_command(flags: CompareFlags) -> int:
     """Draw the staircase of the steps that were given."""
     from pgdyno.studies.staircase.steps_page import compounded, steps_page
 
-    rows = [_step(word) for word in flags.words("steps")]
-    subject, output, stated = flags.choice("subject"), flags.path("output"), flags.number("stated")
-    if flags.on("as_json") and output is None:
+    rows = [_step(word) for word in flags.steps]
+    subject, output, stated = flags.subject, flags.output, flags.stated
+    if flags.as_json and output is None:
         steps = [{"step": row.name, "ratio": row.ratio, "outcome": row.outcome} for row in rows]
         product, total = compounded(rows)
         click.echo(json.dumps({"of": subject, "steps": steps, "product": product, "sum": total, "stated": stated}))
         return 0
-    chosen = format_of(flags.text("wanted"), output)
+    chosen = format_of(flags.wanted, output)
     emit(steps_page(rows, subject, stated_pct=stated), chosen, output)
     return 0
 

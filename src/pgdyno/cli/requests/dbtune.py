@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 from click.core import ParameterSource
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.requests.live_flags import LiveFlags
 from pgdyno.errors import UsageError
 from pgdyno.units import seconds_text
 
@@ -24,12 +24,12 @@ class FileTimes:
     wash_s: float
 
 
-def take_file(flags: Flags) -> tuple[Flags, FileTimes | None]:
+def take_file(flags: LiveFlags) -> tuple[LiveFlags, FileTimes | None]:
     """Return the flags with what the file says, and its times; both as they are without a file. Tells what was taken.
 
     Raises UsageError for a file that is none, or a warm-up that is longer than what is measured after it.
     """
-    path = flags.path("dbtune")
+    path = flags.dbtune
     if path is None:
         return flags, None
     from pgdyno.server.postgres import redact
@@ -40,14 +40,14 @@ def take_file(flags: Flags) -> tuple[Flags, FileTimes | None]:
     def typed(name: str) -> bool:
         return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
-    values, said = dict(flags.values), []
+    values, said = dict[str, object](), list[str]()
     if not typed("target"):
         values["target"] = found.connection
         said.append(f"server {redact(found.connection or '')}")
     if found.restart_command is not None and not typed("restart_command"):
         values["restart_command"] = shlex.join(found.restart_command)
         said.append(f"restart command {shlex.join(found.restart_command)}")
-    guards = flags.words("guards")
+    guards = flags.guards
     if found.memory_percent is not None and not any(word.startswith("memory=") for word in guards):
         values["guards"] = (*guards, f"memory={100 - found.memory_percent:g}%")
         said.append(f"guard memory={100 - found.memory_percent:g}%")
@@ -64,4 +64,4 @@ def take_file(flags: Flags) -> tuple[Flags, FileTimes | None]:
     click.echo(f'"{path}": {"; ".join(said) or "nothing that no flag says"}', err=True)
     if found.unused:
         click.echo(f"not used: {', '.join(found.unused)}", err=True)
-    return Flags(values), times
+    return flags.but(**values), times

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.arguments.target import target_request
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import ExitCode
 
 if TYPE_CHECKING:
+    from pgdyno.cli.requests.study_request import StudyFlags
     from pgdyno.workloads.pgbench.command import Pgbench
 
 
-def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
+def pgbench_of(flags: TargetFlags, *, look: bool = True) -> Pgbench:
     """Return the pgbench that would run: the target's, or that of the sandbox's build, without making a sandbox.
 
     Without `look` no server is asked.
@@ -36,7 +36,7 @@ def pgbench_of(flags: Flags, *, look: bool = True) -> Pgbench:
     return Pgbench(found or Path("pgbench"), build.major)
 
 
-def print_load(flags: Flags) -> int:
+def print_load(flags: StudyFlags) -> int:
     """Print what a run under these flags would be; a working-set class is not sized, as no host is looked at."""
     from pgdyno.cli.requests.study_request import load_of
     from pgdyno.workloads.dry_run import load_lines

@@ -5,10 +5,26 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.requests.study_request import Check, Course, carry_out, new_request, resumed_request
+import click
+
+from pgdyno.cli.arguments.advice_source import SourceFlags
+from pgdyno.cli.arguments.flags import flag, least_and_most
+from pgdyno.cli.requests.study_request import (
+    CONFIDENCE,
+    METRICS,
+    PAIRS,
+    Check,
+    Course,
+    StudyFlags,
+    carry_out,
+    load_of,
+    new_request,
+    resumed_request,
+)
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -22,6 +38,64 @@ if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.session.study_session import StudySession
     from pgdyno.targets.target import Target
+
+
+class ExperimentFlags(StudyFlags, SourceFlags):
+    """The flags of `pgdyno experiment`."""
+
+    ab: tuple[Path, Path] | None = flag(
+        "Two files of `name = value` lines; an empty file is the server as it is.", metavar="A.conf B.conf"
+    )
+    rule: str | None = flag("Compare the server as it is with what this rule proposes.", metavar="RULE")
+    plan: Path | None = flag("Run a plan's steps one at a time, a staircase; see pgdyno advise --plan.", metavar="FILE")
+    from_advice: bool = flag("Make the plan of what the advisor proposes on this target.")
+    document: str | None = flag(
+        "Of --from-advice: only what this document recommends: its key, code or year.", "--source", metavar="DOC"
+    )
+    sweep: str | None = flag("Measure a series of values and find where a plateau begins.", metavar="KNOB=V1,V2,...")
+    factorial: tuple[str, str] | None = flag(
+        "Measure two factors with and without each other, and how they interact.", metavar="A=X B=Y"
+    )
+    resume: str | None = flag("Continue an interrupted plan or sweep with its own options.", metavar="STUDY")
+    step: str | None = flag("Run this step of the plan alone.", metavar="NAME")
+    mode: str | None = flag(
+        "Each step against what was kept before, or the baseline.  [default: the plan's]",
+        type=click.Choice(["accumulate", "isolate"]),
+    )
+    stage: str | None = flag(
+        "Short runs for candidates, or the environment that counts.  [default: the plan's]",
+        type=click.Choice(["sandbox", "large"]),
+    )
+    candidates: str | None = flag("Of --stage large: run only what this sandbox stage proposed.", metavar="STUDY")
+    confirm: tuple[str, ...] = flag(
+        "This step for people is done (STEP=undone: taken back); may be given again.", metavar="STEP"
+    )
+    manual: bool = flag("Wait for people at steps that are only commands, too.")
+    skip_manual: bool = flag("Skip every step that needs a person.")
+    stop_after: int | None = flag(
+        "End the plan after N steps in a row without a gain.  [default: run all]", type=click.IntRange(1), metavar="N"
+    )
+    noise_runs: int = flag("Baseline runs before the first step of a plan.", default=4, type=click.IntRange(2))
+    baseline_runs: int = flag(
+        "Baseline runs between the steps of a plan, against drift.", default=2, type=click.IntRange(0)
+    )
+    sweep_blocks: int = flag("How often each level of a sweep is measured.", default=6, type=click.IntRange(3))
+    metric: str = flag("What the verdict is on.", default="throughput", type=click.Choice(METRICS))
+    smallest_effect: float = flag(
+        "Smallest effect of interest; within it A and B are equivalent.",
+        default=0.02,
+        type=click.FloatRange(0, 1, min_open=True),
+    )
+    confidence: float = flag("Confidence of the intervals.", default=STRICT_CONFIDENCE, type=CONFIDENCE)
+    pairs: tuple[int, int] = flag("Minimum and maximum number of pairs.", default=(STRICT_MIN_PAIRS, 48), type=PAIRS)
+    restarts: str | None = flag(
+        (
+            "Most restarts, and when: none, 20, 22:00-05:00 or 20@22:00-05:00; only where a knob needs one.  "
+            "[default: before every trial]"
+        ),
+        metavar="BUDGET",
+    )
+    seed: int | None = flag("Seed of the interleaving.  [default: drawn]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +115,7 @@ class Experiment:
 
 def conduct(
     experiment: Experiment,
-    flags: Flags,
+    flags: ExperimentFlags,
     store: Store,
     progress: Progress,
     body: Callable[[StudySession], StudyResult],
@@ -53,10 +127,10 @@ def conduct(
     """
     from pgdyno.studies.session.study_session import linux_knobs
 
-    kept = resumed.options.get("restarts") if resumed is not None else flags.text("restarts")
-    budget = budget_of(flags.text("restarts")) or budget_of(None if kept is None else str(kept))
+    kept = resumed.options.get("restarts") if resumed is not None else flags.restarts
+    budget = budget_of(flags.restarts) or budget_of(None if kept is None else str(kept))
     course = Course(
-        check=_check(experiment, budget, ask=not flags.on("yes")),
+        check=_check(experiment, budget, ask=not flags.yes),
         kernel=lambda *_: linux_knobs(experiment.knobs),
         restart="always" if kept is None else "as-needed",
         budget=budget,
@@ -66,7 +140,9 @@ def conduct(
         request = resumed_request(flags, resumed, **course)
     else:
         options = {"restarts": None if budget is None else str(budget), **experiment.options}
-        request = new_request(flags, kind=experiment.kind, name=experiment.name, options=options, **course)
+        request = new_request(
+            flags, kind=experiment.kind, name=experiment.name, options=options, load=load_of(flags), **course
+        )
     return carry_out(request, flags, store, progress, body)
 
 
@@ -81,20 +157,19 @@ def _check(experiment: Experiment, budget: RestartBudget | None, *, ask: bool) -
     return check
 
 
-def drawn_seed(flags: Flags) -> int:
+def drawn_seed(flags: ExperimentFlags) -> int:
     """Return the seed of the interleaving: the one given, else one drawn now and kept with the study."""
-    given = flags.number("seed")
-    return secrets.randbelow(1 << 31) if given is None else int(given)
+    return secrets.randbelow(1 << 31) if flags.seed is None else flags.seed
 
 
-def design_of(flags: Flags) -> Design:
+def design_of(flags: ExperimentFlags) -> Design:
     """Return the rule for the verdicts."""
     from pgdyno.stats.sequential import Design
 
-    least, most = flags.least_and_most("pairs")
+    least, most = least_and_most("pairs", flags.pairs)
     return Design(
-        smallest_effect=flags.real("smallest_effect"),
-        confidence=flags.real("confidence"),
+        smallest_effect=flags.smallest_effect,
+        confidence=flags.confidence,
         min_pairs=least,
         max_pairs=most,
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags
+from pgdyno.cli.requests.live_flags import ANSWER_S, CLASS_A, EACH, LiveFlags
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.programs import check_program
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from pgdyno.studies.live.run import SwitchPlan
     from pgdyno.studies.live.search_run import CandidatePlan, SearchPlan
 
-EACH, CLASS_A, AUTO = "each", "class-A", "auto"
-ANSWER_S = 900.0
-"""So long the server waits in its baseline for an answer."""
 NOTIFY_S = 10.0
 LOOK_S = 0.5
 """Who waits for an answer looks so often whether the study was stopped meanwhile."""
@@ -110,12 +107,12 @@ def asks(approve: str, names: Sequence[str]) -> bool:
     return approve == EACH or (approve == CLASS_A and any(class_of(name) is not Durability.A for name in names))
 
 
-def check_answer(flags: Flags, names: Sequence[str]) -> None:
+def check_answer(flags: LiveFlags, names: Sequence[str]) -> None:
     """Refuse, before the server is watched for half an hour, what nobody could approve."""
-    if asks(flags.choice("approve"), names) and not sys.stdin.isatty():
+    if asks(flags.approve, names) and not sys.stdin.isatty():
         raise UsageError(
             "there is no terminal to ask, so that nothing would be changed",
-            detail=f"--approve {flags.choice('approve')} asks before {', '.join(names) or 'each candidate'} is set.",
+            detail=f"--approve {flags.approve} asks before {', '.join(names) or 'each candidate'} is set.",
             hint="Run it in a terminal, or add --approve auto.",
         )
 

@@ -113,9 +113,8 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
 
 def target_of(job: Job) -> TargetRequest:
     """Return the server that the job's words name."""
-    from pgdyno.cli.arguments.flags import Flags
-    from pgdyno.cli.arguments.target import target_request
+    from pgdyno.cli.arguments.target import TargetFlags, target_request
     from pgdyno.studies.session.target_request import TargetRequest
 
     params = parsed(job.argv, job.folder)
-    return target_request(Flags(params)) if "target" in params else TargetRequest()
+    return target_request(TargetFlags.of(params)) if "target" in params else TargetRequest()

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.advice_source import source
-from pgdyno.cli.arguments.flags import Flags
 from pgdyno.cli.arguments.planned import plan_file_text
 from pgdyno.cli.arguments.target import target_request
-from pgdyno.cli.requests.experiment_request import Experiment, conduct, design_of, drawn_seed
+from pgdyno.cli.requests.experiment_request import Experiment, ExperimentFlags, conduct, design_of, drawn_seed
 from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError
 from pgdyno.model.study import StudyKind
@@ -31,21 +30,21 @@ OPTION = "staircase"
 """The key of a study's options that holds those of its staircase."""
 
 
-def run_plan(flags: Flags, store: Store, progress: Progress) -> int:
+def run_plan(flags: ExperimentFlags, store: Store, progress: Progress) -> int:
     """Run the plan of --plan, or the one that is made of the advice on the target."""
     from pgdyno.studies.staircase.by_hand import check_confirmed
 
-    path = flags.path("plan")
+    path = flags.plan
     text = plan_file_text(path) if path is not None else advice_text(flags, store, progress)
     options = _options(flags, store, text, path.name if path is not None else "advice")
     plan = options.read_plan()
-    check_confirmed(plan, flags.words("confirm"))
+    check_confirmed(plan, flags.confirm)
     if not options.chosen(plan):
         raise UsageError(f"{options.source} has no step for this stage", hint="See what it left out, and why.")
     return _climb(options, flags, store, progress)
 
 
-def resume_plan(flags: Flags, store: Store, progress: Progress, study: Study) -> int:
+def resume_plan(flags: ExperimentFlags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted staircase; its own options hold, only what people confirm is new."""
     from pgdyno.studies.staircase.options import StaircaseOptions
 
@@ -53,7 +52,7 @@ def resume_plan(flags: Flags, store: Store, progress: Progress, study: Study) ->
     return _climb(options, flags, store, progress, study)
 
 
-def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
+def advice_text(flags: ExperimentFlags, store: Store, progress: Progress) -> str:
     """Return the plan that the advice on this target comes to; --source keeps one document's recommendations."""
     from pgdyno.studies.advice import advised
     from pgdyno.studies.advice.steps import from_document, plan_text
@@ -62,12 +61,12 @@ def advice_text(flags: Flags, store: Store, progress: Progress) -> str:
     # The sandbox is opened twice, for the advice and for the study: it has to outlive the first time.
     with opened(replace(target_request(flags), keep=True)) as target:
         findings, inventory = advised.advise_on(target, source(flags), store=store, progress=progress.announce)
-    document = flags.text("document")
+    document = flags.document
     return plan_text(findings if document is None else from_document(findings, document), inventory)
 
 
 def _climb(
-    options: StaircaseOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None
+    options: StaircaseOptions, flags: ExperimentFlags, store: Store, progress: Progress, resumed: Study | None = None
 ) -> int:
     from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
     from pgdyno.studies.staircase.plan_check import check_plan
@@ -85,7 +84,7 @@ def _climb(
         gate = gate_of(
             plan,
             stand.study,
-            flags.words("confirm"),
+            flags.confirm,
             ask=_ask,
             verify=(lambda argv: runner.run(argv, check=False, timeout_s=60).stdout) if here else None,
             announce=progress.announce,
@@ -116,30 +115,29 @@ def _ask(question: str) -> bool | None:
     return click.confirm(question, err=True) if sys.stdin.isatty() else None
 
 
-def _options(flags: Flags, store: Store, text: str, name: str) -> StaircaseOptions:
+def _options(flags: ExperimentFlags, store: Store, text: str, name: str) -> StaircaseOptions:
     from pgdyno.model.verdict import Metric
     from pgdyno.studies.staircase.options import StaircaseOptions
 
-    design, given = design_of(flags), flags.text("candidates")
-    stop_after = flags.number("stop_after")
+    design, given = design_of(flags), flags.candidates
     options = StaircaseOptions(
         plan=text,
         source=name,
-        metric=Metric(flags.choice("metric")),
+        metric=Metric(flags.metric),
         smallest_effect=design.smallest_effect,
         confidence=design.confidence,
         min_pairs=design.min_pairs,
         max_pairs=design.max_pairs,
         seed=drawn_seed(flags),
-        mode=flags.text("mode") or "",
-        stage=flags.text("stage") or "",
-        only=flags.text("step") or "",
-        noise_runs=flags.whole("noise_runs"),
-        baseline_runs=flags.whole("baseline_runs"),
-        sweep_blocks=flags.whole("sweep_blocks"),
-        stop_after=None if stop_after is None else int(stop_after),
-        manual=flags.on("manual"),
-        skip_manual=flags.on("skip_manual"),
+        mode=flags.mode or "",
+        stage=flags.stage or "",
+        only=flags.step or "",
+        noise_runs=flags.noise_runs,
+        baseline_runs=flags.baseline_runs,
+        sweep_blocks=flags.sweep_blocks,
+        stop_after=flags.stop_after,
+        manual=flags.manual,
+        skip_manual=flags.skip_manual,
     )
     if given is None:
         return options

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 
 import click
 
-from pgdyno.cli.arguments.bounds import bounds
-from pgdyno.cli.arguments.flags import F, Flags
-from pgdyno.cli.arguments.load import load_plan, workload_parameters
-from pgdyno.cli.arguments.safety import safety
-from pgdyno.cli.arguments.store import store_option
-from pgdyno.cli.arguments.target import target_request
+from pgdyno.cli.arguments.bounds import BoundsFlags, bounds
+from pgdyno.cli.arguments.flags import JsonFlag, flag
+from pgdyno.cli.arguments.load import LoadFlags, load_plan, workload_parameters
+from pgdyno.cli.arguments.safety import SafetyFlags, safety
+from pgdyno.cli.arguments.store import StoreFlag
+from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import shaped
 
@@ -60,45 +60,44 @@ class Load:
     plan: LoadPlan
 
 
-def study_options(*, changing: str = "changing", resume: str | None = None) -> Callable[[F], F]:
-    """Return what adds the flags with which every measuring verb ends; `resume` is the help of --resume, if it has it.
+class EndFlags(JsonFlag, StoreFlag):
+    """The flags with which a verb that measures ends."""
 
-    `changing` says in one word what is not asked for with --yes.
-    """
-
-    def add(function: F) -> F:
-        function = store_option(function)
-        function = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
-        function = click.option("--yes", is_flag=True, help=f"Do not ask before {changing} a --target.")(function)
-        if resume is not None:
-            function = click.option("--resume", metavar="STUDY", help=resume)(function)
-        return click.option("--report", type=click.Path(path_type=Path), help="Write the HTML report here.")(function)
-
-    return add
+    report: Path | None = flag("Write the HTML report here.")
+    yes: bool = flag("Do not ask before changing a --target.")
 
 
-def load_of(flags: Flags) -> Load:
+class MeasuringFlags(TargetFlags, BoundsFlags, SafetyFlags, EndFlags):
+    """The flags of every study that changes a server."""
+
+
+class StudyFlags(LoadFlags, MeasuringFlags):
+    """The flags of a study of one load."""
+
+
+def load_of(flags: LoadFlags) -> Load:
     """Return the load of the flags."""
-    return Load(flags.choice("workload"), workload_parameters(flags), load_plan(flags))
+    parameters = workload_parameters(flags.workload, flags.params, flags.scripts, flags.init)
+    return Load(flags.workload, parameters, load_plan(flags))
 
 
 def new_request(
-    flags: Flags,
+    flags: MeasuringFlags,
     *,
     kind: StudyKind,
     name: str,
     options: Mapping[str, object],
-    load: Load | None = None,
+    load: Load,
     target: TargetRequest | None = None,
     **course: Unpack[Course],
 ) -> StudyRequest:
-    """Build the request of a new study; `load` and `target` stand for those of the flags.
+    """Build the request of a new study; `target` stands for that of the flags.
 
     What a resumed study needs (target, bounds, safety) is kept among its options, beside its kind's own.
     """
     from pgdyno.studies.session.study_session import StudyRequest
 
-    load, server, bound, safe = load or load_of(flags), target or target_request(flags), bounds(flags), safety(flags)
+    server, bound, safe = target or target_request(flags), bounds(flags), safety(flags)
     return StudyRequest(
         kind=kind,
         name=name,
@@ -114,7 +113,7 @@ def new_request(
     )
 
 
-def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> StudyRequest:
+def resumed_request(flags: MeasuringFlags, study: Study, **course: Unpack[Course]) -> StudyRequest:
     """Rebuild the request of an interrupted study; --target, --keep-data, guards and watchdog still count."""
     from pgdyno.studies.session.study_session import StudyRequest
     from pgdyno.studies.session.target_request import TargetRequest
@@ -122,11 +121,11 @@ def resumed_request(flags: Flags, study: Study, **course: Unpack[Course]) -> Stu
 
     parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
     safe = safety(flags, parts.get("safety"))
-    target = TargetRequest.from_json(parts["target"], flags.text("target"))
+    target = TargetRequest.from_json(parts["target"], flags.target)
     return StudyRequest(
         kind=study.kind,
         name=study.name,
-        target=replace(target, keep_data=target.keep_data or flags.on("keep_data")),
+        target=replace(target, keep_data=target.keep_data or flags.keep_data),
         workload=study.workload.name,
         parameters=study.workload.parameters,
         plan=study.plan,
@@ -194,7 +193,7 @@ def kept_options(kind: type[T], study: Study, key: str) -> T:
 
 def carry_out(
     request: StudyRequest,
-    flags: Flags,
+    flags: EndFlags,
     store: Store,
     progress: Progress,
     body: Callable[[StudySession], StudyResult],
@@ -202,6 +201,6 @@ def carry_out(
     """Run the study, write its report where one was asked for, print its result and return it."""
     from pgdyno.cli.requests.study import print_result, run_study
 
-    result = run_study(request, store, progress, body, flags.path("report"))
-    print_result(store, result, flags.on("as_json"))
+    result = run_study(request, store, progress, body, flags.report)
+    print_result(store, result, flags.as_json)
     return result

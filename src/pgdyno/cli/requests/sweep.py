@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.arguments.flags import Flags
-from pgdyno.cli.requests.experiment_request import Experiment, conduct, design_of, drawn_seed
+from pgdyno.cli.requests.experiment_request import Experiment, ExperimentFlags, conduct, design_of, drawn_seed
 from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError
 from pgdyno.model.study import StudyKind
@@ -23,19 +22,21 @@ if TYPE_CHECKING:
 OPTION = "sweep"
 
 
-def run_sweep_study(flags: Flags, store: Store, progress: Progress) -> int:
+def run_sweep_study(flags: ExperimentFlags, store: Store, progress: Progress) -> int:
     """Run the sweep of --sweep, or the four arms of --factorial."""
     return _sweep(_options(flags), flags, store, progress)
 
 
-def resume_sweep(flags: Flags, store: Store, progress: Progress, study: Study) -> int:
+def resume_sweep(flags: ExperimentFlags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted sweep or factorial."""
     from pgdyno.studies.sweep.options import SweepOptions
 
     return _sweep(kept_options(SweepOptions, study, OPTION), flags, store, progress, study)
 
 
-def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress, resumed: Study | None = None) -> int:
+def _sweep(
+    options: SweepOptions, flags: ExperimentFlags, store: Store, progress: Progress, resumed: Study | None = None
+) -> int:
     from pgdyno.studies.sweep.result import measure
 
     def purpose(facts: Facts) -> str:
@@ -50,11 +51,11 @@ def _sweep(options: SweepOptions, flags: Flags, store: Store, progress: Progress
     return int(result.exit_code)
 
 
-def _options(flags: Flags) -> SweepOptions:
+def _options(flags: ExperimentFlags) -> SweepOptions:
     from pgdyno.model.verdict import Metric
     from pgdyno.studies.sweep.options import SweepOptions
 
-    design, sweep = design_of(flags), flags.text("sweep")
+    design, sweep = design_of(flags), flags.sweep
     knob, values = _named(sweep, "--sweep", "shared_buffers=32MB,64MB,128MB,512MB") if sweep else ("", "")
     levels = tuple(value.strip() for value in values.split(",")) if sweep else ()
     if sweep and (len(levels) < 2 or not all(levels) or len(set(levels)) < len(levels)):
@@ -65,14 +66,14 @@ def _options(flags: Flags) -> SweepOptions:
     return SweepOptions(
         knob=knob,
         values=levels,
-        factors=tuple(_named(word, "--factorial", "work_mem=64MB jit=off") for word in flags.words("factorial")),
-        metric=Metric(flags.choice("metric")),
+        factors=tuple(_named(word, "--factorial", "work_mem=64MB jit=off") for word in flags.factorial or ()),
+        metric=Metric(flags.metric),
         smallest_effect=design.smallest_effect,
         confidence=design.confidence,
         min_pairs=design.min_pairs,
         max_pairs=design.max_pairs,
         seed=drawn_seed(flags),
-        sweep_blocks=flags.whole("sweep_blocks"),
+        sweep_blocks=flags.sweep_blocks,
     )
 
 

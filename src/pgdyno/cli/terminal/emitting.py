@@ -10,11 +10,6 @@ import click
 from pgdyno.cli.terminal.files import make_folder, write_text
 from pgdyno.outputs import PUBLIC
 
-output_option = click.option(
-    "--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Write the files of --emit into this folder.",
-)  # fmt: skip
-
 
 def check_format(name: str) -> None:
     """Raise UsageError for a name that is no format, before a server is asked."""

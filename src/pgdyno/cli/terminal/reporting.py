@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgdyno.cli.arguments.flags import flag
 from pgdyno.cli.terminal.files import write_text
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ _ENDINGS = {
 }
 FORMATS = ("text", "md", "html", "pdf", "json", "csv")
 
-format_option = click.option("--format", "wanted", type=click.Choice(FORMATS),
-                             help="Format of the output.  [default: by the ending of --output, else text]")  # fmt: skip
+
+def format_flag() -> Any:  # noqa: ANN401
+    """Declare the form of a report."""
+    words = "Format of the output.  [default: by the ending of --output, else text]"
+    return flag(words, "--format", type=click.Choice(FORMATS))
 
 
 def format_of(wanted: str | None, output: Path | None) -> str:

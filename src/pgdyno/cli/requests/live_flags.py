@@ -1,0 +1,83 @@
+"""The flags of `pgdyno live`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pgdyno.cli.arguments.flags import JsonFlag, flag
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.store import StoreFlag
+from pgdyno.cli.arguments.target import TargetFlags
+
+EACH, CLASS_A, AUTO = "each", "class-A", "auto"
+ANSWER_S = 900.0
+"""So long the server waits in its baseline for an answer."""
+LEAST_PAIRS = 3
+
+
+class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
+    """The flags of `pgdyno live`."""
+
+    watch_only: bool = flag("Change nothing: say how small an effect this server could show in 10, 30 and 60 minutes.")
+    b_words: tuple[str, ...] = flag(
+        "Compare these settings with those of --a; only what a reload brings into force.",
+        "--b",
+        metavar="KNOB=VALUE,...",
+    )
+    a_words: tuple[str, ...] = flag(
+        "What B is compared with.  [default: the server as it is]", "--a", metavar="KNOB=VALUE,..."
+    )
+    rule: str | None = flag("Compare what this rule of advise proposes, to prove or refute it.", metavar="RULE")
+    critical: tuple[int, ...] = flag(
+        "Veto B when this statement takes half as long again; may be given again.", metavar="QUERYID"
+    )
+    notify: str | None = flag(
+        "Run this when an answer is waited for, with the question as its last word; no shell.", metavar="COMMAND"
+    )
+    search: bool = flag("Search settings that this load runs faster with, of those that need no restart.")
+    candidates: int = flag("How many configurations a search tries at most.", default=20, type=click.IntRange(1))
+    only: tuple[str, ...] = flag("Search these knobs alone; may be given again.", metavar="KNOB")
+    include: tuple[str, ...] = flag("Search this knob too, though it is not searched by default.", metavar="KNOB")
+    exclude: tuple[str, ...] = flag("Leave this knob alone.", metavar="KNOB")
+    resume: str | None = flag(
+        "Go on with a comparison or search that was ended or killed: its id, or last.", metavar="STUDY"
+    )
+    again: str | None = flag(
+        "Begin a study with the options of this one, such as from a timer: its id, or last.", metavar="STUDY"
+    )
+    dbtune: Path | None = flag(
+        "Take server, restart command, times and memory guard from DBtune's YAML file.", metavar="FILE"
+    )
+    demo: bool = flag("Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")
+    approve: str = flag(
+        "Ask before the server is changed; class-A: only for what touches more than speed.",
+        default=EACH,
+        type=click.Choice([EACH, CLASS_A, AUTO]),
+    )
+    approve_timeout: float = flag(
+        "How long to wait for an answer; none is a rejection.", default=ANSWER_S / 60, type=Time("min", 0.01)
+    )
+    reference: float = flag(
+        "How long the server is watched as it is; less than 10 minutes says little.", default=30.0, type=Time("min", 1)
+    )
+    budget: float = flag("How long the study may take, the reference included.", default=120.0, type=Time("min", 1))
+    max_pairs: int = flag("Maximum number of pairs.", default=48, type=click.IntRange(LEAST_PAIRS))
+    smallest_effect: float = flag(
+        "Smallest effect of interest; within it A and B are equivalent.",
+        default=0.02,
+        type=click.FloatRange(0, 1, min_open=True),
+    )
+    guards: tuple[str, ...] = flag(
+        "Where a guard trips, such as statement-time=5x or errors=20%, or NAME=off.", "--guard", metavar="NAME=VALUE"
+    )
+    guard_trips: int = flag("How often guards may stop B before it is given up.", default=1, type=click.IntRange(1))
+    watchdog_deadline: float = flag(
+        "How long the server may be silent before the watchdog puts it back.", default=30.0, type=Time("s", 1, 3600)
+    )
+    not_during: tuple[str, ...] = flag(
+        "Leave the server in its baseline at this time of the day; may be given again.", metavar="HH:MM-HH:MM"
+    )
+    seed: int | None = flag("Seed of the order within the pairs.  [default: drawn]")
+    report: Path | None = flag("Write the HTML report here.")
