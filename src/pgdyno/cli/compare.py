@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("compare", cls=GroupedCommand)
 @flagged
 def command(flags: CompareFlags) -> int:
-    """Compare two runs, two platforms, two replays, two iostat reports, machine generations, or steps.
+    """Compare two runs, two platforms, two replays, two databases, two iostat reports, generations, or steps.
 
     RUN RUN are numbers of `pgdyno store show`; the second is compared with the first. Runs that are arms of one
     interleaved study are compared by all of its pairs. Other runs are shown side by side, and the verdict is
@@ -33,14 +33,17 @@ def command(flags: CompareFlags) -> int:
     --platforms states ratios of A over B by every denominator, and no verdict. Exit code 3 when the two were not
     measured alike: another load, data set, driver, period or configuration.
 
+    --data reads every table of two databases once, each in one snapshot, and names the rows that differ. Exit code 1
+    when any does.
+
     --replay holds B against A: server against server where both are traces (the capture, and the log of the target's
     server), client against client where both are outcomes. Exit code 1 when B is worse, 3 when the run does not count
     or nothing can be told.
     """
-    ways = (flags.runs, flags.platforms, flags.replay, flags.iostat, flags.generations, flags.steps)
+    ways = (flags.runs, flags.platforms, flags.replay, flags.data, flags.iostat, flags.generations, flags.steps)
     if len(list(filter(None, ways))) != 1 or len(flags.runs) not in (0, 2):
         raise UsageError(
-            "compare needs two runs, --platforms, --replay, --iostat, --generation or --step, and one of them only",
+            "compare needs two runs, --platforms, --replay, --data, --iostat, --generation or --step, and only one",
             hint="Write pgdyno compare 12 15, or pgdyno compare --platforms STUDY FILE.",
         )
     if flags.platforms:
@@ -51,6 +54,10 @@ def command(flags: CompareFlags) -> int:
         from pgdyno.cli.comparing.replays import replays_command
 
         return replays_command(flags, *flags.replay)
+    if flags.data:
+        from pgdyno.cli.comparing.contents import contents_command
+
+        return contents_command(flags, flags.data)
     if flags.iostat:
         from pgdyno.cli.comparing.iostat import iostat_command
 

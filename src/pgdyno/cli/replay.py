@@ -91,6 +91,9 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
         "--mark-copy",
         metavar="CONNINFO",
     )
+    data_of: str | None = flag(
+        "Compare the data at the end with this server's, which holds what should be there.", metavar="CONNINFO"
+    )
     check: bool = flag("Prepare each distinct statement on the target, execute none, list what would fail.")
     dry_run: bool = flag("Print what would be sent where; send nothing.")
     yes: bool = flag("Do not ask before loading a --target.")
@@ -178,6 +181,7 @@ def _options(flags: _Flags) -> ReplayOptions:
         error_limit_percent=flags.error_limit,
         guards=guard_plan(flags.guards, 1),
         source_identifier=flags.source_identifier,
+        data_of=flags.data_of,
     )
 
 

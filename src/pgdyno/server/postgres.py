@@ -124,6 +124,10 @@ class Postgres:
         """Return the same server with the database of a load, where bare names mean what they mean to the load."""
         return Postgres(make_conninfo(self.conninfo, dbname=name), name=self._name, as_load=True)
 
+    def in_database(self, name: str) -> Postgres:
+        """Return the same server with another database, where the system's objects alone are found by bare names."""
+        return Postgres(make_conninfo(self.conninfo, dbname=name), name=self._name)
+
     def secrets(self) -> tuple[Mapping[str, str], bool]:
         """Return libpq's secret options as a session really gets them, and whether the server asked for a password.
 

@@ -26,6 +26,10 @@ class CompareFlags(JsonFlag, StoreFlag):
         type=click.Path(path_type=Path, exists=True),
         metavar="A B",
     )
+    data: tuple[str, str] | None = flag(
+        "Two databases as libpq names them: which rows of B differ from those of A.", metavar="A B"
+    )
+    jobs: int = flag("Sessions on each side that compare --data.", default=1, type=click.IntRange(1, 64))
     trace: Path | None = flag("The trace that was replayed.  [default: as the outcome says, or A]", type=FILE)
     again: Path | None = flag(
         "A second replay on the platform of A: what equal platforms give.",

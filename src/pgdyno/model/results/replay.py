@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.replay_comparison import Fidelity
+from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.parts import StudyResult
 
 GUARD = "guard "
@@ -46,6 +47,8 @@ class ReplayResult(StudyResult):
     """Quantiles of the time from sending to the answer, by name."""
     response_ms: Mapping[str, float] = field(default_factory=dict)
     """The same from the moment at which a statement was due."""
+    data: tuple[ContentsComparison, ...] = ()
+    """What the target held at the end, database by database, beside what it should hold; empty: not compared."""
 
     @property
     def is_valid(self) -> bool:

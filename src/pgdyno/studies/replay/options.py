@@ -34,6 +34,8 @@ class ReplayOptions:
     guards: GuardPlan = field(default_factory=GuardPlan)
     source_identifier: str | None = None
     """Of a trace that does not say it."""
+    data_of: str | None = None
+    """A server that holds what the target should hold at the end, as libpq names it; None: data are not compared."""
 
 
 def level_speed(level: float, captured_level: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
+from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
@@ -137,7 +138,26 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
     )
     caption = "As this injector saw them, network included."
     waited = Section("times", "How long did it take?", "What would callers have waited?", (TableBlock(times, caption),))
-    return (kept, errors, waited)
+    return (kept, errors, waited, *([_data(result.data)] if result.data else []))
+
+
+def _data(compared: tuple[ContentsComparison, ...]) -> Section:
+    differing = [(one.database, table) for one in compared for table in one.different]
+    figures = ("rows", "missing", "extra", "changed")
+    table = Table(
+        ("database", "table", *figures),
+        tuple(
+            (name, one.table, f"{one.rows_a:,}", f"{one.missing:,}", f"{one.extra:,}", f"{one.changed:,}")
+            for name, one in differing
+        ),
+        figures,
+    )
+    lines = tuple(line.strip() for one in compared for line in one.lines())
+    block = (TableBlock(table, "Missing rows are in the expected data alone, extra ones in the target alone."),)
+    return Section(
+        "data", "Are the data the same?", "Which rows differ at the end?",
+        (*(block if differing else ()), Prose(lines, points=True)),
+    )  # fmt: skip
 
 
 def _about(record: StudyRecord) -> Section:

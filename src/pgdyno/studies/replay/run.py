@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pgdyno.contents.comparing import compare_contents
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
+from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.replay.captured import Asked, asked_of, write_tape
@@ -114,6 +117,9 @@ def prepare(target: Target, options: ReplayOptions) -> Ready:
         databases=dict(options.databases),
         account="" if account is None else account.numbers,
     )
+    for expected, found in _databases(target, asked, options):
+        for server in (expected, found):
+            server.connect().close()
     schedule_s = asked.last_due_us / 1e6 / options.speed
     plan = replace(plan, max_seconds=options.max_seconds or 2 * schedule_s + 60)
     program, engine = choose_engine(plan, asked=options.engine)
@@ -170,8 +176,9 @@ def replay(
             told = result_of(
                 study, ready.meta, options, taped, tally, writer.records(), limits, ready.seconds, ready.engine
             )
+            data = _compared_data(ready, options, announce) if options.data_of is not None else ()
             steps.end(ANALYSE)
-            result = replace(told, phases=dict(steps.seconds), elapsed_s=time.time() - began)
+            result = replace(told, data=data, phases=dict(steps.seconds), elapsed_s=time.time() - began)
             writer.finish(tally.ended, tally, dict(steps.seconds))
             store.update_study(study.id, state=StudyState.COMPLETE, result=result)
         except BaseException as error:
@@ -202,6 +209,26 @@ def _send(
     finally:
         reader.close()
     return replace(tally, ended=watch.why or tally.ended)
+
+
+def _databases(target: Target, asked: Asked, options: ReplayOptions) -> Iterator[tuple[Postgres, Postgres]]:
+    """Return the databases whose data are compared at the end: what is expected, and the target's."""
+    if options.data_of is not None:
+        whole = Postgres(options.data_of)
+        for name in asked.databases:
+            own = options.databases.get(name, name)
+            yield whole.in_database(name), target.postgres.in_database(own)
+
+
+def _compared_data(
+    ready: Ready, options: ReplayOptions, announce: Callable[[str], None]
+) -> tuple[ContentsComparison, ...]:
+    found = list[ContentsComparison]()
+    for expected, own in _databases(ready.target, ready.asked, options):
+        found.append(compare_contents(expected, own, announce=announce))
+        for line in found[-1].lines():
+            announce(line)
+    return tuple(found)
 
 
 def _since_last(store: Store, ready: Ready, began: float) -> dict[str, float]:

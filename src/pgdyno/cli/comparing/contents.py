@@ -1,0 +1,27 @@
+"""`pgdyno compare --data A B`: which rows of one database differ from those of another."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from pgdyno.cli.comparing.flags import CompareFlags
+from pgdyno.cli.terminal.progress import Progress
+
+
+def contents_command(flags: CompareFlags, conninfos: tuple[str, str]) -> int:
+    """Compare the databases and print what differs; exit code 1 where anything does."""
+    from pgdyno.contents.comparing import compare_contents
+    from pgdyno.model.shapes import plain
+    from pgdyno.outside.words import printable
+    from pgdyno.server.postgres import Postgres
+
+    first, second = (Postgres(conninfo) for conninfo in conninfos)
+    found = compare_contents(first, second, jobs=flags.jobs, announce=Progress().announce)
+    if flags.as_json:
+        click.echo(json.dumps(plain(found)))
+    else:
+        for line in found.lines():
+            click.echo(printable(line))
+    return int(found.exit_code)

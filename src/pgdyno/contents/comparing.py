@@ -1,0 +1,136 @@
+"""Two databases compared to the row: which tables, by how many sessions, each side in one snapshot. Reads only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from pgdyno.contents.row_hash import PROBE, SETTINGS, RowHash
+from pgdyno.contents.table_rows import TwoSides, compare_table
+from pgdyno.contents.tables import AskRows, Params, StoredTable, sequences_of, tables_of
+from pgdyno.errors import UsageError
+from pgdyno.model.results.contents import ContentsComparison, SequenceDifference, TableDifference
+from pgdyno.server.postgres import Postgres, query_error
+
+EXAMPLES = 20
+
+
+def compare_contents(
+    a: Postgres,
+    b: Postgres,
+    *,
+    jobs: int = 1,
+    max_seconds: float | None = None,
+    examples: int = EXAMPLES,
+    announce: Callable[[str], None] = lambda _: None,
+) -> ContentsComparison:
+    """Return how the database of B differs from that of A: its tables to the row, and its sequences.
+
+    Opens `jobs` sessions on each server, all of one side in one snapshot; statements are cancelled after `max_seconds`
+    each. `announce` is told what is compared. PostgreSQL 13 to 18, also with one another. Needs the right to read
+    every table; raises ConnectError, and EnvironmentUnsuitable where a server refuses.
+    """
+    if jobs < 1:
+        raise UsageError(f"{jobs} jobs cannot compare anything", hint="Give --jobs 1 or more.")
+    with ExitStack() as stack:
+        pairs = _sessions(stack, a, b, jobs, max_seconds)
+        first, second = pairs[0].both(tables_of)
+        names = sorted(first.keys() & second.keys())
+        unlike = [f"table {name} is only in A" for name in sorted(first.keys() - second.keys())]
+        unlike += [f"table {name} is only in B" for name in sorted(second.keys() - first.keys())]
+        others = {name for name in names if sorted(first[name].columns) != sorted(second[name].columns)}
+        unlike += [f"table {name} has other columns in B: not compared" for name in sorted(others)]
+        alike = [_keyed(first[name], second[name]) for name in names if name not in others]
+        compared = _compared(pairs, alike, examples, announce)
+        before, after = pairs[0].both(sequences_of)
+        database = str(pairs[0].a("SELECT current_database()")[0][0])
+    return ContentsComparison(
+        database=database,
+        tables=len(alike),
+        rows=sum(rows for rows, _ in compared),
+        different=tuple(found for _, found in compared if found is not None),
+        sequences=tuple(
+            SequenceDifference(name, _whole(before[name]), _whole(after[name]))
+            for name in sorted(before.keys() & after.keys())
+            if before[name] != after[name]
+        ),
+        unlike=tuple(unlike),
+    )
+
+
+def _compared(
+    pairs: list[TwoSides], tables: list[StoredTable], examples: int, announce: Callable[[str], None]
+) -> list[tuple[int, TableDifference | None]]:
+    """Compare the largest tables first, so that no session is left with one of them alone at the end."""
+    free, own = list(pairs), threading.local()
+
+    def take() -> None:
+        own.sides = free.pop()
+
+    def one(number: int) -> tuple[int, TableDifference | None]:
+        announce(f"comparing {tables[number].text}")
+        return compare_table(own.sides, tables[number], examples=examples)
+
+    order = sorted(range(len(tables)), key=lambda number: -tables[number].rows)
+    with ThreadPoolExecutor(len(pairs), initializer=take) as pool:
+        running = {number: pool.submit(one, number) for number in order}
+        try:
+            return [running[number].result() for number in range(len(tables))]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _keyed(a: StoredTable, b: StoredTable) -> StoredTable:
+    """Return A's table, without its key where that is none in B: a key names one row on both sides."""
+    return a if a.key == b.key else replace(a, key=())
+
+
+def _whole(value: object) -> int | None:
+    return None if value is None else int(str(value))
+
+
+def _sessions(stack: ExitStack, a: Postgres, b: Postgres, jobs: int, max_seconds: float | None) -> list[TwoSides]:
+    sides = []
+    for server in (a, b):
+        leader = stack.enter_context(_snapshot(server, max_seconds, None))
+        shared = str(leader("SELECT pg_export_snapshot()")[0][0]) if jobs > 1 else None
+        others = [stack.enter_context(_snapshot(server, max_seconds, shared)) for _ in range(jobs - 1)]
+        sides.append([leader, *others])
+    is_alike = sides[0][0](PROBE) == sides[1][0](PROBE)
+    row_hash = RowHash.QUICK if is_alike else RowHash.PORTABLE
+    return [TwoSides(one, other, row_hash) for one, other in zip(*sides, strict=True)]
+
+
+@contextmanager
+def _snapshot(server: Postgres, max_seconds: float | None, shared: str | None) -> Iterator[AskRows]:
+    """Give what asks a session that reads one snapshot, and sees values as the same text as any other."""
+    with server.connect() as connection:
+
+        def rows(query: LiteralString | sql.Composed, params: Params = None) -> list[tuple[object, ...]]:
+            try:
+                with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+                    return cursor.execute(query, params).fetchall()
+            except psycopg.Error as error:
+                raise query_error(server.label, error) from error
+
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            if shared is not None:
+                cursor.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(shared)))
+            bound = {"statement_timeout": str(int((max_seconds or 0) * 1000))}
+            for name, value in (SETTINGS | bound).items():
+                cursor.execute(sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+        try:
+            yield rows
+        finally:
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.UNKNOWN:
+                connection.execute("ROLLBACK")
