@@ -17,6 +17,7 @@ from pgdyno.report.judgement import standing_text
 from pgdyno.report.provenance import state_counts
 from pgdyno.report.wording import number_text, sentence
 from pgdyno.studies.kinds import kind_of
+from pgdyno.studies.project.replays import REPLAY_FIGURES, ReplayRun, of_qualified, replay_runs
 from pgdyno.units import plural
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class ScenarioFacts:
     studies: tuple[StudyLine, ...] = ()
     states: str = ""
     """How many runs there are of each state, where there are runs."""
+    replays: tuple[ReplayRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +107,25 @@ def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Tri
         StudyLine(study.id, study.kind.value, tuple(trial.id for trial in some), _came_of(study, some))
         for study, some in pairs
     )
+    replays = replay_runs(study for study, _ in pairs)
     return ScenarioFacts(
-        _actual(scenario, trials), measure(scenario, pairs), lines, states_text(trials) if trials else ""
+        _actual(scenario, trials, replays),
+        measure(scenario, pairs),
+        lines,
+        states_text(trials) if trials else "",
+        replays,
     )
 
 
-def _actual(scenario: Scenario, trials: Sequence[Trial]) -> Actual:
+def _actual(scenario: Scenario, trials: Sequence[Trial], replays: Sequence[ReplayRun]) -> Actual:
     """Count from the store where it holds the runs; what the file states is for what was done elsewhere."""
-    times = sorted(trial.outcome.began_at for trial in trials if trial.outcome is not None and trial.outcome.began_at)
+    times = [trial.outcome.began_at for trial in trials if trial.outcome is not None and trial.outcome.began_at]
+    times = sorted([*times, *(run.began_at for run in replays)])
     if not times:
         source = "stated in the file" if scenario.days is not None or scenario.runs is not None else "not recorded"
         return Actual(scenario.days, scenario.runs, source)
     first, last = (datetime.fromtimestamp(at, UTC).date() for at in (times[0], times[-1]))
-    return Actual(float((last - first).days + 1), len(trials), f"the store, {first} to {last}", times[0])
+    return Actual(float((last - first).days + 1), len(trials) + len(replays), f"the store, {first} to {last}", times[0])
 
 
 def measure(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Measured | None:
@@ -125,6 +133,8 @@ def measure(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) 
     criterion = scenario.criterion
     if criterion.metric in ROW_METRICS:
         return row_metric(scenario.rows, criterion.metric)
+    if criterion.metric in REPLAY_FIGURES:
+        return of_qualified(criterion, replay_runs(study for study, _ in pairs))
     if criterion.metric in RATIOS:
         return _ratio(RATIOS[criterion.metric], pairs)
     return _of_runs(criterion, [trial for _, some in pairs for trial in some])
@@ -180,6 +190,9 @@ def _came_of(study: Study, trials: Sequence[Trial]) -> str:
     if verdict is not None:
         names = kind_of(study.kind).sides
         return sentence(verdict, names.subject, names.reference)
+    told = kind_of(study.kind).judged(study)
+    if told is not None and not trials:
+        return told.title
     usable = [trial.outcome for trial in trials if trial.state is TrialState.COMPLETE]
     known = [one.throughput for one in usable if one is not None and one.throughput]
     if not known:

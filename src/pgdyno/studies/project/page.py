@@ -38,6 +38,7 @@ from pgdyno.report.sections import (
 )
 from pgdyno.report.wording import capital, rounded_text
 from pgdyno.studies.project.build import ProjectFacts, ScenarioFacts
+from pgdyno.studies.project.replays import replays_table
 from pgdyno.units import binary_text, plural, ranges_text
 
 TONES = {
@@ -243,6 +244,8 @@ def _scenario(one: Judged, number: int) -> Section:
     if facts.studies:
         lines = tuple((line.id, line.kind, ranges_text(line.runs), line.sentence) for line in facts.studies)
         blocks.append(TableBlock(Table(("study", "kind", "runs", "what came of it"), lines), "Studies in the store."))
+    if facts.replays:
+        blocks.append(TableBlock(replays_table(facts.replays), "The last run that counts is the qualified one."))
     if scenario.rows:
         blocks.append(
             TableBlock(_rows_table(scenario.rows), "Rows that were measured elsewhere, as the file has them.")
