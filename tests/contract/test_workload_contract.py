@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from fix_postgres import find_build
+from made_trace import INIT, made_trace
 from pgdyno.model.trial import LoadPlan
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.stats.histogram import LatencyHistogram
@@ -28,6 +29,7 @@ SMALL: dict[str, dict[str, str | int]] = {
     "select-only": {"scale": 1},
     "ybio": {"tab_rows": 20_000, "batch_size": 50, "pct_update": 20},
     "custom": {"variables": "rows=500"},
+    "replay": {"engine": "python"},
 }
 CASES = [*((name, "embedded-18") for name in SMALL), ("tpcb-like", "debian-15"), ("ybio", "debian-15")]
 """The older server is asked for one workload of each kind of data."""
@@ -88,6 +90,8 @@ def case(
     parameters: dict[str, str | int] = dict(SMALL[name])
     if name == "custom":
         parameters |= custom_files(server_home)
+    if name == "replay":
+        parameters |= replay_files(server_home, sandbox18.target())
     workload = make_workload(name, parameters)
     if build == "embedded-18":
         target = sandbox18.target()
@@ -122,6 +126,14 @@ def custom_files(folder: Path) -> dict[str, str]:
     for name, text in files.items():
         (folder / name).write_text(text)
     return {"init": str(folder / "init.sql"), "scripts": f"{folder / 'look.sql'}@3,{folder / 'bump.sql'}@1"}
+
+
+def replay_files(folder: Path, target: Target) -> dict[str, str]:
+    trace, init = folder / "load.parquet", folder / "before.sql"
+    if not trace.exists():
+        made_trace(trace)
+        init.write_text(INIT)
+    return {"trace": str(trace), "init": str(init), "role": target.postgres.parameters["user"]}
 
 
 def contents(target: Target, dbname: str) -> dict[str, tuple[object, object]]:

@@ -20,12 +20,12 @@ from fix_postgres import public_dir
 from free_ports import free_ports
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.results.replay import ReplayResult
+from pgdyno.replay.target_facts import identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.replay.check import check
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.run import prepare, replay
-from pgdyno.studies.replay.target_facts import identify, mark_copy
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts

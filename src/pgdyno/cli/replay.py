@@ -196,7 +196,7 @@ def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
 
 
 def _mark(target: Target, source: str, progress: Progress) -> None:
-    from pgdyno.studies.replay.target_facts import identify, mark_copy
+    from pgdyno.replay.target_facts import identify, mark_copy
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts

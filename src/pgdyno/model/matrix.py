@@ -16,10 +16,17 @@ LOCK_MODES: Mapping[str, str] = {
 """The columns of locks, and the modes of `pg_locks` that they count."""
 BUILTIN = ("tpcb-like", "simple-update", "select-only")
 """pgbench's own scripts."""
-OWN_SIZE = ("ybio", "tprocc")
+OWN_SIZE = ("ybio", "tprocc", "replay")
 """The workloads whose size is a parameter of their own: the scale of pgbench's tables is no factor of theirs."""
 MODES = (*BUILTIN, *OWN_SIZE, "custom")
 """What a cell runs: any workload."""
+
+
+def workload_of(mode: str) -> str:
+    """Return the workload of a mode, which may name its subject behind a colon: `replay:TRACE`."""
+    return mode.partition(":")[0]
+
+
 WITH_HISTORY = ("tpcb-like", "simple-update")
 """The modes that insert one row into the history table for each transaction."""
 

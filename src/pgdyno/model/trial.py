@@ -127,6 +127,9 @@ class WorkloadSpec:
     read_only: bool
     unit: str = "transactions"
     rows_per_transaction: float | None = None
+    clock: str = ""
+    """Of a captured load, whose measured window is the plan's: `schedule` fixes when each statement is due, and so the
+    throughput; `think` waits for a captured pause after each answer. Empty for a load that does as it can."""
 
 
 BY_HAND = "by hand"

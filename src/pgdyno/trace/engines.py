@@ -82,7 +82,7 @@ class ToldShares:
 
 def run_engines(
     plan: EnginePlan,
-    tape: Path,
+    tape: Path | int,
     records: Sequence[Path],
     *,
     program: Sequence[str] = PYTHON,
@@ -90,9 +90,9 @@ def run_engines(
 ) -> RunTally:
     """Send a tape by as many engines as there are files for records, which exist and are empty; return the sum.
 
-    `plan` is that of all; descriptors and shares are filled in here. `watch` is called about five times a second with
-    the sum so far, and ends the run where it returns True. Whatever ends this ends the engines, and they their
-    sessions. Raises EnvironmentUnsuitable where an engine ends without having told how.
+    `tape` is a file or a descriptor. `plan` is that of all; descriptors and shares are filled in here. `watch` is
+    called about five times a second with the sum so far, and ends the run where it returns True. Whatever ends this
+    ends the engines, and they their sessions. Raises EnvironmentUnsuitable where an engine ends without telling how.
     """
     told = ToldShares([RunTally() for _ in records])
     processes: list[subprocess.Popen[bytes]] = []
@@ -127,8 +127,8 @@ def run_engines(
     return told.whole()
 
 
-def _start(plan: EnginePlan, tape: Path, records: Path, program: Sequence[str]) -> subprocess.Popen[bytes]:
-    source = os.open(tape, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _start(plan: EnginePlan, tape: Path | int, records: Path, program: Sequence[str]) -> subprocess.Popen[bytes]:
+    source = os.dup(tape) if isinstance(tape, int) else os.open(tape, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         sink = os.open(records, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

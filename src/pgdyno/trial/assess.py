@@ -56,6 +56,7 @@ def assess(
     own_devices: bool = True,
     used_by: str = "",
     beside_others: bool = False,
+    is_captured: bool = False,
 ) -> Outcome:
     """Return the outcome of a load that ran to its end; one that lacks a load generator is PARTIAL whatever else.
 
@@ -66,6 +67,8 @@ def assess(
     `own_devices` is False where the data lie on none of the devices that were watched: what those read is not counted.
     `used_by` names the processes of others that used CPU meanwhile. `beside_others` takes a machine whose CPUs others
     use as it is: the run is COMPLETE with a warning, and where they kept it from being steady the window is the plan's.
+    `is_captured` is a load that is sent as it was captured, steady or not: its window is the plan's. One whose load
+    generator was late is UNSTEADY, one that was not the load that was asked for is VOID.
     """
     bins = load.bins
     measured = Outcome(
@@ -80,7 +83,11 @@ def assess(
         driver_cpu_s=load.driver_cpu_s,
         warnings=tuple(warning.text for warning in load.warnings),
     )
-    found = settling(bins, plan, bounds)
+    if load.void is not None:
+        return replace(measured, state=TrialState.VOID, reason=load.void)
+    if load.late is not None:
+        return _without_score(measured, load.late, rows, bounds, used_by, own_devices=own_devices)
+    found = Settling(plan.warmup_s) if is_captured else settling(bins, plan, bounds)
     settled_s, unsettled, whole_s = found.settled_s, found.unsettled, bins.bin_s * len(bins.counts)
     if load.partial is not None:
         settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown

@@ -330,7 +330,9 @@ class Laboratory:
         return Extension(
             work.plan,
             self.bounds,
-            reserve_s(
+            0.0
+            if work.is_captured
+            else reserve_s(
                 work.plan,
                 left_s=None if self.stopwatch is None else self.stopwatch.left_s(),
                 repeats_extended=repeated is not None and EXTENDED in repeated.counters,

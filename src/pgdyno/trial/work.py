@@ -57,6 +57,11 @@ class Work:
         """Return the processes that are load generators and not foreign."""
         return self.running.pids if self.running else ()
 
+    @property
+    def is_captured(self) -> bool:
+        """Return whether the load is sent as it was captured: nothing extends it, and its window is the plan's."""
+        return bool(self.workload.spec().clock)
+
     def network_counters(self) -> dict[str, float]:
         """Return the counters of the way to the server; of a load with one of its own, whether that leaves the host."""
         assert self.load is not None, "a load that ended is assessed"
@@ -84,8 +89,9 @@ class Work:
         assert self.load is not None, "the life cycle assesses only a load that ended"
         own = devices_hold(facts.host.data_filesystem, own_host=not isinstance(facts.host.cores, Unknown))
         outcome = assess(
-            self.load, rows, self.plan, bounds, own_devices=own, used_by=used_by, beside_others=beside_others
-        )
+            self.load, rows, self.plan, bounds, own_devices=own, used_by=used_by, beside_others=beside_others,
+            is_captured=self.is_captured,
+        )  # fmt: skip
         if self.extension is not None:
             outcome = self.extension.told(outcome)
         warmed = {"warmed_bytes": float(self.warmed_bytes)} if self.warmed_bytes else {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.model.trial import LoadPlan
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, plural
 from pgdyno.workloads.loop_command import check_loop_plan
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.pgbench.command import Pgbench, RunCommand
@@ -32,6 +32,10 @@ def load_lines(name: str, parameters: Mapping[str, Value], plan: LoadPlan, pgben
     if workload.loop is not None:
         check_loop_plan(plan)
     yield f"# {workload.identity.description}"
+    if workload.driver is not None:
+        plan = workload.planned(plan)
+        yield f"# {plural(plan.clients, 'session')} for {plan.duration_s:g} s, by the engine of replays"
+        return
     size = workload.data.estimated_bytes
     yield f"# data: {'not known beforehand' if size is None else f'about {bytes_text(size)}'}"
     for script in workload.scripts:

@@ -10,7 +10,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.trial import LoadPlan
 from pgdyno.owner.account import Account
 from pgdyno.workloads.pgbench.command import LOG_NAME, check_plan
-from pgdyno.workloads.pgbench.log import PgbenchLogFormat
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat, PgbenchLogReader
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.session_loop import LoopJob, LoopStatement, read_gaps
@@ -58,6 +58,20 @@ class LoopCommand:
     def log_format(self) -> PgbenchLogFormat:
         """Return the columns that the transaction logs will have."""
         return PgbenchLogFormat()
+
+    @property
+    def is_ours(self) -> bool:
+        """Return True: it is a program of this package, which the load's account may not be able to read."""
+        return True
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Return none."""
+        return ()
+
+    def reader(self, pid: int) -> PgbenchLogReader:
+        """Return what reads the transaction logs of the process."""
+        return PgbenchLogReader(self.log_prefix, pid, self.log_format)
 
     def argv(self) -> list[str]:
         """Write the job and return the argument list. Raise UsageError on a plan that the loop cannot run."""

@@ -44,8 +44,14 @@ def make_workload(name: str, parameters: Mapping[str, Value], *, pgbench: Path |
     `pgbench` is a program to use where the server's own folder has none. Raises UsageError on an unknown name or
     parameter, a value out of bounds, or a script that cannot be read.
     """
+    name, colon, subject = name.partition(":")
     kind = WORKLOADS.get(name) or _installed(name)
-    return kind.make(resolve(name, kind.parameters, parameters), pgbench)
+    if colon and not kind.subject:
+        raise UsageError(
+            f'workload "{name}" takes nothing behind a colon', hint="Give its parameters by -D NAME=VALUE."
+        )
+    given = {kind.subject: subject, **parameters} if colon else parameters
+    return kind.make(resolve(name, kind.parameters, given), pgbench)
 
 
 def is_installed(name: str) -> bool:

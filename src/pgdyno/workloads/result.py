@@ -145,6 +145,10 @@ class LoadResult:
     """How often a transaction waits for the server's answer, on average; None where that is not known."""
     pause_s: float = 0.0
     """How long its client sleeps for each transaction at least, by its script or between two, in seconds."""
+    late: str | None = None
+    """Why a load generator with a schedule did not keep it: the run says nothing, and is repeated."""
+    void: str | None = None
+    """Why the load was not the one that was asked for, whatever it measured."""
     log: FoldedLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:

@@ -34,8 +34,9 @@ def make_template(
     load: Callable[[], None],
     progress: Callable[[str], None],
     analysed: bool = False,
+    origin: str | None = None,
 ) -> None:
-    """Make the template if it is not there: create, `load`, vacuum, analyse, checkpoint, mark as complete.
+    """Make the template if it is not there: create or copy `origin`, `load`, vacuum, analyse, checkpoint, mark.
 
     VACUUM freezes, so that no leftover of the load (hint bits, freezing) becomes the work of a measured window. Tables
     that `load` leaves `analysed` are not analysed again: of 4 warehouses that took a ninth of the whole load (18.6).
@@ -49,7 +50,11 @@ def make_template(
     if state is DatabaseState.UNFINISHED:
         progress(f"{workload}: an interrupted load is dropped and done again")
         drop_database(postgres, name)
-    _create(postgres, name)
+    if origin is None:
+        _create(postgres, name)
+    else:
+        progress(f"{workload}: copying database {origin}")
+        clone_database(postgres, origin, name)
     postgres.execute(MARK, dbname=name)
     postgres.execute("INSERT INTO pgdyno_workload.origin (workload) VALUES (%s)", [workload], name)
     load()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgdyno.studies.replay.copy_proof import (
+from pgdyno.replay.copy_proof import (
     CopyMarker,
     DirectoryIdentity,
     ReplayTarget,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.studies.replay.target_facts import allowed_targets
+from pgdyno.replay.target_facts import allowed_targets
 
 
 def test_each_line_is_a_target(tmp_path: Path) -> None:

@@ -209,3 +209,22 @@ def test_the_shortest_warm_up_is_dropped_however_steady_a_load_begins(least_s):
     assert outcome.steady_from == pytest.approx(ORIGIN + least_s, rel=0, abs=0.01)
     assert outcome.counters["window_s"] == pytest.approx(8 - least_s, abs=0.01)
     assert outcome.counters["window_transactions"] == pytest.approx(200 * (8 - least_s), abs=2)
+
+
+def test_a_captured_load_is_scored_over_the_plans_window_steady_or_not():
+    rates = [20, 60, 100, 140, 180, 220, 260, 300]
+    assert assess(load(rates), [], PLAN, Bounds()).state is TrialState.UNSTEADY
+    outcome = assess(load(rates), [], PLAN, Bounds(), is_captured=True)
+    assert outcome.state is TrialState.COMPLETE
+    assert outcome.steady_from == pytest.approx(ORIGIN + PLAN.warmup_s, rel=0, abs=0.3)
+
+
+def test_a_load_whose_generator_was_late_is_unsteady_and_another_one_than_asked_for_is_void():
+    late = replace(load([200] * 8), late="the injector was late")
+    for beside_others in (False, True):
+        rows = cpu_rows(8, foreign_pct=90.0) if beside_others else []
+        outcome = assess(late, rows, PLAN, Bounds(), is_captured=True, beside_others=beside_others)
+        assert (outcome.state, outcome.throughput) == (TrialState.UNSTEADY, None)
+        assert outcome.reason == "the injector was late"
+    void = assess(replace(late, void="other answers"), [], PLAN, Bounds(), is_captured=True)
+    assert (void.state, void.reason, void.throughput) == (TrialState.VOID, "other answers", None)

@@ -24,19 +24,27 @@ class WorkloadName(click.Choice[str]):
     """A workload by name: one of pgdyno's own, or one that an installed package offers."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name. Raises BadParameter for one that nobody offers."""
+        """Return the name, as `whole_name` has it. Raises BadParameter where nobody offers it."""
         if value not in self.choices:
             from pgdyno.workloads.registry import is_installed
 
-            if is_installed(value):
-                return value
+            if is_installed(value.partition(":")[0]):
+                return whole_name(value)
         return super().convert(value, param, ctx)
+
+
+def whole_name(name: str) -> str:
+    """Return the name of a workload with the file behind its colon by its whole path, as a study may be resumed."""
+    workload, colon, subject = name.partition(":")
+    return f"{workload}:{Path.cwd() / subject}" if colon else name
 
 
 class LoadFlags(Flags):
     """What is run, and how it is driven."""
 
-    workload: str = flag("What is run.", "-w", default="tpcb-like", type=WorkloadName(MODES))
+    workload: str = flag(
+        "What is run; replay:TRACE is a captured load.", "-w", default="tpcb-like", type=WorkloadName(MODES)
+    )
     params: tuple[str, ...] = flag(
         "A parameter of the workload, such as scale=50 or tab_rows=1e6; may be given again.",
         "--param",
@@ -44,7 +52,7 @@ class LoadFlags(Flags):
         metavar="NAME=VALUE",
     )
     scripts: tuple[str, ...] = flag("A pgbench script of workload custom.", "--script", metavar="FILE[@WEIGHT]")
-    init: Path | None = flag("SQL that loads custom's data.", metavar="FILE")
+    init: Path | None = flag("SQL that loads custom's or replay's data.", metavar="FILE")
     clients: int | None = flag("Sessions.  [default: the host's cores]", "-c", type=click.IntRange(1))
     jobs: int | None = flag("pgbench threads.  [default: 1 for 8 clients]", "-j", type=click.IntRange(1))
     protocol: str = flag("pgbench's query protocol.", "-M", default="prepared", type=click.Choice(PROTOCOLS))
@@ -75,7 +83,8 @@ def workload_parameters(
         if not equals or not name:
             raise UsageError(f'parameter "{word}" is not NAME=VALUE', hint="Write it as -D scale=50.")
         parameters[name] = _typed(value)
-    if workload != "custom" and (scripts or init):
+    takes_init = (workload or "").partition(":")[0] in ("custom", "replay")
+    if (workload != "custom" and scripts) or (init and not takes_init):
         raise UsageError(f"--{'script' if scripts else 'init'} is for workload custom", hint="Add --workload custom.")
     if scripts:
         parameters["scripts"] = ",".join(_absolute_script(word) for word in scripts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pgdyno.cli.arguments.flags import Flags, argument, flag
+from pgdyno.cli.arguments.load import whole_name
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.requests.study_request import MeasuringFlags
 from pgdyno.cli.terminal.files import read_text
@@ -18,7 +19,7 @@ from pgdyno.errors import UsageError
 if TYPE_CHECKING:
     from pgdyno.studies.matrix.plan import MatrixPlan
 
-_MODES = "tpcb-like, simple-update (-N), select-only (-S), ybio, tprocc, custom"
+_MODES = "tpcb-like, simple-update (-N), select-only (-S), ybio, tprocc, replay:TRACE, custom"
 
 
 class _CellFlags(Flags):
@@ -82,7 +83,7 @@ def plan_of(flags: MatrixFlags) -> MatrixPlan:
         "clients": _numbers(flags.clients, "clients"),
         "jobs": _numbers(flags.jobs, "jobs"),
         "scales": _numbers(flags.scale, "scale"),
-        "modes": _words(flags.workload),
+        "modes": None if (modes := _words(flags.workload)) is None else tuple(map(whole_name, modes)),
         "smt": _words(flags.smt),
         "server_cpus": flags.server_cpus or None,
         "placements": _words(flags.placement),

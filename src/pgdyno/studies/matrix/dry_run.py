@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from pgdyno.model.matrix import OWN_SIZE, Cell
+from pgdyno.model.matrix import OWN_SIZE, Cell, workload_of
 from pgdyno.model.trial import LoadPlan
 from pgdyno.studies.matrix.plan import MatrixPlan, order
 from pgdyno.units import bytes_text, plural, seconds_text
@@ -25,7 +25,7 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
     seconds = (1 + plan.repetitions * len(cells)) * (plan.warmup_s + plan.measure_s)
     yield "# no server was asked: a run skips cells for which it lacks connections, CPUs or a listening address"
     yield f"# at most {seconds_text(seconds)} of load; loading data, their copies and restarts come on top"
-    if not set(plan.modes) <= set(OWN_SIZE):
+    if not {workload_of(mode) for mode in plan.modes} <= set(OWN_SIZE):
         for scale in plan.scales:
             yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)}"
     for mode, cell in {cell.mode: cell for cell in cells}.items():
@@ -36,7 +36,8 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
         for name, value in plan.settings(cell).items():
             yield f"#   {name} = {value}"
         yield f"#   {cell.instances} at once, {plural(cell.connections, 'connection')}{_limits(load)}"
-        yield shlex.join(command(plan, cell, pgbench))
+        if workload_of(cell.mode) != "replay":
+            yield shlex.join(command(plan, cell, pgbench))
     numbers = {cell: number for number, cell in enumerate(cells, start=1)}
     for repetition in range(1, plan.repetitions + 1):
         places = " ".join(str(numbers[cell]) for cell in order(cells, repetition, plan.seed))
@@ -49,7 +50,7 @@ def command(plan: MatrixPlan, cell: Cell, pgbench: Pgbench) -> list[str]:
 
 
 def _mode(plan: MatrixPlan, cell: Cell) -> str:
-    if cell.mode not in OWN_SIZE:
+    if workload_of(cell.mode) not in OWN_SIZE:
         return BUILTIN_STATEMENTS.get(cell.mode, "the scripts that were named")
     workload = make_workload(cell.mode, without_class(plan.workload(cell)))
     size = workload.data.estimated_bytes

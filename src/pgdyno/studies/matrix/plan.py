@@ -9,7 +9,7 @@ from itertools import product
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.cpus import parse_cpus
-from pgdyno.model.matrix import BASELINE_NAME, MODES, OWN_SIZE, Cell
+from pgdyno.model.matrix import BASELINE_NAME, MODES, OWN_SIZE, Cell, workload_of
 from pgdyno.model.trial import LoadPlan, check_length
 from pgdyno.units import parse_quantity
 
@@ -60,7 +60,11 @@ class MatrixPlan:
 
     def cells(self) -> tuple[Cell, ...]:
         """Return every cell: configurations outermost, loads innermost, as the table lists them."""
-        sizes = [(mode, scale) for mode in self.modes for scale in ((NO_SCALE,) if mode in OWN_SIZE else self.scales)]
+        sizes = [
+            (mode, scale)
+            for mode in self.modes
+            for scale in ((NO_SCALE,) if workload_of(mode) in OWN_SIZE else self.scales)
+        ]
         axes = (self.configurations, self.smt, self.server_cpus, self.placements, sizes)
         loads = [
             (instances, clients, jobs)
@@ -91,7 +95,7 @@ class MatrixPlan:
     def workload(self, cell: Cell) -> dict[str, Value]:
         """Return the parameters of the cell's workload."""
         files = self.custom if cell.mode == "custom" else {}
-        return {**self.parameters, **files, **({} if cell.mode in OWN_SIZE else {"scale": cell.scale})}
+        return {**self.parameters, **files, **({} if workload_of(cell.mode) in OWN_SIZE else {"scale": cell.scale})}
 
     def settings(self, cell: Cell) -> dict[str, str]:
         """Return what the cell sets on server and host."""
@@ -120,7 +124,7 @@ def check(plan: MatrixPlan) -> MatrixPlan:
             raise UsageError(f"a level of {axis} is named twice: {', '.join(map(str, levels))}")
         if not levels and axis != "jobs":
             raise UsageError(f"{axis} has no level", hint="Leave it out for its default.")
-    if unknown := [mode for mode in plan.modes if mode not in MODES]:
+    if unknown := [mode for mode in plan.modes if workload_of(mode) not in MODES]:
         raise UsageError(f'mode "{unknown[0]}" is not one of {", ".join(MODES)}')
     if "custom" in plan.modes and not plan.custom.get("scripts"):
         raise UsageError("mode custom needs scripts", hint="Name them with weights: --script read.sql@9.")

@@ -12,8 +12,8 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.replay_comparison import Cause, ErrorLine, Errors, Limits
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study
+from pgdyno.replay.captured import Taped
 from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
-from pgdyno.studies.replay.captured import Taped
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.words import UNLIKE
 from pgdyno.trace.engine.records import Skip

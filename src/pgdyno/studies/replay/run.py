@@ -18,13 +18,8 @@ from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
-from pgdyno.server.postgres import Postgres
-from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.observed import observed_study
-from pgdyno.studies.replay.captured import Asked, asked_of, write_tape
-from pgdyno.studies.replay.options import ReplayOptions
-from pgdyno.studies.replay.result import result_of
-from pgdyno.studies.replay.target_facts import (
+from pgdyno.replay.captured import Asked, asked_of, write_tape
+from pgdyno.replay.target_facts import (
     end_point_of,
     identify,
     passwords_of,
@@ -32,6 +27,11 @@ from pgdyno.studies.replay.target_facts import (
     require_room,
     room_of,
 )
+from pgdyno.server.postgres import Postgres
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.studies.replay.result import result_of
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -41,6 +41,7 @@ from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
+from pgdyno.trace.engine.plan import Clock
 from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.live_recorder import LiveRecorder
@@ -132,9 +133,10 @@ def open_stand(
     marked: INTERRUPTED where it can be resumed, FAILED where it cannot. Raises what the parts raise.
     """
     # A parameter out of its range is refused before a server is asked or a sandbox made.
-    make_workload(request.workload, without_class(request.parameters))
+    asked = make_workload(request.workload, without_class(request.parameters))
     check_driving(request.parameters, request.plan)
-    check_metric(request)
+    request = replace(request, plan=asked.planned(request.plan))
+    check_metric(request, asked.spec())
     with ExitStack() as stack:
         stack.enter_context(signals_interrupt())
         if request.resume is not None:
@@ -211,16 +213,17 @@ def open_stand(
                 announce("putting the server back")
 
 
-def check_metric(request: StudyRequest) -> None:
+def check_metric(request: StudyRequest, load: WorkloadSpec) -> None:
     """Refuse to compare what an open loop has fixed: whoever keeps up with its rate has the same throughput."""
-    rate = request.plan.rate
-    if rate is None or not kind_of(request.kind).compares or request.resume is not None:
+    rate, is_scheduled = request.plan.rate, load.clock == Clock.SCHEDULE
+    if (rate is None and not is_scheduled) or not kind_of(request.kind).compares or request.resume is not None:
         return
     if metric_asked(request.kind, request.options) is Metric.THROUGHPUT:
+        fixing, without = ("its schedule", "-D clock=think") if rate is None else (f"--rate {rate:g}", "no --rate")
         raise UsageError(
-            f"--rate {rate:g} fixes the throughput, which is the metric",
-            detail="Every configuration that keeps up with the rate has the same throughput.",
-            hint="Judge by latency with --metric latency_p99, by server_cpu_ms_per_tx, or leave --rate out.",
+            f"{fixing} fixes the throughput, which is the metric",
+            detail="Every configuration that keeps up with it has the same throughput.",
+            hint=f"Judge by latency with --metric latency_p99, by server_cpu_ms_per_tx, or take {without}.",
         )
 
 

@@ -15,7 +15,7 @@ from pgdyno.server import places
 from pgdyno.server.binaries import find_build, readable_build
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
-from pgdyno.workloads.pgbench.log import PgbenchLogFormat
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat, PgbenchLogReader
 from pgdyno.workloads.result import Gap
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import sleeps
@@ -71,6 +71,20 @@ class RunCommand:
         """Return the columns that the transaction logs will have."""
         options = self.options
         return PgbenchLogFormat(lag=self.plan.rate is not None, retries=options.max_tries != 1, paced=options.paced)
+
+    @property
+    def is_ours(self) -> bool:
+        """Return False: pgbench is a program of the server's, with what a client needs of our environment."""
+        return False
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Return none: pgbench inherits no descriptor."""
+        return ()
+
+    def reader(self, pid: int) -> PgbenchLogReader:
+        """Return what reads the transaction logs of the process."""
+        return PgbenchLogReader(self.log_prefix, pid, self.log_format)
 
     def argv(self) -> list[str]:
         """Return the argument list; secrets are in the environment only. Raise on a plan that pgbench cannot run."""

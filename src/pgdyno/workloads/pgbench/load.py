@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from pgdyno.errors import ScriptError, WorkloadError
+from pgdyno.linux.processes import child_pids
+from pgdyno.model.trial import LoadPlan
 from pgdyno.owner.account import Account
 from pgdyno.owner.inherited import ProgramKind
 from pgdyno.units import seconds_text
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.gate import StartGate
-from pgdyno.workloads.load_warnings import LoadFacts, judge_load
-from pgdyno.workloads.loop_command import LoopCommand
-from pgdyno.workloads.pgbench.command import RunCommand
+from pgdyno.workloads.load_warnings import LoadFacts, LoadWarning, judge_load
 from pgdyno.workloads.pgbench.folded_log import FoldedLog
-from pgdyno.workloads.pgbench.log import PgbenchLogReader
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat
 from pgdyno.workloads.pgbench.log_fold import LogFold
 from pgdyno.workloads.pgbench.progress import ProgressReader, count_aborted, first_reason
+from pgdyno.workloads.pgbench.transaction_log import TransactionLog
 from pgdyno.workloads.protocol import LoadReading
 from pgdyno.workloads.result import (
     CountBins,
@@ -32,6 +34,7 @@ from pgdyno.workloads.result import (
     mean_pause_s,
     mean_round_trips,
 )
+from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import least_pause_s, round_trips
 
 GRACE_S = 60.0
@@ -39,6 +42,88 @@ GRACE_S = 60.0
 READS_EVERY_S = 0.2
 CLOCK_STEP_S = 2.0
 """A clock that is slewed by NTP (at most 0.5 ms a second) stays far below; more was set by somebody."""
+
+
+class LoadReader(Protocol):
+    """The transactions of a running driver, read as they come, each once."""
+
+    malformed: int
+    paused_us: int
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Return what can be deleted once the load is on file."""
+
+    @property
+    def whole_until_us(self) -> int | None:
+        """Return up to when everything that ended was told, None while that is nothing."""
+
+    @property
+    def late(self) -> str | None:
+        """Return `LoadResult.late`, once all is read."""
+
+    @property
+    def void(self) -> str | None:
+        """Return `LoadResult.void`, once all is read."""
+
+    @property
+    def warnings(self) -> tuple[LoadWarning, ...]:
+        """Return what is remarkable beside what the figures say."""
+
+    def read_new(self) -> Iterator[TransactionLog]:
+        """Yield what has ended since the last call."""
+
+    def read_rest(self) -> Iterator[TransactionLog]:
+        """Yield what is left, when the driver has ended."""
+
+
+class LoadCommand(Protocol):
+    """How a driver is started and read: pgbench, the loop of sessions, a replay. `is_ours` is code of this package."""
+
+    @property
+    def plan(self) -> LoadPlan:
+        """Return how it is driven."""
+
+    @property
+    def scripts(self) -> tuple[Script, ...]:
+        """Return what its transactions are of, by number."""
+
+    @property
+    def directory(self) -> Path:
+        """Return the folder of the run."""
+
+    @property
+    def account(self) -> Account | None:
+        """Return whose rights it has; None for ours."""
+
+    @property
+    def log_format(self) -> PgbenchLogFormat:
+        """Return the columns of its transaction log."""
+
+    @property
+    def own_pause_s(self) -> float:
+        """Return how long it sleeps between two transactions."""
+
+    @property
+    def pauses(self) -> bool:
+        """Return True where sessions sleep."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Return True for a program of this package."""
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Return the descriptors that it inherits."""
+
+    def argv(self) -> list[str]:
+        """Return the argument list, without secrets."""
+
+    def reader(self, pid: int) -> LoadReader:
+        """Return what reads its transactions."""
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return when sessions had no server."""
 
 
 class PgbenchLoad:
@@ -49,7 +134,7 @@ class PgbenchLoad:
 
     def __init__(
         self,
-        command: RunCommand | LoopCommand,
+        command: LoadCommand,
         environment: Mapping[str, str],
         *,
         instance: int = 0,
@@ -80,11 +165,12 @@ class PgbenchLoad:
             stdout=command.directory / "pgbench.stdout",
             stderr=self._errors,
             gate=gate,
-            # The loop is our own code, which that account may not be able to read: it changes over by itself.
-            account=None if isinstance(command, LoopCommand) else command.account,
-            kind=ProgramKind.OURSELVES if isinstance(command, LoopCommand) else ProgramKind.CLIENT,
+            # What is our own code that account may not be able to read: it changes over by itself.
+            account=None if command.is_ours else command.account,
+            fds=command.fds,
+            kind=ProgramKind.OURSELVES if command.is_ours else ProgramKind.CLIENT,
         )
-        self._reader = PgbenchLogReader(command.log_prefix, self._process.pid, command.log_format)
+        self._reader = command.reader(self._process.pid)
         self._fold = LogFold(
             round(self._began_at * 1e6), first_client=instance * command.plan.clients, folder=command.directory
         )
@@ -101,8 +187,9 @@ class PgbenchLoad:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Return the process id of pgbench: it has threads, but no children."""
-        return (self._process.pid,)
+        """Return the process id of pgbench, which has threads but no children; of a driver of ours its engine too."""
+        pid = self._process.pid
+        return (pid, *(child_pids(pid) or ())) if self._command.is_ours else (pid,)
 
     def poll(self) -> bool:
         """Return True once pgbench has ended."""
@@ -122,9 +209,12 @@ class PgbenchLoad:
             fold.add(piece)
         if last is None:
             return None
-        if self._command.log_format.paced:  # pgbench counts as many pauses as transactions
+        command = self._command
+        if command.log_format.paced:  # pgbench counts as many pauses as transactions
             return LoadReading(last.t, last.tps / 2, fold.mean_ms() or 0.0, fold.p99_ms(), fold.committed, fold.failed)
-        return LoadReading(last.t, last.tps, last.latency_ms, fold.p99_ms(), fold.committed, fold.failed)
+        # Our own driver knows no latencies: its records do.
+        mean_ms = (fold.mean_ms() or 0.0) if command.is_ours and not last.latency_ms else last.latency_ms
+        return LoadReading(last.t, last.tps, mean_ms, fold.p99_ms(), fold.committed, fold.failed)
 
     def series(self) -> CountBins | None:
         """Return the series so far, up to where each thread's log has come. As of the latest `live`."""
@@ -212,7 +302,7 @@ class PgbenchLoad:
             driver_cpu_s=driver_cpu_s,
             bins=count_bins(log, began_at=self._began_at),
             histograms=SecondHistograms(((log, names, self._instance),)),
-            warnings=judge_load(facts, log),
+            warnings=(*judge_load(facts, log), *self._reader.warnings),
             log_files=self._reader.files,
             argv=tuple(self._argv),
             exit_code=self._process.exit_code or 0,
@@ -223,6 +313,8 @@ class PgbenchLoad:
             pauses=self._command.pauses,
             partial=gap_text(gaps, ended_at),
             gaps=gaps,
+            late=self._reader.late,
+            void=self._reader.void,
             device_reads=tuple(self._device_reads),
             round_trips=mean_round_trips(by_script, {script.name: round_trips(script) for script in scripts}),
             pause_s=self._command.own_pause_s

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.owner.durable import read_regular
+from pgdyno.workloads.load_warnings import LoadWarning
 from pgdyno.workloads.pgbench.kept_memory import keep_freed_memory
 from pgdyno.workloads.pgbench.log_words import read_columns
 from pgdyno.workloads.pgbench.transaction_log import Int64s, Status, TransactionLog
@@ -96,6 +97,9 @@ class PgbenchLogReader:
         self._offsets: dict[Path, int] = {}
         self._ends_us: dict[Path, int] = {}
         keep_freed_memory()
+        self.late: str | None = None
+        self.void: str | None = None
+        self.warnings: tuple[LoadWarning, ...] = ()
         self.malformed = 0
         """Lines so far that were not of the format."""
         self.paused_us = 0

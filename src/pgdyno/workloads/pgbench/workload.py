@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.owner.account import Account
@@ -19,7 +20,7 @@ from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.pgbench.command import DriverOptions, RunCommand, check_plan, find_pgbench
-from pgdyno.workloads.pgbench.load import PgbenchLoad, prepare_directory
+from pgdyno.workloads.pgbench.load import LoadCommand, PgbenchLoad, prepare_directory
 from pgdyno.workloads.protocol import RunningLoad
 from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.script import Script, fingerprint
@@ -41,6 +42,21 @@ Starter = Callable[[Target, str], None]
 RESET_POLICIES = ("auto", "always", "never")
 
 
+class LoadDriver(Protocol):
+    """What sends a load in the place of pgbench."""
+
+    def planned(self, plan: LoadPlan) -> LoadPlan:
+        """Return the plan as it drives it. Raises UsageError on one that it cannot."""
+
+    def make_ready(self, target: Target, progress: Callable[[str], None]) -> None:
+        """Do what is to be done once; raises where the load may not be sent to the target."""
+
+    def command(
+        self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None
+    ) -> LoadCommand:
+        """Return what one load is started with."""
+
+
 @dataclass(frozen=True, slots=True)
 class PgbenchWorkload:
     """A load by pgbench.
@@ -48,7 +64,8 @@ class PgbenchWorkload:
     `scale` is that of pgbench's tables where clients meet on the rows of branches, else None. `hold_read_only` makes
     the server refuse writes to the load's sessions. `examiner` checks the data after each run, `starter` keeps in the
     database, before each run, what the examiner counts from. `loop` runs the load by sessions that come again instead
-    of pgbench. `pgbench` is a program to use instead of the server's own.
+    of pgbench, `driver` by something else. `origin` is a database that the template is a copy of, before `data` are
+    loaded into it. `pgbench` is a program to use instead of the server's own.
     """
 
     identity: WorkloadSpec
@@ -62,6 +79,8 @@ class PgbenchWorkload:
     examiner: Examiner | None = None
     starter: Starter | None = None
     loop: SessionLoop | None = None
+    driver: LoadDriver | None = None
+    origin: str | None = None
     pgbench: Path | None = None
 
     def spec(self) -> WorkloadSpec:
@@ -70,6 +89,8 @@ class PgbenchWorkload:
 
     def prepare(self, target: Target, *, progress: Callable[[str], None]) -> None:
         """Make the template database, once. See `Workload.prepare`."""
+        if self.driver is not None:
+            self.driver.make_ready(target, progress)
         name = self._template(target)
         require_createdb(target.postgres)
         site = LoadSite(target, find_pgbench(target, self.pgbench), name, progress)
@@ -80,12 +101,22 @@ class PgbenchWorkload:
             load=lambda: self.data.load(site),
             progress=progress,
             analysed=self.data.analysed,
+            origin=self.origin,
         )
 
     def bytes_to_load(self, target: Target) -> int:
         """Return about how many bytes `prepare` would load; 0 where they are there already, or nobody knows."""
         there = owned_state(target.postgres, self._template(target)) is DatabaseState.COMPLETE
-        return 0 if there else self.data.estimated_bytes or 0
+        if there:
+            return 0
+        if self.origin is not None:
+            (row,) = target.postgres.fetch("SELECT pg_database_size(%s::text) AS bytes", [self.origin])
+            return int(str(row["bytes"]))
+        return self.data.estimated_bytes or 0
+
+    def planned(self, plan: LoadPlan) -> LoadPlan:
+        """Return the plan as the workload's driver drives it. Raises UsageError on one that it cannot."""
+        return plan if self.driver is None else self.driver.planned(plan)
 
     def kept_database(self, target: Target, policy: str) -> str | None:
         """Return the database that runs will find as an earlier study left it, None where they get a fresh clone."""
@@ -121,6 +152,7 @@ class PgbenchWorkload:
         gate: StartGate | None = None,
     ) -> RunningLoad:
         """Start pgbench in the directory. See `Workload.begin`."""
+        plan = self.planned(plan)
         check_plan(plan)
         account = load_account(target)
         return PgbenchLoad(
@@ -131,7 +163,9 @@ class PgbenchWorkload:
             plans=self._plans(target, dbname, plan),
             gate=gate,
             block_reads=target.block_reads,
-            failure=lambda text: script_error(text, self.scripts, plan.protocol, target.postgres, dbname),
+            failure=None
+            if self.driver is not None
+            else lambda text: script_error(text, self.scripts, plan.protocol, target.postgres, dbname),
         )
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
@@ -152,7 +186,9 @@ class PgbenchWorkload:
 
     def _command(
         self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None
-    ) -> RunCommand | LoopCommand:
+    ) -> LoadCommand:
+        if self.driver is not None:
+            return self.driver.command(target, dbname, plan, directory, account)
         if self.loop is not None:
             return LoopCommand(self.loop, plan, self.scripts, directory, dbname, account)
         return RunCommand(
@@ -187,7 +223,20 @@ class PgbenchWorkload:
 
     def _template(self, target: Target) -> str:
         # By data alone: workloads and run parameters that need the same data share one template.
-        return template_name(fingerprint(self.data.identity, {"major": _server_major(target)}, []))
+        known = {
+            "major": _server_major(target),
+            **({} if self.origin is None else {"origin": self._origin_oid(target)}),
+        }
+        return template_name(fingerprint(self.data.identity, known, []))
+
+    def _origin_oid(self, target: Target) -> int:
+        rows = target.postgres.fetch("SELECT oid::bigint AS oid FROM pg_database WHERE datname = %s", [self.origin])
+        if not rows:
+            raise EnvironmentUnsuitable(
+                f'"{target.name}" has no database "{self.origin}"',
+                hint="Restore the data from before the capture there, under this name.",
+            )
+        return int(str(rows[0]["oid"]))
 
 
 def _server_major(target: Target) -> int:
@@ -203,3 +252,5 @@ class WorkloadKind:
     doc: str
     parameters: tuple[Parameter, ...]
     make: Callable[[Mapping[str, Value], Path | None], PgbenchWorkload]
+    subject: str = ""
+    """The parameter that may stand behind the name and a colon; empty where none may."""

@@ -104,13 +104,20 @@ def _gated(source: str, order: Order, db: Connection) -> Iterator[tuple[int, int
         yield session, seq, [one for one, _ in waits], [one for _, one in waits]
 
 
-def write_tape(trace: Path, tape: Path, order: Order, tell: Callable[[int], None]) -> Taped:
-    """Write the tape of a trace; `tell` is given the number of rows now and then."""
+def write_tape(
+    trace: Path, tape: Path, order: Order, tell: Callable[[int], None], application: str | None = None
+) -> Taped:
+    """Write the tape of a trace; `tell` is given the number of rows now and then.
+
+    Sessions name themselves as captured, or all of them `application`.
+    """
     statements = refused = gated = 0
     think = array("q")
     with open_new(tape) as file, work_folder(tape) as folder:
         writer = TapeWriter(file)
-        for number, record in enumerate(records_of(_by_session(trace, folder, order))):
+        rows = _by_session(trace, folder, order)
+        named = rows if application is None else (row._replace(application=application) for row in rows)
+        for number, record in enumerate(records_of(named)):
             writer.add(record)
             if record.act is Act.SEND:
                 statements += 1

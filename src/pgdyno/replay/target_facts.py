@@ -14,8 +14,7 @@ from pgdyno.model.facts import Facts, Unknown
 from pgdyno.outside.files import open_file
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.hands import hands_of
-from pgdyno.server import places
-from pgdyno.studies.replay.copy_proof import (
+from pgdyno.replay.copy_proof import (
     MARKER,
     CopyMarker,
     DirectoryIdentity,
@@ -23,6 +22,7 @@ from pgdyno.studies.replay.copy_proof import (
     read_marker,
     refusal,
 )
+from pgdyno.server import places
 from pgdyno.targets.target import Target
 from pgdyno.trace.engine.plan import EndPoint
 from pgdyno.trace.passfile import passwords_in
