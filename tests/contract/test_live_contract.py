@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -40,6 +41,8 @@ def test_a_state_comes_back_as_it_was_shown_and_only_the_newest_stays(store: Sto
     board.show(STATE)
     board.show(replace(STATE, at=STATE.at + 1, phase="examine"))
     assert board.running() == [replace(STATE, at=STATE.at + 1, phase="examine")]
+    board.show(STATE, [point.to_text() for point in STATE.points])
+    assert board.running() == [STATE]
     board.clear(STATE.study)
     board.clear(STATE.study)
     assert board.running() == []
@@ -84,6 +87,7 @@ POINTS = st.builds(LivePoint, st.integers(10**9, 2 * 10**9).map(float), *[FIGURE
 def test_every_state_survives_json(points: list[LivePoint], text: str) -> None:
     state = replace(STATE, points=tuple(points), arm=text, notices=(LiveNotice(1.0, text),))
     assert Live.from_json(state.to_json()) == state
+    assert json.loads(state.to_text([point.to_text() for point in points])) == json.loads(json.dumps(state.to_json()))
 
 
 @given(points=st.lists(POINTS, max_size=5))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -38,6 +39,10 @@ class LivePoint:
         """
         return LivePoint(round(self.t, 1), *(_short(figure) for figure in _figures(self)[1:]))
 
+    def to_text(self) -> str:
+        """Return the point's row as JSON. To be asked once, when the point is made, as `shortened`."""
+        return json.dumps(_figures(self))
+
 
 @dataclass(frozen=True, slots=True)
 class LiveIndicator:
@@ -54,6 +59,12 @@ class LiveNotice:
 
     t: float
     text: str
+
+
+class JsonText(str):
+    """JSON that is written as it is."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,12 @@ class Live:
         values["notices"] = [{"t": one.t, "text": one.text} for one in self.notices]
         values["points"] = [_figures(point) for point in self.points]
         return values
+
+    def to_text(self, points: Sequence[str]) -> JsonText:
+        """Return `to_json` as text, where the points' own texts were made before."""
+        values = replace(self, points=()).to_json()
+        del values["points"]
+        return JsonText(f'{json.dumps(values)[:-1]}, "points": [{", ".join(points)}]}}')
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Live:

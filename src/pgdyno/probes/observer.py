@@ -54,6 +54,8 @@ class Observer:
     _connection: psycopg.Connection[DictRow] | None = None
     _queries: dict[str, str] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set)
+    _cursors: dict[str, psycopg.Cursor[DictRow]] = field(default_factory=dict)
+    """By view, of this session: making one for each reading takes a fifth of the reading's CPU."""
 
     def read(self, t: float, views: Sequence[str] = _TICK_VIEWS) -> ViewsReading:
         """Read the views now. Never raises for what the server does: failures are part of the reading."""
@@ -106,7 +108,10 @@ class Observer:
         return True
 
     def _execute(self, connection: psycopg.Connection[DictRow], view: str) -> psycopg.Cursor[DictRow]:
-        return connection.execute(self._queries[view], {"database": self.load_database}, prepare=True)
+        cursor = self._cursors.get(view)
+        if cursor is None:
+            cursor = self._cursors[view] = connection.cursor()
+        return cursor.execute(self._queries[view], {"database": self.load_database}, prepare=True)
 
     def _read_view(
         self,
@@ -134,6 +139,7 @@ class Observer:
         schema = sql.Identifier(schema_of(connection, "pg_stat_statements") or "pg_catalog").as_string(connection)
         self._queries["statements"] = self._queries["statements"].replace("{schema}", schema)
         self._refused.clear()
+        self._cursors.clear()
         self._connection = connection
         return connection
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -18,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.model.live import JsonText
 from pgdyno.outputs import open_new
 
 BUSY_TIMEOUT_S = 10.0
@@ -83,12 +85,18 @@ class Patience:
 def make_engine(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
     """Return an engine. No connection is made yet, but the folder of a SQLite file is created when it is missing."""
     if url.get_backend_name() == "postgresql":
-        return create_engine(url, connect_args={"application_name": "pgdyno", "connect_timeout": 10})
+        arguments = {"application_name": "pgdyno", "connect_timeout": 10}
+        return create_engine(url, connect_args=arguments, json_serializer=_json_text)
     _make_folder(url)
-    engine = create_engine(url, connect_args={"timeout": min(_SLICE_S, busy_timeout_s)})
+    arguments = {"timeout": min(_SLICE_S, busy_timeout_s)}
+    engine = create_engine(url, connect_args=arguments, json_serializer=_json_text)
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _json_text(value: object) -> str:
+    return value if isinstance(value, JsonText) else json.dumps(value)
 
 
 def _make_folder(url: URL) -> None:

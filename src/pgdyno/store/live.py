@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,9 +29,12 @@ class LiveBoard:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def show(self, live: Live) -> None:
-        """Write a study's row, or overwrite it. The study must be in the store."""
-        row = {"at": live.at, "state": live.to_json()}
+    def show(self, live: Live, points: Sequence[str] | None = None) -> None:
+        """Write a study's row, or overwrite it. The study must be in the store.
+
+        `points` are the texts of its points, made once: five minutes of them take four times as long as all the rest.
+        """
+        row = {"at": live.at, "state": live.to_json() if points is None else live.to_text(points)}
         with self._store.write(fleeting=True) as connection:
             done = connection.execute(_OVERWRITE, {"id": live.study, **row})
             if not done.rowcount:

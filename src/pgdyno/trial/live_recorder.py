@@ -68,7 +68,8 @@ class LiveRecorder:
         self._interval_s = interval_s
         self._live = first_state(study, clock())
         self._ends_at: float | None = None
-        self._points: deque[LivePoint] = deque(maxlen=POINTS)
+        self._latest: LivePoint | None = None
+        self._points: deque[str] = deque(maxlen=POINTS)
         self._notices: deque[LiveNotice] = deque(maxlen=NOTICES)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgdyno-live", daemon=True)
@@ -115,11 +116,12 @@ class LiveRecorder:
         """Keep a point where a second has passed; may raise what the watcher raises."""
         self._live = replace(self._live, elapsed_s=min(elapsed_s, duration_s), duration_s=duration_s)
         now = self._clock()
-        if not self._points or not 0 <= now - self._points[-1].t < INTERVAL_S:  # below 0 the clock was set back
+        if self._latest is None or not 0 <= now - self._latest.t < INTERVAL_S:  # below 0 the clock was set back
             point = latest_point(sampler.latest(), now)
             if load is not None:
                 point = replace(point, tps=load.tps, p99_ms=load.p99_ms)
-            self._points.append(point.shortened())
+            self._latest = point.shortened()
+            self._points.append(self._latest.to_text())
         self._watcher.reading(elapsed_s, duration_s, load, sampler)
 
     def guards(self, lamps: Sequence[Indicator]) -> None:
@@ -148,11 +150,10 @@ class LiveRecorder:
                 at=now,
                 left_s=None if ends_at is None else max(0.0, ends_at - now),
                 uptime=uptime(),
-                points=tuple(self._points.copy()),
                 notices=tuple(self._notices.copy()),
             )
             try:
-                self._board.show(state)
+                self._board.show(state, self._points.copy())
                 pause, written = self._interval_s, True
             except PgdynoError:
                 pause = RETRY_S

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,11 +46,11 @@ class Board:
         self.asked = 0
         self.refuses = refuses
 
-    def show(self, live: Live) -> None:
+    def show(self, live: Live, points: Sequence[str]) -> None:
         self.asked += 1
         if self.refuses:
             raise StoreError("the store is gone")
-        self.shown.append(live)
+        self.shown.append(Live.from_json(json.loads(live.to_text(points))))
 
     def clear(self, study_id: str) -> None:
         self.cleared.append(study_id)
@@ -107,6 +108,17 @@ def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
     assert 0 < last.left_s < 61
     assert board.cleared == ["s1"]
     assert heard.calls == ["trial_began", "guards", "reading", "reading", "reading", "notice", "outlook", "trial_ended"]
+
+
+def test_a_point_becomes_text_once_however_often_the_board_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    board, now, made = Board(), [100.0], []
+    to_text = LivePoint.to_text
+    monkeypatch.setattr(LivePoint, "to_text", lambda point: made.append(point.t) or to_text(point))
+    with recorder(board, Heard(), clock=lambda: now[0]) as live:
+        for now[0] in (100.0, 101.0, 102.0):
+            live.reading(now[0] - 100.0, 6.0, None, Still())  # type: ignore[arg-type]
+        until(lambda: len([state for state in board.shown if len(state.points) == 3]) >= 3)
+    assert made == [point.t for point in board.shown[-1].points] == [100.0, 101.0, 102.0]
 
 
 def test_a_store_that_refuses_is_left_alone_and_the_study_goes_on() -> None:
