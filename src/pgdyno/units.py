@@ -135,6 +135,34 @@ def percent_text(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def rate_text(value: float) -> str:
+    """Write how often something happens as a range, `500 to 1,000`, of which steps of 1, 2 and 5 are the ends.
+
+    A rate sways between two looks at the same server. What is decided by it needs no more than its size.
+    """
+    low, high = _steps_around(value)
+    return f"{low:,.0f} to {high:,.0f}" if low else "less than 1"
+
+
+def bytes_rate_text(value: float) -> str:
+    """Write bytes a second as `rate_text` writes a rate: `5 MB to 10 MB`."""
+    if value < 1:
+        return "less than 1 B"
+    unit = 1024 ** min(4, int(math.log2(value) // 10))
+    low, high = _steps_around(value / unit)
+    low, high = (500.0, 1024.0) if low >= 500 else (low, high)  # the next unit begins at 1024
+    return f"{bytes_text(low * unit)} to {bytes_text(high * unit)}"
+
+
+def _steps_around(value: float) -> tuple[float, float]:
+    """Return the steps of 1, 2, 5, 10, 20 ... at or below a value and above it, from 0 and 1 for less than 1."""
+    if value < 1:
+        return 0.0, 1.0
+    ten = 10.0 ** math.floor(math.log10(value))
+    steps = [step * ten for step in (1, 2, 5, 10)]
+    return next((low, high) for low, high in zip(steps, [*steps[1:], math.inf], strict=True) if value < high)
+
+
 def plural(count: int, noun: str) -> str:
     """Write a count with its noun: `1 pair`, `8 pairs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

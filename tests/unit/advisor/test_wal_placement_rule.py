@@ -76,6 +76,13 @@ def test_more_commits_weigh_more(statistics, severity):
     assert any("commits" in sentence for sentence in finding.evidence)
 
 
+@pytest.mark.parametrize(("first", "again"), [(47.1 / 60, 49.7 / 60), (812.0, 868.0), (5000.0, 5301.0)])
+def test_two_looks_at_the_same_server_say_the_same(first, again):
+    texts = [finding_of(RULE, make_case(lvm_host(), statistics=rate(commits))) for commits in (first, again)]
+    assert texts[0] == texts[1]
+    assert "times a second" in " ".join(texts[0].evidence)
+
+
 @pytest.mark.requirement("R-STO-03")
 def test_the_move_stops_moves_links_and_starts_and_new_clusters_get_initdb():
     finding = finding_of(RULE, make_case(lvm_host()))

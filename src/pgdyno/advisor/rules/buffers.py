@@ -32,7 +32,7 @@ from pgdyno.advisor.planned import (
 from pgdyno.model.evidence import Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
-from pgdyno.units import bytes_text, percent_text
+from pgdyno.units import bytes_text, percent_text, rate_text
 
 NEAR = 0.8
 """A value within a fifth of the start value is as good as it."""
@@ -261,9 +261,9 @@ def buffer_cache_small(case: Case) -> Judgement:
         f"{percent_text(current / memory, 1)} of {bytes_text(memory)}."
     ]
     if not isinstance(numbers.evictions_s, Unknown):
-        evidence.append(f"{numbers.evictions_s:.0f} buffers a second were evicted to make room.")
+        evidence.append(f"{rate_text(numbers.evictions_s)} buffers a second were evicted to make room.")
     if not isinstance(numbers.blocks_read_s, Unknown):
-        evidence.append(f"{numbers.blocks_read_s:.0f} blocks a second came from outside of shared_buffers.")
+        evidence.append(f"{rate_text(numbers.blocks_read_s)} blocks a second came from outside of shared_buffers.")
     planned_bytes = planned(case, "shared_buffers")
     return Fires(
         current=f"shared_buffers = {shown(case, 'shared_buffers')}",

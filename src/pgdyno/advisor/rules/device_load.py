@@ -13,7 +13,7 @@ from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution
 from pgdyno.model.inventory import Purpose
-from pgdyno.units import percent_text
+from pgdyno.units import percent_text, rate_text
 
 SIGNIFICANT_READS = 0.05
 """Share of the requests on the log's disks; below it a WAL sender or the archiver reads a segment now and then."""
@@ -49,7 +49,7 @@ def wal_device_reads(case: Case) -> Judgement:
     row = _row(case, top_name(wal), sorted(disks_of(wal)))
     reads, writes = known(row.reads_s, f"r/s of {row.device}"), known(row.writes_s, f"w/s of {row.device}")
     share = reads / (reads + writes) if reads + writes else 0.0
-    said = f"{row.device}, below {wal.path}: {reads:.4g} reads and {writes:.4g} writes a second."
+    said = f"{row.device}, below {wal.path}: {rate_text(reads)} reads and {rate_text(writes)} writes a second."
     if share <= SIGNIFICANT_READS or reads < DISK_READS_S:
         return InOrder(said)
     evidence = [said]

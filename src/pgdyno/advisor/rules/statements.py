@@ -6,7 +6,7 @@ from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.model.evidence import Statement
 from pgdyno.model.facts import Unknown
-from pgdyno.units import percent_text
+from pgdyno.units import percent_text, rate_text
 
 DOMINANT = 0.25
 SLOW_MS = 10.0
@@ -76,7 +76,7 @@ def tiny_requests(case: Case) -> Judgement:
     few = counted.calls < TINY_CALLS if isinstance(rate, Unknown) else rate < TINY_CALLS_S
     if counted.calls_share < TINY_SHARE or few:
         return InOrder(f"{fact}: they do not dominate.")
-    per_second = "" if isinstance(rate, Unknown) else f", {rate:.0f} a second"
+    per_second = "" if isinstance(rate, Unknown) else f", {rate_text(rate)} a second"
     return _tiny(
         counted.calls_share,
         f"{fact}{per_second}; in the server they take {percent_text(counted.time_share)} of the time, "

@@ -7,7 +7,7 @@ from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Severity
-from pgdyno.units import binary_text, percent_text
+from pgdyno.units import binary_text, bytes_rate_text, percent_text
 
 MIB = 1 << 20
 LEAST, MOST = 512 * MIB, 2048 * MIB
@@ -45,8 +45,8 @@ def swapping(case: Case) -> Judgement:
     """Say whether the host swaps, from the pages per second."""
     host = known(case.evidence.host, "the host's activity")
     rate = known(host.swap_in_bytes_s, "the rate of pages swapped in")
-    out = "" if isinstance(host.swap_out_bytes_s, Unknown) else f", {binary_text(host.swap_out_bytes_s)}/s out"
-    figures = f"{binary_text(rate)}/s were swapped in{out}."
+    out = "" if isinstance(host.swap_out_bytes_s, Unknown) else f", {bytes_rate_text(host.swap_out_bytes_s)} out"
+    figures = f"{bytes_rate_text(rate)} a second were swapped in{out}."
     if rate == 0:
         return InOrder(f"Nothing was swapped in over {host.window.seconds:.0f} s.")
     evidence = [figures]

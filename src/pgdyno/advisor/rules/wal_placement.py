@@ -11,7 +11,7 @@ from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import Place, Purpose
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_rate_text, rate_text
 
 MANY_COMMITS_S = 1000
 FEW_COMMITS_S = 10
@@ -121,11 +121,11 @@ def _evidence(case: Case, data: Place, wal: Place, shared: frozenset[str], besid
     found.append(
         "The commit rate is unknown; the more commits, the more this matters."
         if commits is None
-        else f"The server commits {_often(commits)}; each commit that wrote waits for the log."
+        else f"The server commits {rate_text(commits)} times a second; each commit that wrote waits for the log."
     )
     rate = case.evidence.wal_rate_bytes_s
     if not isinstance(rate, Unknown):
-        found.append(f"It writes {bytes_text(rate)} of log a second.")
+        found.append(f"It writes {bytes_rate_text(rate)} of log a second.")
     return found
 
 
@@ -134,13 +134,6 @@ def _commits(case: Case) -> float | None:
     if isinstance(statistics, Unknown) or isinstance(statistics.commits_s, Unknown):
         return None
     return statistics.commits_s
-
-
-def _often(per_second: float) -> str:
-    """Return how often something happens; a rate of an idle server is no figure, and would differ at each look."""
-    if per_second * 60 < 1:
-        return "less than once a minute"
-    return f"{per_second:.3g} times a second" if per_second >= 1 else f"{per_second * 60:.3g} times a minute"
 
 
 def _weight(case: Case) -> Severity | None:
@@ -158,7 +151,7 @@ def _weight(case: Case) -> Severity | None:
 
 def _resolution(condition: str, case: Case) -> Resolution:
     commits = _commits(case)
-    rate = "an unknown number of commits" if commits is None else f"commits {_often(commits)}"
+    rate = f"{'an unknown number of' if commits is None else rate_text(commits)} commits a second"
     return Resolution(
         "CON-24",
         f"{condition}, with {rate}: separate disks are a rule of structure, worth 0 to 10 %.",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.facts import Unknown
+from pgdyno.units import rate_text
 
 FEWEST = 5
 LEAST_KB_S = 64.0
@@ -31,7 +32,7 @@ def burst(series: Sequence[float]) -> Burst:
     mean = math.fsum(series) / len(series)
     idle = sum(value <= 0 for value in series) / len(series)
     if 0 < mean < LEAST_KB_S:
-        little = Unknown(f"{mean:.3g} kB/s were written, too little to tell bursts from an idle host")
+        little = Unknown(f"{rate_text(mean)} kB/s were written, too little to tell bursts from an idle host")
         return Burst(little, little, idle)
     if mean <= 0:
         nothing = Unknown("nothing was written in the window")
