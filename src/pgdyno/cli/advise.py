@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FILE, FOLDER, NEW_FILE, flag, flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import FILE, FOLDER, NEW_FILE, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.stand_in import check_stand_in
 from pgdyno.cli.arguments.store import StoreFlag, open_store
@@ -73,8 +72,7 @@ class _Flags(TargetFlags, StoreFlag):
     as_json: bool = flag("Print one JSON object (docs/reference/advice.schema.json).", "--json")
 
 
-@click.command("advise", cls=GroupedCommand)
-@flagged
+@verb("advise")
 def command(flags: _Flags) -> int:
     """Say what could be better on a server and its host, why, and how to prove it. Changes nothing.
 
@@ -119,18 +117,17 @@ def _check_names(flags: _Flags) -> None:
     """Refuse rule files and names that nothing has, before a server is asked and minutes are watched."""
     from pgdyno.advisor.rulebook import load_rules
 
-    explained, document = flags.explain, flags.document
     rules = [rule.id for rule in load_rules(flags.rules)]
-    if explained is not None:
+    if flags.explain is not None:
         from pgdyno.report.advice.explain import check_name
 
-        check_name(explained, rules)
+        check_name(flags.explain, rules)
     for form in flags.emit:
         check_format(form)
-    if document is not None:
+    if flags.document is not None:
         from pgdyno.studies.advice.steps import document_keys
 
-        document_keys(document)
+        document_keys(flags.document)
 
 
 def _names_a_case(flags: _Flags) -> bool:
@@ -152,9 +149,8 @@ def _store(flags: _Flags) -> Store | _NoStore:
     from pgdyno.server import places
     from pgdyno.store.study_names import has_no_study
 
-    url = flags.store_url
-    if url is not None:
-        return open_store(url)
+    if flags.store_url is not None:
+        return open_store(flags.store_url)
     if has_no_study(places.data_dir() / "pgdyno.db"):
         return _NoStore()
     try:
@@ -181,11 +177,10 @@ def _request(flags: _Flags) -> AdviceRequest:
     from pgdyno.model.finding import Depth
     from pgdyno.studies.advice.advise import AdviceRequest
 
-    depth, criticality = flags.depth, flags.criticality
     return AdviceRequest(
         rules=flags.rules,
-        depth=None if depth is None else Depth(depth),
-        criticality=None if criticality is None else Criticality(criticality),
+        depth=None if flags.depth is None else Depth(flags.depth),
+        criticality=None if flags.criticality is None else Criticality(flags.criticality),
         window_s=flags.window,
         logs=flags.logs,
         iostat=flags.iostat,
@@ -201,32 +196,30 @@ def _chosen(advice: Advice, flags: _Flags) -> Advice:
     from pgdyno.advisor.selection import as_bad_as, at_depth, in_group
     from pgdyno.model.finding import RuleGroup, Severity
 
-    group, severity = flags.group, flags.severity
     findings = at_depth(advice.findings, advice.depth)
-    findings = in_group(findings, None if group is None else RuleGroup(group))
-    findings = as_bad_as(findings, None if severity is None else Severity(severity))
-    document = flags.document
-    if document is not None:
+    findings = in_group(findings, None if flags.group is None else RuleGroup(flags.group))
+    findings = as_bad_as(findings, None if flags.severity is None else Severity(flags.severity))
+    if flags.document is not None:
         from pgdyno.studies.advice.steps import from_document  # brings the plans of staircases
 
-        findings = from_document(findings, document)
+        findings = from_document(findings, flags.document)
     return replace(advice, findings=findings)
 
 
 def _write(advice: Advice, flags: _Flags) -> None:
-    plan, forms = flags.plan, flags.emit
-    if plan is not None:
+    if flags.plan is not None:
         from pgdyno.studies.advice.advise import plan_of
 
-        _save(plan, plan_of(advice))
+        _save(flags.plan, plan_of(advice))
     for path, kind in ((flags.report, "html"), (flags.markdown, "md")):
         if path is not None:
             _save(path, _document(advice, kind))
-    for form in dict.fromkeys(forms):
-        from pgdyno.report.advice.files import emitted
+    for form in dict.fromkeys(flags.emit):
+        from pgdyno.export import emit
+        from pgdyno.model.finding import Answer
 
-        print_files(emitted(advice, form), form, flags.output)
-    if forms:
+        print_files(emit(advice.answered(Answer.FINDING), advice.inventory, form), form, flags.output)
+    if flags.emit:
         return
     if flags.as_json:
         from pgdyno.report.advice.document import advice_json

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.advice_source import SourceFlags, source
-from pgdyno.cli.arguments.flags import FOLDER, JsonFlag, argument, flag, flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import FOLDER, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, names_a_server, target_request
 from pgdyno.cli.terminal.emitting import check_format, emit
@@ -41,8 +39,7 @@ class _Flags(TargetFlags, SourceFlags, JsonFlag, StoreFlag):
     yes: bool = flag("Do not ask before changing a --target.")
 
 
-@click.command("apply", cls=GroupedCommand)
-@flagged
+@verb("apply")
 def command(flags: _Flags) -> int:
     """Put what rules propose, or the winner of a study, in force, and keep it.
 
@@ -63,9 +60,8 @@ def command(flags: _Flags) -> int:
                 findings = _findings(flags, target, store)
             else:
                 findings = _winner(flags, target, study)
-                form = flags.emit
-                if form is not None:
-                    return _emit(target, findings, form, flags.output)
+                if flags.emit is not None:
+                    return _emit(target, findings, flags.emit, flags.output)
             if not findings:
                 click.echo("nothing to apply: no finding was tested here and found better", err=True)
                 return ExitCode.OK
@@ -105,10 +101,9 @@ def _check(flags: _Flags) -> None:
 def _study(flags: _Flags, store: Store) -> Study | None:
     from pgdyno.studies.winner import offered_by, study_of
 
-    name = flags.study
-    if name is None:
+    if flags.study is None:
         return None
-    study = study_of(store, name)
+    study = study_of(store, flags.study)
     offered_by(study)  # a study without a winner is refused before any server is opened
     return study
 
@@ -151,6 +146,7 @@ def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path |
 
 
 def _apply(flags: _Flags, target: Target, store: Store, findings: Sequence[Finding], host: str | None) -> int:
+    from pgdyno.cli.requests.study import agree
     from pgdyno.studies.advice.accept import prepare, put_in_force
 
     acceptance = prepare(target, findings, force=flags.force)
@@ -166,7 +162,7 @@ def _apply(flags: _Flags, target: Target, store: Store, findings: Sequence[Findi
         if flags.as_json:
             click.echo(json.dumps(_json(acceptance, None)))
         return ExitCode.OK
-    _ask(target, ask=not flags.yes)
+    agree(target, ask=not flags.yes)
     done = put_in_force(target, acceptance, store, announce=_say)
     if flags.as_json:
         click.echo(json.dumps(_json(acceptance, done)))
@@ -202,14 +198,6 @@ def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
     words = f"one restart, for {', '.join(acceptance.restart)}" if acceptance.restart else "none: a reload"
     _say(f"outage   {outage_text(words, expected_outage(target, store) if acceptance.restart else None)}")
     _say("undo     pgdyno rollback SESSION: the bundle is on disk before the first change")
-
-
-def _ask(target: Target, *, ask: bool) -> None:
-    if target.disposable or not ask:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
-    click.confirm("Go on?", abort=True, err=True)
 
 
 def _print_done(acceptance: Acceptance, done: InForce, host: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import flag, flagged
+from pgdyno.cli.arguments.flags import flag, verb
 from pgdyno.cli.arguments.load import load_plan
 from pgdyno.cli.arguments.planned import PlanFlag, PlannedCommand
 from pgdyno.cli.arguments.store import open_store
@@ -28,8 +28,7 @@ class _Flags(PlanFlag, StudyFlags):
     dry_run: bool = flag("Print scripts, size of the data and pgbench's command line; run nothing.")
 
 
-@click.command("bench", cls=PlannedCommand)
-@flagged
+@verb("bench", cls=PlannedCommand)
 def command(flags: _Flags) -> int:
     """Measure a server under a load: throughput, latency percentiles, CPU, and every probe once a second.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import NEW_FILE, JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.flags import NEW_FILE, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ class _ExportFlags(StoreFlag):
     as_json: bool = flag("Print what is in the file as one JSON object.", "--json")
 
 
-@command.command("export")
-@flagged
+@verb("export", command)
 def export(flags: _ExportFlags) -> None:
     """Write studies with all that was measured in them: runs, settings, histograms, samples, events, plans.
 
@@ -39,11 +38,10 @@ def export(flags: _ExportFlags) -> None:
     """
     from pgdyno.studies.bundles import export_studies
 
-    path = flags.output
     with open_store(flags.store_url) as store:
-        manifest = export_studies(store, flags.studies, path)
+        manifest = export_studies(store, flags.studies, flags.output)
     _tell(manifest, as_json=flags.as_json)
-    click.echo(f"wrote {path}, {path.stat().st_size:,} bytes", err=True)
+    click.echo(f"wrote {flags.output}, {flags.output.stat().st_size:,} bytes", err=True)
 
 
 class _ImportFlags(StoreFlag):
@@ -51,8 +49,7 @@ class _ImportFlags(StoreFlag):
     as_json: bool = flag("Print what came of each study as a JSON list.", "--json")
 
 
-@command.command("import")
-@flagged
+@verb("import", command)
 def import_(flags: _ImportFlags) -> None:
     """Read the studies of a bundle into the store, all of them or none.
 
@@ -62,9 +59,8 @@ def import_(flags: _ImportFlags) -> None:
     from pgdyno.studies.bundles import import_studies
     from pgdyno.units import plural
 
-    path = flags.file
     with open_store(flags.store_url) as store:
-        done = import_studies(store, path)
+        done = import_studies(store, flags.file)
     if flags.as_json:
         click.echo(json.dumps([asdict(one) for one in done]))
         return
@@ -77,14 +73,12 @@ class _ShowFlags(JsonFlag):
     file: Path = argument("FILE", type=NEW_FILE)
 
 
-@command.command("show")
-@flagged
+@verb("show", command)
 def show(flags: _ShowFlags) -> None:
     """Check every hash of a bundle and list what is in it."""
     from pgdyno.studies.bundles import read_manifest
 
-    path = flags.file
-    _tell(read_manifest(path), as_json=flags.as_json)
+    _tell(read_manifest(flags.file), as_json=flags.as_json)
 
 
 def _tell(manifest: BundleManifest, *, as_json: bool) -> None:

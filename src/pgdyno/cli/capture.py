@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Share, Time
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
@@ -56,8 +54,7 @@ def command() -> None:
     """
 
 
-@command.command("check")
-@flagged
+@verb("check", command)
 def check(flags: _WhatFlags) -> int:
     """Say what a capture would switch on and cost, and what is in the way; reads only, for a few seconds.
 
@@ -92,8 +89,7 @@ class _StartFlags(_WhatFlags):
     yes: bool = flag("Do not ask before changing a --target.")
 
 
-@command.command("start", cls=GroupedCommand)
-@flagged
+@verb("start", command)
 def start(flags: _StartFlags) -> int:
     """Switch the logging of all statements on, wait, and put it back.
 
@@ -103,6 +99,7 @@ def start(flags: _StartFlags) -> int:
     Exit code 0 when it ended by time, size or `pgdyno capture stop`, 4 when a guard or somebody else's change ended it,
     6 when it cannot be, 130 after Ctrl-C; what was captured up to then is good in each case but 6.
     """
+    from pgdyno.cli.requests.study import agree
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.capture.plan import plan_capture
     from pgdyno.studies.capture.run import put_back_killed, run_capture
@@ -122,7 +119,7 @@ def start(flags: _StartFlags) -> int:
             if flags.as_json:
                 click.echo(json.dumps(_plan_json(target, plan)))
             return ExitCode.OK
-        _ask(target, ask=not flags.yes)
+        agree(target, ask=not flags.yes)
         done = run_capture(target, plan, output=flags.output, host=request.host, announce=progress.announce)
     if flags.as_json:
         click.echo(record_text(done.record), nl=False)
@@ -131,8 +128,7 @@ def start(flags: _StartFlags) -> int:
     return done.exit_code
 
 
-@command.command("status")
-@flagged
+@verb("status", command)
 def status(flags: JsonFlag) -> int:
     """List the captures that this user has begun on this host: size, rate, time left."""
     from pgdyno.model.shapes import plain
@@ -156,8 +152,7 @@ class _StopFlags(JsonFlag):
     name: str | None = argument("[CAPTURE]")
 
 
-@command.command("stop")
-@flagged
+@verb("stop", command)
 def stop(flags: _StopFlags) -> int:
     """End the capture that runs, or the one of this name; one that was killed gets the end of its record.
 
@@ -194,14 +189,13 @@ def _options(flags: _WhatFlags, guards: Sequence[str] = (), watch: Deadlines | N
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
 
-    sampled = flags.sampled
-    if sampled == 0:
+    if flags.sampled == 0:
         raise UsageError("--sampled 0 logs nothing", hint="Give a share such as 10%, or leave it out.")
     return CaptureOptions(
         seconds=flags.seconds,
         max_bytes=_bytes(flags.max_size),
         style=flags.style,
-        sampled=sampled,
+        sampled=flags.sampled,
         commit_order=flags.commit_order,
         guards=guard_plan(guards, 1, {**GUARDS, **CAPTURE_GUARDS}),
         watch=watch or Deadlines(),
@@ -213,14 +207,6 @@ def _bytes(text: str) -> int:
     if not LEAST_BYTES <= size < 1 << 62:
         raise UsageError(f"--max-size {text} is out of range", hint="Give a size such as 20GB; at least 1MB.")
     return int(size)
-
-
-def _ask(target: Target, *, ask: bool) -> None:
-    if target.disposable or not ask:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
-    click.confirm("Go on?", abort=True, err=True)
 
 
 def _print_plan(target: Target, plan: CapturePlan, *, err: bool) -> None:

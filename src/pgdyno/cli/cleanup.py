@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode, UsageError
@@ -28,8 +28,7 @@ class _Flags(TargetFlags, JsonFlag):
     yes: bool = flag("Do not ask before dropping.")
 
 
-@click.command("cleanup")
-@flagged
+@verb("cleanup")
 def command(flags: _Flags) -> int:
     """List what pgdyno left on --target and on this host, and drop it.
 

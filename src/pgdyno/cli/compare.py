@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import verb
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit, format_of
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from pgdyno.studies.pairs.comparison import RunComparison
 
 
-@click.command("compare", cls=GroupedCommand)
-@flagged
+@verb("compare")
 def command(flags: CompareFlags) -> int:
     """Compare two runs, two platforms, two replays, two databases, two iostat reports, generations, or steps.
 
@@ -80,19 +78,18 @@ def _compare_runs(flags: CompareFlags) -> int:
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.pairs.comparison import compare_runs
 
-    output = flags.output
-    chosen = format_of(flags.wanted, output)
+    chosen = format_of(flags.wanted, flags.output)
     design = Design(smallest_effect=flags.smallest_effect, confidence=flags.confidence)
     first, second = (int(word) for word in flags.runs)
     with open_store(flags.store_url) as store:
         comparison = compare_runs(store, first, second, Metric(flags.metric), design)
-        if output is not None or chosen != "text":
+        if flags.output is not None or chosen != "text":
             from pgdyno.studies.reports import build_pair_report
 
-            emit(build_pair_report(store, _record(comparison)), chosen, output)
+            emit(build_pair_report(store, _record(comparison)), chosen, flags.output)
     if flags.as_json:
         click.echo(json.dumps(plain(_record(comparison))))
-    elif output is None and chosen == "text":
+    elif flags.output is None and chosen == "text":
         _print(comparison)
     return int(EXIT_CODES[comparison.verdict.word])
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FOLDER, flag, flagged
+from pgdyno.cli.arguments.flags import FOLDER, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.study_request import EndFlags
 from pgdyno.cli.terminal.files import write_text
@@ -40,8 +40,7 @@ class _Flags(StoreFlag):
     )
 
 
-@click.command("demo")
-@flagged
+@verb("demo")
 def command(flags: _Flags) -> int:
     """Tune the embedded PostgreSQL on YBIO reads and prove the gain, in at most seven minutes on two cores.
 

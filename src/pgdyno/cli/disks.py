@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FILE, Flags, argument, flag, flagged
+from pgdyno.cli.arguments.flags import FILE, Flags, argument, flag, verb
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import ExitCode
 
@@ -28,8 +28,7 @@ class _Flags(Flags):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@click.command(name="disks")
-@flagged
+@verb("disks")
 def command(flags: _Flags) -> int:
     """Propose volumes of the storage server that FILE describes (TOML or JSON), in the order of their use.
 

@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from pgdyno.cli.arguments.advice_source import source
-from pgdyno.cli.arguments.flags import flagged
+from pgdyno.cli.arguments.flags import verb
 from pgdyno.cli.arguments.load import load_plan
 from pgdyno.cli.arguments.planned import PlannedCommand
 from pgdyno.cli.arguments.store import open_store
@@ -47,8 +45,7 @@ class Question:
     by_hand: tuple[str, ...] = ()
 
 
-@click.command("experiment", cls=PlannedCommand)
-@flagged
+@verb("experiment", cls=PlannedCommand)
 def command(flags: ExperimentFlags) -> int:
     """Compare configuration B with A, climb the steps of a plan, or sweep the values of a knob.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_told, told_lines
 from pgdyno.errors import ExitCode
@@ -29,8 +29,7 @@ class _Flags(TargetFlags, JsonFlag):
     guards: tuple[str, ...] = flag("Show it with this limit.", "--guard", metavar="NAME=VALUE")
 
 
-@click.command("guards")
-@flagged
+@verb("guards")
 def command(flags: _Flags) -> int:
     """List every guard with its limit, its reading now, and what it reads.
 

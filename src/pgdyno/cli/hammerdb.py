@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.outside.files import read_text
 
@@ -30,8 +30,7 @@ class _Flags(JsonFlag, StoreFlag):
     program: Path | None = flag("HammerDB's program.  [default: hammerdbcli in PATH]")
 
 
-@click.command("hammerdb")
-@flagged
+@verb("hammerdb")
 def command(flags: _Flags) -> None:
     """Run HammerDB's TPROC-C against a server and keep its NOPM and TPM as a study of kind imported.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags, flag, flagged
+from pgdyno.cli.arguments.flags import Flags, flag, verb
 from pgdyno.cli.arguments.target import HostFlags, host_request, restart_words
 from pgdyno.errors import ExitCode, UsageError
 
@@ -32,8 +32,7 @@ class _CheckFlags(_OnHostFlags, HostFlags):
     pass
 
 
-@command.command("check")
-@flagged
+@verb("check", command)
 def check(flags: _CheckFlags) -> int:
     """Say what works on the host and what is missing; exit code 6 when something is.
 
@@ -52,8 +51,7 @@ def check(flags: _CheckFlags) -> int:
     return int(ExitCode.OK if all(finding.works for finding in found) else ExitCode.UNSUITABLE)
 
 
-@command.command("sudoers")
-@flagged
+@verb("sudoers", command)
 def sudoers(flags: HostFlags) -> None:
     """Print a sudoers file for review: it lets the ssh user start pgdyno's agent as another user, and nothing else.
 

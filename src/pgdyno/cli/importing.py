@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.files import read_outputs, read_text
@@ -28,8 +28,7 @@ class _SamplesFlags(JsonFlag, StoreFlag):
     label: str | None = flag("The machine that they are of: the page shows it as the target.")
 
 
-@command.command("sadf")
-@flagged
+@verb("sadf", command)
 def sadf(flags: _SamplesFlags) -> None:
     """Import what sar recorded on another machine, as `sadf -j saDD -- -A` prints it: one run a file."""
     from pgdyno.probes.evidence.sample_files import read_sadf
@@ -43,8 +42,7 @@ class _IostatFlags(_SamplesFlags):
     )
 
 
-@command.command("iostat")
-@flagged
+@verb("iostat", command)
 def iostat(flags: _IostatFlags) -> None:
     """Import reports of `iostat -x -t` of another machine: one run a file."""
     from pgdyno.probes.evidence.sample_files import read_iostat
@@ -57,8 +55,7 @@ class _HammerdbFlags(JsonFlag, StoreFlag):
     label: str | None = flag("What the runs were made on: the page shows it as the target.")
 
 
-@command.command("hammerdb")
-@flagged
+@verb("hammerdb", command)
 def hammerdb(flags: _HammerdbFlags) -> None:
     """Import logs and JSON results of HammerDB's TPROC-C as one study of kind imported.
 
@@ -95,8 +92,7 @@ class _RowsFlags(JsonFlag, StoreFlag):
     label: str | None = flag("What the rows were measured on: the page shows it as the target.")
 
 
-@command.command("rows")
-@flagged
+@verb("rows", command)
 def rows(flags: _RowsFlags) -> None:
     """Import the rows of a matrix that was printed elsewhere, as CSV or JSON: pgdyno computes what follows from them.
 
@@ -107,12 +103,11 @@ def rows(flags: _RowsFlags) -> None:
     from pgdyno.cli.requests.study import print_result
     from pgdyno.studies.matrix.printed_rows import PrintedTable, import_rows, read_table
 
-    path = flags.file
-    text = read_text(path, hint="Name a CSV or JSON file of rows.")
+    text = read_text(flags.file, hint="Name a CSV or JSON file of rows.")
     plain = PrintedTable(flags.mode, flags.scale, flags.default or BASELINE_NAME)
-    found = read_table(text, path.name, plain, flags.table or "")
+    found = read_table(text, flags.file.name, plain, flags.table or "")
     with open_store(flags.store_url) as store:
-        result = import_rows(store, found, name=path.name, text=text, target=flags.label or "")
+        result = import_rows(store, found, name=flags.file.name, text=text, target=flags.label or "")
         print_result(store, result, flags.as_json)
 
 
@@ -121,8 +116,7 @@ class _PodsFlags(JsonFlag, StoreFlag):
     label: str | None = flag("The server that the pods loaded: the page shows it as the target.")
 
 
-@command.command("pods")
-@flagged
+@verb("pods", command)
 def pods(flags: _PodsFlags) -> int:
     """Import what the pods of matrix --manifests printed, one file a pod, as one matrix.
 

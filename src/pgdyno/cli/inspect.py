@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import flag, flagged
+from pgdyno.cli.arguments.flags import flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.stand_in import check_stand_in
 from pgdyno.cli.arguments.target import TargetFlags, target_request
@@ -40,8 +40,7 @@ class _Flags(TargetFlags):
     as_json: bool = flag("Print one JSON object with every field.", "--json")
 
 
-@click.command("inspect")
-@flagged
+@verb("inspect")
 def command(flags: _Flags) -> int:
     """Show what is known of a server and its host. Changes nothing; the rights of pg_monitor are enough.
 
@@ -52,12 +51,10 @@ def command(flags: _Flags) -> int:
     from pgdyno.report.inventory_page import inventory_text
 
     inventory = _inventory(flags)
-    criticality = flags.criticality
-    if criticality is not None:
-        inventory = replace(inventory, criticality=Criticality(criticality))
-    utilization = flags.utilization
-    if utilization is not None:
-        inventory = replace(inventory, utilization=Utilization(utilization))
+    if flags.criticality is not None:
+        inventory = replace(inventory, criticality=Criticality(flags.criticality))
+    if flags.utilization is not None:
+        inventory = replace(inventory, utilization=Utilization(flags.utilization))
     if flags.as_json:
         click.echo(json.dumps(_as_json(inventory, flags.only)))
     else:

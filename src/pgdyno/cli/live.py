@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pgdyno.cli.arguments.flags import flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import verb
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.arguments.target import names_a_server, target_request
 from pgdyno.cli.requests.dbtune import FileTimes, take_file
@@ -45,8 +44,7 @@ OF_THE_BEGINNING = frozenset(
 """What a study that is resumed has from its begin."""
 
 
-@click.command("live", cls=GroupedCommand)
-@flagged
+@verb("live")
 def command(flags: LiveFlags) -> int:
     """Work with the load that is really there, by pg_stat_statements alone: no benchmark, no clone, no query of ours.
 
@@ -60,7 +58,7 @@ def command(flags: LiveFlags) -> int:
     and nothing was changed, 3 for not resolved, 4 when a guard, a veto or somebody else's change ended it and the
     server was put back, 6 when the server cannot be watched or changed, with the commands that would change that.
     """
-    from pgdyno.cli.requests.study import check_report_path, print_result
+    from pgdyno.cli.requests.study import check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
 
     a, b = settings_of(flags.a_words, "--a"), settings_of(flags.b_words, "--b")
@@ -81,8 +79,7 @@ def command(flags: LiveFlags) -> int:
         raise UsageError("--a is what --b is compared with", hint="Add --b KNOB=VALUE.")
     _check_companions({"search": flags.search, "compares": bool(b) or rule is not None, "resume": resumes})
     flags, times = take_file(flags)
-    report = flags.report
-    check_report_path(report)
+    check_report_path(flags.report)
     if b:
         check_answer(flags, (*a, *b))
     if flags.search or rule is not None:
@@ -101,12 +98,7 @@ def command(flags: LiveFlags) -> int:
     else:
         compares = b or rule is not None
         result = _compared(flags, times, a, b, store, progress) if compares else _watched(flags, store, progress)
-    if report is not None:
-        from pgdyno.report.drawing.html import write_html
-        from pgdyno.studies.reports import build_report
-
-        write_html(build_report(store, result.study), report)
-        progress.announce(f"report: {report}")
+    write_report(store, result, flags.report, progress)
     print_result(store, result, flags.as_json)
     return int(result.exit_code)
 
@@ -156,8 +148,7 @@ def _check_demo(flags: LiveFlags) -> None:
 
 
 def _seed(flags: LiveFlags) -> int:
-    seed = flags.seed
-    return secrets.randbelow(1 << 31) if seed is None else int(seed)
+    return secrets.randbelow(1 << 31) if flags.seed is None else int(flags.seed)
 
 
 def _compared(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import verb
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.arguments.target import target_request
 from pgdyno.cli.requests.matrix_options import MatrixFlags, plan_of
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from pgdyno.targets.target import Target
 
 
-@click.command("matrix", cls=GroupedCommand)
-@flagged
+@verb("matrix")
 def command(flags: MatrixFlags) -> int:
     """Measure a matrix of loads, configurations and host states, and print it as a table.
 
@@ -48,8 +46,7 @@ def command(flags: MatrixFlags) -> int:
     from pgdyno.cli.requests.study import check_report_path
     from pgdyno.cli.terminal.progress import Progress
 
-    resume = flags.resume
-    if resume is None:
+    if flags.resume is None:
         plan = plan_of(flags)
         if flags.dry_run:
             return _print_dry_run(plan, flags)
@@ -57,7 +54,7 @@ def command(flags: MatrixFlags) -> int:
             return _write_manifests(plan, flags)
     check_report_path(flags.report)
     store, progress = open_store(flags.store_url), Progress()
-    request, plan = _resumed(store, resume, flags) if resume else _new(plan_of(flags), flags)
+    request, plan = _resumed(store, flags.resume, flags) if flags.resume else _new(plan_of(flags), flags)
 
     def body(stand: StudySession) -> StudyResult:
         from pgdyno.studies.matrix.result import matrix_result
@@ -151,15 +148,16 @@ def _write_manifests(plan: MatrixPlan, flags: MatrixFlags) -> int:
     from pgdyno.cli.requests.dry_run import pgbench_of
     from pgdyno.studies.matrix.manifests import Cluster, PodServer, write_manifests
 
-    folder = flags.manifests
-    assert folder is not None, "the flag was given"
+    assert flags.manifests is not None, "the flag was given"
     address = PodServer.of_conninfo(flags.target or "")
     cluster = Cluster(flags.image or "", restricted=flags.openshift)
-    for path in write_manifests(plan, address, pgbench_of(flags, look=False), folder, cluster):
+    for path in write_manifests(plan, address, pgbench_of(flags, look=False), flags.manifests, cluster):
         click.echo(str(path))
     if not plan.pods:
         click.echo(
             "note: no pod has a bound of CPU and memory; --vcpus-total and --memory-total share them out", err=True
         )
-    click.echo(f"next: {shlex.quote(str(folder / 'run.sh'))}, then pgdyno import pods with what it fetched", err=True)
+    click.echo(
+        f"next: {shlex.quote(str(flags.manifests / 'run.sh'))}, then pgdyno import pods with what it fetched", err=True
+    )
     return int(ExitCode.OK)

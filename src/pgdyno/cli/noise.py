@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import flag, flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.requests.study_request import StudyFlags, carry_out, load_of, new_request
@@ -42,8 +41,7 @@ class _Flags(StudyFlags):
     yes: bool = flag("Do not ask before restarting a --target.")
 
 
-@click.command("noise", cls=GroupedCommand)
-@flagged
+@verb("noise")
 def command(flags: _Flags) -> int:
     """Measure the server as it is again and again, and print the smallest effect that can be told from noise.
 
@@ -78,8 +76,7 @@ def command(flags: _Flags) -> int:
 
     def body(stand: StudySession) -> StudyResult:
         runs = run_noise(stand.laboratory, budget_s=60 * flags.minutes, announce=progress.announce)
-        effect, seed = flags.smallest_effect, flags.seed
-        return noise_result(stand.laboratory, runs, design=design, effect=effect, seed=seed)
+        return noise_result(stand.laboratory, runs, design=design, effect=flags.smallest_effect, seed=flags.seed)
 
     result = carry_out(request, flags, store, progress, body)
     return int(result.exit_code)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import argument, flag, flagged
+from pgdyno.cli.arguments.flags import argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.errors import UsageError
 
@@ -31,8 +31,7 @@ class _Flags(StoreFlag):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@click.command(name="persist")
-@flagged
+@verb("persist")
 def command(flags: _Flags) -> None:
     """Make Linux knobs survive a reboot: print the files, or write them with --apply.
 

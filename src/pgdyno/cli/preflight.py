@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import argument, flag, flagged
+from pgdyno.cli.arguments.flags import argument, flag, verb
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.requests.study import settings_from
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode
+from pgdyno.model.shapes import plain
 
 if TYPE_CHECKING:
     from pgdyno.preflight.result import Result
@@ -24,8 +25,7 @@ class _Flags(TargetFlags):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@click.command("preflight")
-@flagged
+@verb("preflight")
 def command(flags: _Flags) -> int:
     """Check whether the settings of a file could come into force, without touching the server.
 
@@ -44,7 +44,7 @@ def command(flags: _Flags) -> int:
         # what outranks the settings is told with everything else that is in the way, not as an error of its own
         results = examine(target, check_settings(settings, replace(read_facts(target), obstacles={})))
     if flags.as_json:
-        click.echo(json.dumps([result.to_json() for result in results], indent=2))
+        click.echo(json.dumps(plain(results), indent=2))
     else:
         _print(results)
     return int(ExitCode.FINDINGS if any(result.state is State.REFUSED for result in results) else ExitCode.OK)

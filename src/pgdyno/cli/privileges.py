@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags, flag, flagged
+from pgdyno.cli.arguments.flags import Flags, flag, verb
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode
@@ -47,8 +47,7 @@ class _Flags(_VerbFlag, TargetFlags):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@click.command("privileges")
-@flagged
+@verb("privileges")
 def command(flags: _Flags) -> int:
     """List the rights that the role of --target needs for a verb, and what it lacks.
 

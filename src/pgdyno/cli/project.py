@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.files import read_text, write_text
 from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
@@ -32,8 +32,7 @@ class _FileFlags(Flags):
     path: Path = argument("FILE")
 
 
-@command.command("new")
-@flagged
+@verb("new", command)
 def new(flags: _FileFlags) -> None:
     """Write a project file to fill in; one that exists is not overwritten."""
     from pgdyno.errors import UsageError
@@ -45,8 +44,7 @@ def new(flags: _FileFlags) -> None:
     click.echo(f"wrote {flags.path}; next: pgdyno project fix {flags.path}", err=True)
 
 
-@command.command("fix")
-@flagged
+@verb("fix", command)
 def fix(flags: _FileFlags) -> None:
     """Fix goals, criteria and planned days, before the first run; the record lies beside the file."""
     from pgdyno.studies.project.fix import fix as put_down
@@ -60,8 +58,7 @@ class _AmendFlags(_FileFlags):
     reason: str = flag("Why what was fixed is changed.", metavar="TEXT")
 
 
-@command.command("amend")
-@flagged
+@verb("amend", command)
 def amend(flags: _AmendFlags) -> None:
     """Put edits of what was fixed on record, with the old text, who and why."""
     from pgdyno.errors import UsageError
@@ -82,8 +79,7 @@ class _CheckFlags(_FileFlags, JsonFlag, StoreFlag):
     pass
 
 
-@command.command("check")
-@flagged
+@verb("check", command)
 def check(flags: _CheckFlags) -> int:
     """Judge every criterion: exit code 0 when all are met, 1 when one is missed, 3 when one is open or not resolved."""
     from pgdyno.errors import ExitCode
@@ -134,16 +130,14 @@ class _ReportFlags(_FileFlags, StoreFlag):
     output: Path | None = flag("Write here.", "-o", type=NEW_FILE)
 
 
-@command.command("report")
-@flagged
+@verb("report", command)
 def report(flags: _ReportFlags) -> None:
     """Write the report: planned against actual, results, conclusion, sizing, checklists and amendments."""
     from pgdyno.studies.project.page import project_page
 
-    output = flags.output
     known = _known(flags.path, flags.store_url)
-    chosen = format_of(flags.wanted, output)
-    emit(project_page(*known), chosen, output)
+    chosen = format_of(flags.wanted, flags.output)
+    emit(project_page(*known), chosen, flags.output)
 
 
 def _read(path: Path) -> Project:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FOLDER, argument, flag, flagged
+from pgdyno.cli.arguments.flags import FOLDER, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.queue_words import check_words, target_of, words_of
@@ -47,8 +47,7 @@ class _AddFlags(StoreFlag):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@command.command("add", context_settings={"ignore_unknown_options": False})
-@flagged
+@verb("add", command, context_settings={"ignore_unknown_options": False})
 def add(flags: _AddFlags) -> None:
     """Add a run at the end of this host's queue; write its words after --.
 
@@ -73,8 +72,7 @@ class _ListFlags(StoreFlag):
     with_ended: bool = flag("Those that are done, failed or removed, too.", "--all")
 
 
-@command.command("list")
-@flagged
+@verb("list", command)
 def list_(flags: _ListFlags) -> None:
     """List the jobs of every host in order, with their state and the reason."""
     from pgdyno.store.queue import Queue
@@ -100,8 +98,7 @@ class _RemoveFlags(StoreFlag):
     job_id: int = argument("JOB")
 
 
-@command.command("remove")
-@flagged
+@verb("remove", command)
 def remove(flags: _RemoveFlags) -> None:
     """Take a job out of the queue; one that runs stays."""
     from pgdyno.store.queue import Queue
@@ -145,8 +142,7 @@ class _RunFlags(StoreFlag):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@command.command("run")
-@flagged
+@verb("run", command)
 def run(flags: _RunFlags) -> int:
     """Work through the queue: in this window with --once, else night after night until ended.
 
@@ -195,8 +191,7 @@ class _TimerFlags(StoreFlag):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@command.command("timer")
-@flagged
+@verb("timer", command)
 def timer(flags: _TimerFlags) -> None:
     """Print units of systemd that run the queue every night; with -o write them into a folder. Installs nothing."""
     from pgdyno.cli.requests.queue_timer import SERVICE, TIMER, service_text, timer_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Finite, Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
@@ -100,8 +98,7 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
     report: Path | None = flag("Write the HTML report here.")
 
 
-@click.command("replay", cls=GroupedCommand)
-@flagged
+@verb("replay")
 def command(flags: _Flags) -> int:
     """Send the statements of TRACE to another server, session by session, each when it is due.
 
@@ -113,14 +110,13 @@ def command(flags: _Flags) -> int:
     not sent, or more answers differ than --error-limit; 1 where --check found what would fail; 4 where a guard ended
     the run; 6 for a target that may not or cannot be replayed to.
     """
-    from pgdyno.cli.requests.study import check_report_path, print_result
+    from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.replay.run import prepare, replay
     from pgdyno.studies.session.opening import opened
     from pgdyno.trace.gates import Order
 
-    report = flags.report
-    check_report_path(report)
+    check_report_path(flags.report)
     options, request, progress = _options(flags), target_request(flags), Progress()
     if options.order is not Order.SESSION and options.processes > 1:
         raise UsageError(
@@ -128,9 +124,8 @@ def command(flags: _Flags) -> int:
             hint="An engine knows its own sessions only: leave one of them out.",
         )
     with opened(request) as target:
-        source = flags.source
-        if source is not None:
-            _mark(target, source, progress)
+        if flags.source is not None:
+            _mark(target, flags.source, progress)
         ready = prepare(target, options)
         _plan(ready, options, progress)
         if flags.check:
@@ -138,15 +133,10 @@ def command(flags: _Flags) -> int:
         if flags.dry_run:
             progress.announce("nothing was sent; leave out --dry-run to send it")
             return 0
-        _agree(ready, flags.yes)
+        agree(ready.target, f"Send the load to {ready.target.name}?", ask=not flags.yes)
         store = open_store(flags.store_url)
         result = replay(store, ready, request, options, announce=progress.announce, tell=_teller(progress, ready))
-    if report is not None:
-        from pgdyno.report.drawing.html import write_html
-        from pgdyno.studies.reports import build_report
-
-        write_html(build_report(store, result.study), report)
-        progress.announce(f"report: {report}")
+    write_report(store, result, flags.report, progress)
     print_result(store, result, flags.as_json)
     return int(result.exit_code)
 
@@ -158,15 +148,14 @@ def _options(flags: _Flags) -> ReplayOptions:
     from pgdyno.trace.parquet import read_meta
     from pgdyno.trial.guard_settings import guard_plan
 
-    trace = flags.trace
     speed, level = flags.speed, flags.level
     if speed is not None and level is not None:
         raise UsageError("--speed and --level exclude each other", hint="A level is a speed, by the trace's own level.")
     if level is not None:
-        speed = level_speed(level, read_meta(trace).captured_level)
-    output = flags.output or trace.with_name(f"{trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome")
+        speed = level_speed(level, read_meta(flags.trace).captured_level)
+    output = flags.output or flags.trace.with_name(f"{flags.trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome")
     return ReplayOptions(
-        trace=trace,
+        trace=flags.trace,
         output=output,
         speed=1.0 if speed is None else speed,
         clock=Clock(flags.clock),
@@ -230,15 +219,6 @@ def _check(ready: Ready, options: ReplayOptions) -> int:
     for line in lines_of(checked):
         click.echo(printable(line))
     return int(ExitCode.FINDINGS if checked.failing else ExitCode.OK)
-
-
-def _agree(ready: Ready, is_agreed: bool) -> None:
-    target = ready.target
-    if target.disposable or is_agreed:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
-    click.confirm(f"Send the load to {target.name}?", abort=True, err=True)
 
 
 def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:

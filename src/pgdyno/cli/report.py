@@ -6,9 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from pgdyno.cli.arguments.flags import NEW_FILE, argument, flag, flagged
+from pgdyno.cli.arguments.flags import NEW_FILE, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
 
@@ -24,8 +22,7 @@ class _Flags(StoreFlag):
     output: Path | None = flag("Write here instead of to the terminal; a new folder for CSV.", "-o", type=NEW_FILE)
 
 
-@click.command("report")
-@flagged
+@verb("report")
 def command(flags: _Flags) -> int:
     """Write the report of STUDY: its id, a prefix of it, or `last`; or of one RUN, by its number.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags, argument, flag, flagged
+from pgdyno.cli.arguments.flags import Flags, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import HostFlags, host_request
 from pgdyno.cli.terminal.columns import column_lines, terminal_width
@@ -37,8 +37,7 @@ class _Flags(_SessionFlags, HostFlags, StoreFlag):
     pass
 
 
-@click.command(name="rollback")
-@flagged
+@verb("rollback")
 def command(flags: _Flags) -> int:
     """Put a server back as it was found: after the pgdyno that changed it was killed, or after `pgdyno apply`.
 

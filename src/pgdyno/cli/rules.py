@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags, flag, flagged
+from pgdyno.cli.arguments.flags import Flags, flag, verb
 from pgdyno.cli.terminal.columns import print_columns
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ class _Flags(Flags):
     as_json: bool = flag("Print JSON.", "--json")
 
 
-@click.command("rules")
-@flagged
+@verb("rules")
 def command(flags: _Flags) -> int:
     """List every rule of `pgdyno advise`: what it says, its group, its source and for whom it is."""
     from pgdyno.advisor.rulebook import load_rules
     from pgdyno.model.finding import Depth
 
-    group, depth = flags.group, flags.depth
-    most = Depth.DEEP if depth is None else Depth(depth)
+    most = Depth.DEEP if flags.depth is None else Depth(flags.depth)
     rules = [
-        rule for rule in load_rules(flags.folders) if group in (None, rule.group.value) and rule.depth.rank <= most.rank
+        rule
+        for rule in load_rules(flags.folders)
+        if flags.group in (None, rule.group.value) and rule.depth.rank <= most.rank
     ]
     if flags.as_json:
         click.echo(json.dumps([_rule_json(rule) for rule in rules], indent=2))

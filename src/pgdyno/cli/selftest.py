@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.safety import SafetyFlags, safety
 from pgdyno.cli.arguments.store import StoreFlag, open_store
@@ -49,8 +48,7 @@ class _Flags(TargetFlags, SafetyFlags, JsonFlag, StoreFlag):
     yes: bool = flag("Do not ask before changing a --target.")
 
 
-@click.command("selftest", cls=GroupedCommand)
-@flagged
+@verb("selftest")
 def command(flags: _Flags) -> int:
     """Prove the method here: the server against itself, then three settings that are known to harm.
 
@@ -58,7 +56,14 @@ def command(flags: _Flags) -> int:
     out worse; and afterwards every setting must be what it was. Exit code 0 when all cases pass, 1 when one fails, 3
     when one cannot be resolved on this machine.
     """
-    from pgdyno.cli.requests.study import check_report_path, confirm_changes, outage_text, print_result, run_study
+    from pgdyno.cli.requests.study import (
+        check_report_path,
+        confirm_changes,
+        outage_text,
+        print_result,
+        run_study,
+        write_report,
+    )
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
@@ -117,12 +122,7 @@ def command(flags: _Flags) -> int:
     left, reason = _left_changed(server, before)
     result = with_restored(result, left, reason)
     store.update_study(result.study, result=result)
-    if (report := flags.report) is not None:
-        from pgdyno.report.drawing.html import write_html
-        from pgdyno.studies.reports import build_report
-
-        write_html(build_report(store, result.study), report)
-        progress.announce(f"report: {report}")
+    write_report(store, result, flags.report, progress)
     print_result(store, result, flags.as_json)
     return int(result.exit_code)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import flag, flagged
+from pgdyno.cli.arguments.flags import flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.errors import UsageError
 
@@ -36,8 +36,7 @@ class _Flags(StoreFlag):
     tls_key: Path | None = flag("The key of --tls-cert.", metavar="FILE")
 
 
-@click.command("serve")
-@flagged
+@verb("serve")
 def command(flags: _Flags) -> int:
     """Show in a browser what runs on a store, what waits in its queue, and every report.
 

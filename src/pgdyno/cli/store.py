@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.report import find
 from pgdyno.cli.terminal.columns import print_columns, print_told
@@ -40,8 +40,7 @@ class _ListFlags(StoreFlag):
     as_json: bool = flag("Print a JSON list.", "--json")
 
 
-@command.command("list")
-@flagged
+@verb("list", command)
 def list_(flags: _ListFlags) -> None:
     """List the studies, the newest first."""
     with open_store(flags.store_url) as store:
@@ -61,8 +60,7 @@ class _ShowFlags(JsonFlag, StoreFlag):
     name: str = argument("STUDY|TRIAL")
 
 
-@command.command("show")
-@flagged
+@verb("show", command)
 def show(flags: _ShowFlags) -> None:
     """Show a study, by its id, a prefix of it or `last`; or a trial, by its number."""
     from pgdyno.store.codec import to_json
@@ -80,8 +78,7 @@ class _ChangesFlags(StoreFlag):
     as_json: bool = flag("Print a JSON list.", "--json")
 
 
-@command.command("changes")
-@flagged
+@verb("changes", command)
 def changes(flags: _ChangesFlags) -> None:
     """List what was put in force to stay, or taken back: who, when, which knob, from what to what, and why."""
     from dataclasses import asdict
@@ -111,8 +108,7 @@ class _ExportFlags(StoreFlag):
     output: Path | None = flag("The new file or folder.  [default: the study's id]", "-o", metavar="PATH")
 
 
-@command.command("export")
-@flagged
+@verb("export", command)
 def export(flags: _ExportFlags) -> None:
     """Write everything that was measured in a study, samples included, for other programs."""
     from pgdyno.store.bundle_format import check_study_id

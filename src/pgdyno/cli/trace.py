@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, flagged
+from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, verb
 from pgdyno.cli.terminal.reporting import emit
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ class _BuildFlags(_OutputFlag, _ReadingFlags, JsonFlag):
     )
 
 
-@command.command("build")
-@flagged
+@verb("build", command)
 def build(flags: _BuildFlags) -> int:
     """Make a trace of logs: csvlog, jsonlog, or stderr with --prefix, of PostgreSQL 13 to 18.
 
@@ -69,8 +68,7 @@ class _CheckFlags(_ReadingFlags, JsonFlag):
     paths: tuple[Path, ...] = argument("TRACE|LOG...")
 
 
-@command.command("check")
-@flagged
+@verb("check", command)
 def check(flags: _CheckFlags) -> int:
     """Say whether a trace, or what logs would come to, has all that ran: exit code 1 where something is missing."""
     from tempfile import TemporaryDirectory
@@ -92,8 +90,7 @@ class _ShowFlags(JsonFlag):
     report: Path | None = flag("Write the report: .html, .md, .pdf.", type=NEW_FILE, metavar="FILE")
 
 
-@command.command("show")
-@flagged
+@verb("show", command)
 def show(flags: _ShowFlags) -> None:
     """Show what a trace holds: sessions and statements over time, classes, errors, pace, and what is not replayed."""
     from dataclasses import asdict
@@ -102,15 +99,13 @@ def show(flags: _ShowFlags) -> None:
     from pgdyno.report.trace_page import trace_page
     from pgdyno.trace.summary import summarize
 
-    trace = flags.trace
-    summary = summarize(trace, values=flags.with_values)
-    report = flags.report
-    if report is not None:
-        emit(trace_page(summary, trace.stem), format_of(None, report), report)
+    summary = summarize(flags.trace, values=flags.with_values)
+    if flags.report is not None:
+        emit(trace_page(summary, flags.trace.stem), format_of(None, flags.report), flags.report)
     if flags.as_json:
         click.echo(json.dumps(asdict(summary)))
-    elif report is None:
-        emit(trace_page(summary, trace.stem), "text", None)
+    elif flags.report is None:
+        emit(trace_page(summary, flags.trace.stem), "text", None)
 
 
 class _CutFlags(_OutputFlag, JsonFlag):
@@ -124,8 +119,7 @@ class _CutFlags(_OutputFlag, JsonFlag):
     mask: bool = flag("Replace constants and values, to hand the trace on; it is not replayable.")
 
 
-@command.command("cut")
-@flagged
+@verb("cut", command)
 def cut(flags: _CutFlags) -> None:
     """Make a trace of a part of a trace: whole sessions that match, within a time."""
     from pgdyno.trace.cut import CutOptions, cut_trace

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pgdyno.cli.arguments.flags import flag, flagged, least_and_most
+from pgdyno.cli.arguments.flags import flag, least_and_most, verb
 from pgdyno.cli.arguments.numbers import Share, Time
 from pgdyno.cli.arguments.planned import PlanFlag, PlannedCommand
 from pgdyno.cli.arguments.store import open_store
@@ -78,8 +78,7 @@ class _Flags(PlanFlag, StudyFlags):
     resume: str | None = flag("Continue an interrupted tune with its own options.", metavar="STUDY")
 
 
-@click.command("tune", cls=PlannedCommand)
-@flagged
+@verb("tune", cls=PlannedCommand)
 def command(flags: _Flags) -> int:
     """Search for a better configuration, prove it against yours and explain it.
 
@@ -90,8 +89,7 @@ def command(flags: _Flags) -> int:
     from pgdyno.cli.terminal.progress import Progress
 
     store = open_store(flags.store_url)
-    resume = flags.resume
-    request, options = _resumed(store, resume, flags) if resume else _new(flags)
+    request, options = _resumed(store, flags.resume, flags) if flags.resume else _new(flags)
     return run_tune(store, Progress(), request, options, flags)
 
 
@@ -110,8 +108,7 @@ def run_tune(
     from pgdyno.studies.tune.run import too_short, tune
     from pgdyno.trial.stopwatch import Alarm, BudgetSpent, Stopwatch, process_began
 
-    report = flags.report
-    check_report_path(report)
+    check_report_path(flags.report)
 
     watch = None if options.budget_s is None else Stopwatch(options.budget_s, began=process_began())
     if watch is not None and watch.end_s <= watch.now_s():
@@ -128,7 +125,7 @@ def run_tune(
 
     try:
         with alarm.ringing():
-            result = run_study(replace(request, stopwatch=watch), store, progress, body, report)
+            result = run_study(replace(request, stopwatch=watch), store, progress, body, flags.report)
     except (BudgetSpent, click.Abort) as error:  # click makes the second of the first where it waits for an answer
         if watch is None or watch.now_s() < watch.end_s:
             raise
@@ -184,7 +181,6 @@ def _new(flags: _Flags) -> tuple[StudyRequest, TuneOptions]:
     from pgdyno.studies.tune.options import TuneOptions
 
     least, most = least_and_most("pairs", flags.pairs)
-    budget_min = flags.budget
     options = TuneOptions(
         metric=Metric(flags.metric),
         smallest_effect=flags.smallest_effect,
@@ -192,7 +188,7 @@ def _new(flags: _Flags) -> tuple[StudyRequest, TuneOptions]:
         confidence=flags.confidence,
         seed=flags.seed,
         trials=flags.trials,
-        budget_s=None if budget_min is None else 60 * budget_min,
+        budget_s=None if flags.budget is None else 60 * flags.budget,
         include=flags.include,
         exclude=flags.exclude,
         only=flags.only,

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
-from pgdyno.cli.arguments.help_groups import GroupedCommand
+from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
@@ -26,8 +23,7 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
     report: Path | None = flag("Write the HTML report here.")
 
 
-@click.command("watch", cls=GroupedCommand)
-@flagged
+@verb("watch")
 def command(flags: _Flags) -> int:
     """Watch the load that is really there for hours or days; reads only.
 
@@ -36,30 +32,23 @@ def command(flags: _Flags) -> int:
     Exit code 1 when something was found, 0 when not, 3 when there was too little to judge, 6 when the server cannot be
     watched, with the commands that would change that.
     """
-    from pgdyno.cli.requests.study import check_report_path, print_result
+    from pgdyno.cli.requests.study import check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.watch.study import watch_server
 
-    report = flags.report
-    check_report_path(report)
+    check_report_path(flags.report)
     request = target_request(flags)
-    minutes = flags.minutes
     store, progress = open_store(flags.store_url), Progress()
     with opened(request) as target:
         result = watch_server(
             store,
             target,
             request,
-            seconds=None if minutes is None else 60 * minutes,
+            seconds=None if flags.minutes is None else 60 * flags.minutes,
             period_s=flags.every,
             announce=progress.announce,
         )
-    if report is not None:
-        from pgdyno.report.drawing.html import write_html
-        from pgdyno.studies.reports import build_report
-
-        write_html(build_report(store, result.study), report)
-        progress.announce(f"report: {report}")
+    write_report(store, result, flags.report, progress)
     print_result(store, result, flags.as_json)
     return int(result.exit_code)

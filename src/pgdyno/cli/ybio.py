@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, flag, flagged
+from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_told
 
@@ -38,8 +38,7 @@ class _ClassesFlags(TargetFlags, JsonFlag):
     filler: int = flag("Filler of a row, in bytes.", default=400, type=click.IntRange(1, 1900))
 
 
-@command.command("classes")
-@flagged
+@verb("classes", command)
 def classes(flags: _ClassesFlags) -> None:
     """List the classes of working sets with the rows and bytes that they are on a server. Reads only."""
     from pgdyno.studies.session.opening import opened

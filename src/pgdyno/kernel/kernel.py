@@ -10,8 +10,8 @@ import contextlib
 import errno
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.kernel import kernel_knobs, kernel_smt, overcommit, swap_file
@@ -31,18 +31,6 @@ class KernelImage:
 
     knob: str
     files: tuple[tuple[str, str | None], ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, object]) -> KernelImage:
-        """Rebuild one from `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
-        files = fields["files"]
-        if not isinstance(files, list | tuple):
-            raise TypeError("files is not a list")
-        return cls(str(fields["knob"]), tuple((str(path), None if text is None else str(text)) for path, text in files))
 
 
 def read_value(name: str, places: KernelPlaces, *, tree: Tree = LIVE) -> str | Unknown:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-
-from pgdyno.model.shapes import shaped
 
 
 class State(StrEnum):
@@ -31,22 +28,6 @@ class Result:
     asked: str | None = None
     there: str | None = None
     hint: str | None = None
-
-    def to_json(self) -> dict[str, str | None]:
-        """Return plain JSON values."""
-        return {
-            "check": self.check,
-            "state": self.state.value,
-            "sentence": self.sentence,
-            "asked": self.asked,
-            "there": self.there,
-            "hint": self.hint,
-        }
-
-
-def result_from_json(values: Mapping[str, object]) -> Result:
-    """Rebuild what `to_json` made. Raises ValueError on anything else."""
-    return shaped(Result, values)
 
 
 def passed(check: str, sentence: str, *, asked: str | None = None, there: str | None = None) -> Result:

@@ -19,6 +19,7 @@ from pgdyno.linux.host_texts import DistantReading, read_texts
 from pgdyno.linux.identity import ProcessIdentity, wait_until
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
+from pgdyno.model.shapes import plain
 from pgdyno.preflight.examine import examine
 from pgdyno.remote import wire
 from pgdyno.remote.wire import Json
@@ -142,7 +143,7 @@ class Dispatcher:
 
     def _examine(self, given: Json) -> object:
         results = examine(self.target, _configuration(given), wire.words(given["databases"]))
-        return [result.to_json() for result in results]
+        return [plain(result) for result in results]
 
     def _begin(self, given: Json) -> object:
         if self.session is not None and not self.session.bundle.is_closed():

@@ -21,7 +21,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.shapes import shaped
 from pgdyno.owner.runner import LocalRunner
-from pgdyno.preflight.result import Result, result_from_json
+from pgdyno.preflight.result import Result
 from pgdyno.remote import deploy, payload, wire
 from pgdyno.remote.client import AgentClient
 from pgdyno.remote.control import RemoteControl
@@ -152,7 +152,7 @@ class RemoteHost:
         given = {"settings": dict(configuration), "databases": list(databases)}
         answer = self.client.call("examine", given)
         with self._understood():
-            return [result_from_json(wire.mapping(item)) for item in wire.items(answer)]
+            return [shaped(Result, item) for item in wire.items(answer)]
 
     def begin(self, *, study: str, watch: Deadlines, kernel: Sequence[str] = ()) -> RemoteSession:
         """Begin a session there; see `apply.Session.begin`."""

@@ -13,14 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pgdyno.errors import UsageError
-from pgdyno.model.shapes import plain, shaped
+from pgdyno.model.shapes import plain
 from pgdyno.outputs import new_folder, open_new, write_output
-from pgdyno.outside.documents import load_json
-from pgdyno.outside.files import read_bytes
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import SKIPPED, Records, classes, read_records
-from pgdyno.trace.parquet import connection, write_parquet
+from pgdyno.trace.parquet import connection, read_facts_file, write_parquet
 from pgdyno.trace.schema import OUTCOME
 
 OUTCOME_VERSION = 1
@@ -142,23 +139,6 @@ def recover(folder: Path) -> None:
 
 def read_facts(folder: Path) -> OutcomeFacts:
     """Return what is known of a run. Raises UsageError where the folder is no outcome, or one of a newer version."""
-    path = folder / FACTS
     hint = "An outcome is a folder that pgdyno replay --output has made."
-    try:
-        found = load_json(read_bytes(path, at_most=_MOST_FACTS))
-    except OSError as error:
-        raise UsageError(
-            f'"{path}", the facts of an outcome, cannot be read', detail=error.strerror, hint=hint
-        ) from error
-    except ValueError as error:
-        raise UsageError(f'"{path}" does not hold the facts of an outcome', detail=str(error), hint=hint) from error
-    version = found.get("version") if isinstance(found, dict) else None
-    if isinstance(version, int) and version > OUTCOME_VERSION:
-        raise UsageError(
-            f'outcome "{folder}" has version {version}, this program knows {OUTCOME_VERSION}',
-            hint="Use the pgdyno that made it, or a newer one.",
-        )
-    try:
-        return shaped(OutcomeFacts, found, "the facts of an outcome", strict=False)
-    except ValueError as error:
-        raise UsageError(f'"{path}" does not hold the facts of an outcome', detail=str(error), hint=hint) from error
+    what = f'outcome "{folder}"'
+    return read_facts_file(OutcomeFacts, folder / FACTS, what, OUTCOME_VERSION, at_most=_MOST_FACTS, hint=hint)

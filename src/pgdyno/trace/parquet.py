@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, telling_files
 from pgdyno.model.shapes import shaped
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Connection = DuckDBPyConnection
 
+T = TypeVar("T")
 MEMORY_MB = 160
 """What DuckDB may take before it writes to disk; the process has about 100 MB besides."""
 SORT_MB = 90
@@ -176,28 +177,31 @@ def write_meta(trace: Path, meta: TraceMeta) -> None:
 
 def read_meta(trace: Path) -> TraceMeta:
     """Return the facts of a trace. Raises UsageError where they are missing, damaged or of a newer version."""
-    path = meta_path(trace)
     hint = "A trace is two files that pgdyno trace build writes: NAME.parquet and NAME.json."
+    return read_facts_file(TraceMeta, meta_path(trace), f'trace "{trace}"', TRACE_VERSION, at_most=_META, hint=hint)
+
+
+def read_facts_file(kind: type[T], path: Path, what: str, newest: int, *, at_most: int, hint: str) -> T:
+    """Return the facts in a JSON file beside rows in Parquet; `what` names the whole, such as `trace "a.parquet"`.
+
+    Raises UsageError where they are missing, damaged or of a newer version than `newest`.
+    """
+    noun = what.partition(" ")[0]
     try:
-        found = documents.load_json(read_bytes(path, at_most=_META))
+        found = documents.load_json(read_bytes(path, at_most=at_most))
+        version = found.get("version") if isinstance(found, dict) else None
+        if isinstance(version, int) and not isinstance(version, bool) and version > newest:
+            raise UsageError(
+                f"{what} has version {version}, this program knows {newest}",
+                hint="Use the pgdyno that made it, or a newer one.",
+            )
+        return shaped(kind, found, f"the facts of the {noun}", strict=False)
     except OSError as error:
         raise UsageError(
-            f'"{path}", the facts of the trace, cannot be read', detail=error.strerror, hint=hint
+            f'"{path}", the facts of the {noun}, cannot be read', detail=error.strerror, hint=hint
         ) from error
     except ValueError as error:
-        raise UsageError(f'"{path}" does not hold the facts of a trace', detail=str(error), hint=hint) from error
-    version = found.get("version") if isinstance(found, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise UsageError(f'"{path}" does not hold the facts of a trace', hint=hint)
-    if version > TRACE_VERSION:
-        raise UsageError(
-            f'trace "{trace}" has version {version}, this program knows {TRACE_VERSION}',
-            hint="Use the pgdyno that made it, or a newer one.",
-        )
-    try:
-        return shaped(TraceMeta, found, "the facts", strict=False)
-    except ValueError as error:
-        raise UsageError(f'"{path}" does not hold the facts of a trace', detail=str(error), hint=hint) from error
+        raise UsageError(f'"{path}" does not hold the facts of the {noun}', detail=str(error), hint=hint) from error
 
 
 def _batches(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:

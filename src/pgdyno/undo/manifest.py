@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from pgdyno.kernel.kernel import KernelImage
 from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.model.shapes import shaped
 from pgdyno.owner.file_image import FileImage
 from pgdyno.owner.pins import Pin
 from pgdyno.server.health import Address
@@ -55,29 +56,9 @@ class Manifest:
     @classmethod
     def from_json(cls, fields: Mapping[str, object]) -> Manifest:
         """Rebuild one. Raises KeyError, TypeError or ValueError on anything else than what `to_json` made."""
-        owner, images, control = fields["owner"], fields["images"], fields["control"]
-        if not isinstance(owner, dict) or not isinstance(images, list) or fields["version"] not in READABLE:
+        if fields["version"] not in READABLE:
             raise ValueError("not a manifest of this version")
-        route, address, reserve = fields.get("route"), fields.get("address"), fields.get("reserve")
-        kernel, pins = fields.get("kernel"), fields.get("pins")
-        return cls(
-            id=str(fields["id"]),
-            study=str(fields["study"]),
-            created_at=float(str(fields["created_at"])),
-            target=str(fields["target"]),
-            conninfo=str(fields["conninfo"]),
-            data_directory=str(fields["data_directory"]),
-            main_file=str(fields["main_file"]),
-            bin_dir=str(fields["bin_dir"]),
-            control=control if isinstance(control, dict) else None,
-            owner=ProcessIdentity(**owner),
-            images=tuple(FileImage.from_json(image) for image in images),
-            # Version 1 knew configuration files on this host only.
-            route=route if isinstance(route, dict) else {"kind": "files", "main": str(fields["main_file"])},
-            local=bool(fields.get("local", True)),
-            address=Address(**address) if isinstance(address, dict) else None,
-            reserve=None if reserve is None else str(reserve),
-            pins=tuple(Pin.from_json(pin) for pin in pins) if isinstance(pins, list) else (),
-            kernel=tuple(KernelImage.from_json(image) for image in kernel) if isinstance(kernel, list) else (),
-            asks_password=bool(fields.get("asks_password", False)),
-        )
+        route = fields.get("route")
+        if not isinstance(route, Mapping):  # version 1 knew configuration files on this host only
+            route = {"kind": "files", "main": fields["main_file"]}
+        return shaped(cls, {**fields, "route": route, "version": VERSION}, "the manifest", strict=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,8 @@ from pgdyno.cli.advise import command
 from pgdyno.cli.rules import command as rules_command
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
-from pgdyno.model.finding import Severity
+from pgdyno.model.finding import Finding, Severity
+from pgdyno.model.inventory import Inventory
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.store.catalogue import Store
@@ -97,15 +98,15 @@ def test_files_are_written(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.requirement("R-ADV-06")
 def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pgdyno.report.advice.files as advice_files
+    import pgdyno.export
 
     asked: list[str] = []
 
-    def emitted(advice: Advice, form: str) -> dict[str, str]:
+    def emitted(findings: Sequence[Finding], inventory: Inventory, form: str) -> dict[str, str]:
         asked.append(form)
         return {"a.conf": "x = 1\n", "undo-a.conf": "x = 0\n", "profile/tuned.conf": "[main]\n"}
 
-    monkeypatch.setattr(advice_files, "emitted", emitted)
+    monkeypatch.setattr(pgdyno.export, "emit", emitted)
     assert "# --- a.conf\nx = 1\n# --- undo-a.conf\nx = 0" in run("--emit", "sysctl").stdout
     run("--emit", "sysctl", "--output", str(tmp_path / "out"))
     assert (tmp_path / "out" / "undo-a.conf").read_text() == "x = 0\n"
@@ -116,7 +117,7 @@ def test_emit_prints_files_or_writes_them(run: Run, tmp_path: Path, monkeypatch:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         run("--emit", "sysctl", "--output", str(tmp_path / "file" / "below"))
-    monkeypatch.setattr(advice_files, "emitted", lambda *_: {})
+    monkeypatch.setattr(pgdyno.export, "emit", lambda *_: {})
     assert "nothing of these changes is for udev" in run("--emit", "udev").stderr
 
 

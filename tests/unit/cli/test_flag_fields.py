@@ -11,7 +11,7 @@ import click
 import pytest
 
 import pgdyno.cli
-from pgdyno.cli.arguments.flags import Flags, argument, flag, flagged, least_and_most
+from pgdyno.cli.arguments.flags import Flags, argument, flag, least_and_most, verb
 from pgdyno.cli.main import VERBS
 from pgdyno.cli.main import command as program
 from pgdyno.errors import UsageError
@@ -33,8 +33,7 @@ class NamedFlags(ToldFlags):
     output: Path = flag("Write here.")
 
 
-@click.command("told")
-@flagged
+@verb("told")
 def told(flags: NamedFlags) -> NamedFlags:
     """Tell."""
     return flags
@@ -79,11 +78,11 @@ def test_a_minimum_above_the_maximum_is_told_with_the_other_order() -> None:
 
 def commands() -> Iterator[tuple[str, click.Command]]:
     context = click.Context(program)
-    for verb in VERBS:
-        command = program.get_command(context, verb)
+    for word in VERBS:
+        command = program.get_command(context, word)
         assert command is not None
         for name, one in command.commands.items() if isinstance(command, click.Group) else [("", command)]:
-            yield f"{verb} {name}".strip(), one
+            yield f"{word} {name}".strip(), one
 
 
 def flags_of(command: click.Command) -> type[Flags] | None:
@@ -91,8 +90,8 @@ def flags_of(command: click.Command) -> type[Flags] | None:
     return None if function is None else get_type_hints(function).get("flags")
 
 
-@pytest.mark.parametrize(("verb", "command"), [pytest.param(*one, id=one[0]) for one in commands()])
-def test_what_a_verb_reads_has_the_type_that_its_field_promises(verb: str, command: click.Command) -> None:
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in commands()])
+def test_what_a_verb_reads_has_the_type_that_its_field_promises(name: str, command: click.Command) -> None:
     kind = flags_of(command)
     types = {} if kind is None else get_type_hints(kind)
     for param in command.params:
@@ -100,7 +99,7 @@ def test_what_a_verb_reads_has_the_type_that_its_field_promises(verb: str, comma
             continue
         promised = {part for part in (types[param.name], *get_args(types[param.name])) if isinstance(part, type)}
         made = Path if isinstance(param.type, click.Path) else PARSED.get(param.type.name, str)
-        assert made in promised, f"{verb}: {param.name} is parsed as {made.__name__}, and declared {types[param.name]}"
+        assert made in promised, f"{name}: {param.name} is parsed as {made.__name__}, and declared {types[param.name]}"
 
 
 def test_no_verb_takes_its_flags_without_types() -> None:

@@ -59,8 +59,7 @@ class Toy(Kind):
 KIND = Toy()
 """
 VERB = """
-import click
-from pgdyno.cli.arguments.flags import JsonFlag, argument, flagged
+from pgdyno.cli.arguments.flags import JsonFlag, argument, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.study import print_result
 from pgdyno.model.results.toy import ToyResult
@@ -71,8 +70,7 @@ from pgdyno.studies.session.new_study import keep_import, study_id
 class ToyFlags(JsonFlag, StoreFlag):
     dice: tuple[int, ...] = argument("EYES...")
 
-@click.command(name="toy")
-@flagged
+@verb("toy")
 def command(flags: ToyFlags):
     load = WorkloadSpec("dice", {}, "dice", "0", read_only=True)
     study = Study(study_id(StudyKind.TOY, 0.0), StudyKind.TOY, "toy", StudyState.RUNNING, 0.0, "table", "unknown", {},

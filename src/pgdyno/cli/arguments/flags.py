@@ -5,8 +5,7 @@
         seconds: float | None = flag("Up to here.", "--to", type=click.FloatRange(0))
         users: tuple[str, ...] = flag("Only this role's statements; again for more.", "--user")
 
-    @click.command("cut")
-    @flagged
+    @verb("cut")
     def command(flags: CutFlags) -> int: ...
 
 The type says what click makes of the words: `bool` is a switch, `tuple[str, ...]` may be given again, `tuple[int, int]`
@@ -23,10 +22,10 @@ from typing import Any, NamedTuple, Self, TypeVar, dataclass_transform, get_args
 
 import click
 
+from pgdyno.cli.arguments.help_groups import GroupedCommand
 from pgdyno.errors import UsageError
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
 ENDING = ("report", "resume", "yes", "as_json", "store_url")
 """What a verb has of these is listed last, in this order."""
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -81,22 +80,28 @@ class JsonFlag(Flags):
     as_json: bool = flag("Print one JSON object.", "--json")
 
 
-def flagged(function: Callable[[Any], T]) -> Callable[..., T]:
-    """Return a function that click can call, with the flags that this one's parameter `flags` declares."""
-    kind = get_type_hints(function)["flags"]
+def verb(
+    name: str,
+    group: click.Group | None = None,
+    *,
+    cls: type[click.Command] = GroupedCommand,
+    **settings: Any,  # noqa: ANN401
+) -> Callable[[Callable[[Any], object]], click.Command]:
+    """Return what makes a command of a function, with the flags that its parameter `flags` declares."""
 
-    @wraps(function)
-    def called(**values: object) -> T:
-        return function(kind.of(values))
+    def made(function: Callable[[Any], object]) -> click.Command:
+        kind = get_type_hints(function)["flags"]
 
-    return stack(called, list(_options(kind)))
+        @wraps(function)
+        def called(**values: object) -> object:
+            return function(kind.of(values))
 
+        command = cls(name, callback=called, params=list(_params(kind)), help=function.__doc__, **settings)
+        if group is not None:
+            group.add_command(command)
+        return command
 
-def stack(function: F, options: Sequence[Callable[[F], F]]) -> F:
-    """Return the function with these flags, in the order in which help lists them."""
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return made
 
 
 def least_and_most(name: str, pair: tuple[int, int]) -> tuple[int, int]:
@@ -110,7 +115,7 @@ def least_and_most(name: str, pair: tuple[int, int]) -> tuple[int, int]:
     return least, most
 
 
-def _options(kind: type[Flags]) -> Iterator[Callable[[F], F]]:
+def _params(kind: type[Flags]) -> Iterator[click.Parameter]:
     types = get_type_hints(kind)
     declared: dict[str, _Declared] = {name: getattr(kind, name) for name in _in_order(kind)}
 
@@ -124,7 +129,7 @@ def _options(kind: type[Flags]) -> Iterator[Callable[[F], F]]:
         if parts[0] is not bool:
             settings = {"type": click.Path(path_type=Path) if parts[0] is Path else parts[0], **settings}
         if is_argument:
-            yield click.argument(name, **{**needed, "nargs": -1 if ... in parts else 1, **settings})
+            yield click.Argument([name], **{**needed, "nargs": -1 if ... in parts else 1, **settings})
             continue
         if not any(one.startswith("--") for one in given):
             given = (f"--{name.replace('_', '-')}", *given)
@@ -134,7 +139,7 @@ def _options(kind: type[Flags]) -> Iterator[Callable[[F], F]]:
             settings = {"multiple": True, **settings}
         else:
             settings = {**needed, "nargs": len(parts), "show_default": "default" in settings, **settings}
-        yield click.option(name, *given, **settings)
+        yield click.Option([name, *given], **settings)
 
 
 def _parts(annotation: object) -> tuple[Any, ...]:

@@ -36,7 +36,11 @@ class GroupedCommand(click.Command):
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Return the rows of help below their titles."""
-        records = {param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))}
+        records = {
+            param.name: record
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx))
+        }
         if len(records) <= FEW:
             return {"Options": list(records.values())}
         help_option = self.get_help_option(ctx)

@@ -78,8 +78,7 @@ def target_request(flags: TargetFlags) -> TargetRequest:
     target, restart, host = flags.target, flags.restart_command, host_request(flags)
     if target is None and host is None and environment_names_server():
         target = ""
-    patroni = flags.patroni
-    if patroni and target is None:
+    if flags.patroni and target is None:
         target = ""
     return TargetRequest(
         dsn=target,
@@ -89,7 +88,7 @@ def target_request(flags: TargetFlags) -> TargetRequest:
         keep=flags.keep,
         host=None if host is None else str(host.address),
         sudo_user=None if host is None else host.sudo_user,
-        patroni=patroni,
+        patroni=flags.patroni,
         patroni_auth=_absolute(flags.patroni_auth),
         patroni_ca=_absolute(flags.patroni_ca),
         patroni_cert=_absolute(flags.patroni_cert),

@@ -30,12 +30,11 @@ def compare_command(flags: CompareFlags, words: tuple[str, str]) -> int:
 
     first, second = read_both(flags, words)
     comparison = compare_platforms(first, second, own_settings=flags.own_settings)
-    output = flags.output
-    if flags.as_json and output is None:
+    if flags.as_json and flags.output is None:
         _print_json(comparison)
     else:
-        chosen = format_of(flags.wanted, output)
-        emit(platforms_page(comparison), chosen, output)
+        chosen = format_of(flags.wanted, flags.output)
+        emit(platforms_page(comparison), chosen, flags.output)
     return int(ExitCode.NOT_RESOLVED if comparison.invalid else ExitCode.OK)
 
 

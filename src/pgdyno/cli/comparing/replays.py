@@ -36,11 +36,10 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
         kept=None if kept is None else _side(kept, trace),
         rules=rules,
     )
-    output = flags.output
-    if flags.as_json and output is None:
+    if flags.as_json and flags.output is None:
         click.echo(json.dumps(plain(found)))
     else:
-        emit(replay_page(found, ratio_limit=rules.effect.ratio), format_of(flags.wanted, output), output)
+        emit(replay_page(found, ratio_limit=rules.effect.ratio), format_of(flags.wanted, flags.output), flags.output)
     return int(found.exit_code)
 
 
@@ -112,12 +111,16 @@ def _rules(flags: CompareFlags, outcome: Path) -> Rules:
             f"the limit of errors of this run is {fixed:g} %, and it was fixed before it",
             hint="Leave --error-limit out, or replay with the other limit.",
         )
-    bounds = flags.duration_classes
     try:
-        parsed = tuple(float(word) for word in bounds.split(",")) if bounds else DURATION_BOUNDS_MS
+        parsed = (
+            tuple(float(word) for word in flags.duration_classes.split(","))
+            if flags.duration_classes
+            else DURATION_BOUNDS_MS
+        )
     except ValueError as error:
         raise UsageError(
-            f'--duration-classes "{bounds}" are not milliseconds', hint="Write --duration-classes 101,501,1001."
+            f'--duration-classes "{flags.duration_classes}" are not milliseconds',
+            hint="Write --duration-classes 101,501,1001.",
         ) from error
     limit = fixed if asked is None else asked
     limits = Limits() if limit is None else Limits(error_percent=limit)

@@ -29,13 +29,12 @@ def take_file(flags: LiveFlags) -> tuple[LiveFlags, FileTimes | None]:
 
     Raises UsageError for a file that is none, or a warm-up that is longer than what is measured after it.
     """
-    path = flags.dbtune
-    if path is None:
+    if flags.dbtune is None:
         return flags, None
     from pgdyno.server.postgres import redact
     from pgdyno.studies.live.dbtune_file import read_dbtune
 
-    found, context = read_dbtune(path), click.get_current_context()
+    found, context = read_dbtune(flags.dbtune), click.get_current_context()
 
     def typed(name: str) -> bool:
         return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
@@ -47,9 +46,8 @@ def take_file(flags: LiveFlags) -> tuple[LiveFlags, FileTimes | None]:
     if found.restart_command is not None and not typed("restart_command"):
         values["restart_command"] = shlex.join(found.restart_command)
         said.append(f"restart command {shlex.join(found.restart_command)}")
-    guards = flags.guards
-    if found.memory_percent is not None and not any(word.startswith("memory=") for word in guards):
-        values["guards"] = (*guards, f"memory={100 - found.memory_percent:g}%")
+    if found.memory_percent is not None and not any(word.startswith("memory=") for word in flags.guards):
+        values["guards"] = (*flags.guards, f"memory={100 - found.memory_percent:g}%")
         said.append(f"guard memory={100 - found.memory_percent:g}%")
     times = None
     if found.warmup_s is not None or found.measurement_s is not None:
@@ -61,7 +59,7 @@ def take_file(flags: LiveFlags) -> tuple[LiveFlags, FileTimes | None]:
             )
         times = FileTimes(warmup_s + measurement_s, warmup_s)
         said.append(f"periods of {seconds_text(times.period_s)}, {seconds_text(warmup_s)} of them not counted")
-    click.echo(f'"{path}": {"; ".join(said) or "nothing that no flag says"}', err=True)
+    click.echo(f'"{flags.dbtune}": {"; ".join(said) or "nothing that no flag says"}', err=True)
     if found.unused:
         click.echo(f"not used: {', '.join(found.unused)}", err=True)
     return flags.but(**values), times

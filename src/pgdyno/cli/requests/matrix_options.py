@@ -76,8 +76,7 @@ def plan_of(flags: MatrixFlags) -> MatrixPlan:
     from pgdyno.fleet.start import allowed_cpus
     from pgdyno.studies.matrix.plan import MatrixPlan, check, check_workloads, pods_of_totals, with_configurations
 
-    file = flags.plan_file
-    plan = MatrixPlan() if file is None else _read(file)
+    plan = MatrixPlan() if flags.plan_file is None else _read(flags.plan_file)
     given: dict[str, object] = {
         "instances": _numbers(flags.instances, "instances"),
         "clients": _numbers(flags.clients, "clients"),

@@ -34,9 +34,8 @@ def run_plan(flags: ExperimentFlags, store: Store, progress: Progress) -> int:
     """Run the plan of --plan, or the one that is made of the advice on the target."""
     from pgdyno.studies.staircase.by_hand import check_confirmed
 
-    path = flags.plan
-    text = plan_file_text(path) if path is not None else advice_text(flags, store, progress)
-    options = _options(flags, store, text, path.name if path is not None else "advice")
+    text = plan_file_text(flags.plan) if flags.plan is not None else advice_text(flags, store, progress)
+    options = _options(flags, store, text, flags.plan.name if flags.plan is not None else "advice")
     plan = options.read_plan()
     check_confirmed(plan, flags.confirm)
     if not options.chosen(plan):
@@ -61,8 +60,7 @@ def advice_text(flags: ExperimentFlags, store: Store, progress: Progress) -> str
     # The sandbox is opened twice, for the advice and for the study: it has to outlive the first time.
     with opened(replace(target_request(flags), keep=True)) as target:
         findings, inventory = advised.advise_on(target, source(flags), store=store, progress=progress.announce)
-    document = flags.document
-    return plan_text(findings if document is None else from_document(findings, document), inventory)
+    return plan_text(findings if flags.document is None else from_document(findings, flags.document), inventory)
 
 
 def _climb(

@@ -48,13 +48,18 @@ def run_study(
         if report is not None:
             result = replace(result, report=str(report))
         stand.finish(result)
+    write_report(store, result, report, progress)
+    return result
+
+
+def write_report(store: Store, result: StudyResult, report: Path | None, progress: Progress) -> None:
+    """Write the HTML report of a study where one was asked for."""
     if report is not None:
         from pgdyno.report.drawing.html import write_html
         from pgdyno.studies.reports import build_report
 
-        write_html(build_report(store, stand.study.id), report)
+        write_html(build_report(store, result.study), report)
         progress.announce(f"report: {report}")
-    return result
 
 
 def told_json(store: Store, result: StudyResult) -> Mapping[str, object]:
@@ -81,11 +86,19 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     say_wrapped("outage", outage)
     last = "--last" if target.remote is None else f"--last {target.remote.request.flags}"
     click.echo(f"undo     automatic at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)
-    if not ask:
+    agree(target, ask=ask)
+
+
+def agree(target: Target, question: str = "Go on?", *, ask: bool) -> None:
+    """Ask before a server is changed that is not a sandbox.
+
+    Raises UsageError where there is no terminal to ask, click's Abort on a no.
+    """
+    if target.disposable or not ask:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{target.name} is not a sandbox and there is no terminal to ask", hint="Add --yes.")
-    click.confirm("Go on?", abort=True, err=True)
+    click.confirm(question, abort=True, err=True)
 
 
 def say_wrapped(label: str, text: str) -> None:

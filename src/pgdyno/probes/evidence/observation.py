@@ -12,6 +12,7 @@ from typing import Any
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.linux.host_texts import HostTexts, read_texts
 from pgdyno.model.facts import Unknown
+from pgdyno.model.shapes import shaped
 from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import decode, read_bytes
@@ -170,7 +171,7 @@ def load(folder: Path) -> Observation:
         reading = _read(path)
         if isinstance(reading, dict):
             try:
-                seen.host.append((float(reading["t"]), _texts_from_json(reading)))
+                seen.host.append((float(reading["t"]), shaped(HostTexts, reading, strict=False)))
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 seen.host_missing = Unknown(f'"{path}" is damaged: {error}')
     seen.kernel_log = captured_text(folder / "kernel_log.txt")
@@ -185,17 +186,6 @@ def _texts_to_json(texts: HostTexts) -> dict[str, Any]:
         "ticks_per_s": texts.ticks_per_s,
         "page_size": texts.page_size,
     }
-
-
-def _texts_from_json(value: Mapping[str, Any]) -> HostTexts:
-    devices = value["devices"]
-    return HostTexts(
-        {str(name): str(text) for name, text in value["texts"].items()},
-        {str(name): str(text) for name, text in value["failures"].items()},
-        None if devices is None else frozenset(map(str, devices)),
-        int(value["ticks_per_s"]),
-        int(value["page_size"]),
-    )
 
 
 def _write(path: Path, value: object) -> None:
