@@ -153,14 +153,16 @@ _LIVE = (
         "statement-time", _CONFIGURATION, "x", 3, hold_s=3.5,
         reads="time of the statements of the body that ended in the last 4 s, of what their calls took in the "
         "reference (what the last period of A took above that is left out); where hardly one ends although sessions "
-        "are at work, how many times more calls the reference had",
+        "are at work, how many times more calls the reference had; 1 at most in a burst, where half as many calls "
+        "again end as in the reference, or in the last period of A where that is more",
         reason="equal arms stayed below twice; it must last 3.5 s, and the baseline is back within 10 s of a change "
-        "that cripples the load.",
+        "that cripples the load. In a burst statements queue whatever is set; a setting that cripples them lets fewer "
+        "of them end.",
     ),
     Guard(
         "backlog", _CONFIGURATION, "x", 3, hold_s=5,
-        reads="sessions at work, of the busiest hundredth of the reference, or of four thirds of the cores where "
-        "that is more",
+        reads="sessions at work that do not wait for a lock, of the busiest hundredth of the reference, or of four "
+        "thirds of the cores where that is more; 1 at most in a burst, as above",
         reason="what arrives and does not end piles up before any counter of statements shows it.",
     ),
     Guard(
@@ -171,11 +173,11 @@ _LIVE = (
         "longest, and a minute at least, is told while it runs.",
     ),
     Guard(
-        "lock-waits", _ENVIRONMENT, "x", 3, hold_s=5,
+        "lock-waits", _ENVIRONMENT, "x", 3, hold_s=10,
         reads="sessions that wait for a lock in a statement of more than a second, of the most that the reference saw, "
         "or of five thirds where that is more",
-        reason="who waits for a lock measures its holder, and no setting. More than five sessions for five seconds "
-        "are a queue.",
+        reason="who waits for a lock measures its holder, and no setting. More than five sessions for ten seconds "
+        "are a queue, for five they are somebody's long transaction.",
     ),
 )  # fmt: skip
 

@@ -35,6 +35,8 @@ FEW_BLOCKED = 5 / 3
 """As SHORT_S, of sessions that wait for locks."""
 OF_B = frozenset({"oldest-statement"})
 """What these guards watch is of B alone."""
+BURST = 1.5
+"""Where so many times the usual calls end, the server has more to do: what then takes longer is no arm's doing."""
 UNKNOWN_CORES = 16
 """Taken where the host is not seen: rather a late alarm than one for a burst."""
 
@@ -65,6 +67,8 @@ class LiveGuards:
     _active: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=int(STEPS * STEP_S / 0.5)))
     _standings: Mapping[str, GuardStatus] = field(default_factory=dict)
     _usual: float = 1.0
+    _usual_calls: float = 0.0
+    """Calls a second of the latest whole period of A."""
     _spans: list[list[float]] = field(default_factory=list)
     """From when to when B was in force since the baseline was, by the server's clock."""
 
@@ -90,10 +94,14 @@ class LiveGuards:
         """Return from when on statements are told by when they began, by the server's clock."""
         return self._spans[0][0] if self._spans else math.inf
 
-    def hold_against(self, period: PeriodCounts) -> None:
-        """Hear a whole period of A: where the server is slower than in the reference anyhow, that is no arm's doing."""
-        _, observed, expected = self._sums(period)
+    def hold_against(self, period: PeriodCounts, seconds: float) -> None:
+        """Hear a whole period of A of so many seconds: where the server is slower anyhow, that is no arm's doing.
+
+        A load that has grown since the reference is no burst either.
+        """
+        calls, observed, expected = self._sums(period)
         self._usual = max(1.0, observed / expected) if expected > 0 else 1.0
+        self._usual_calls = calls / seconds if seconds > 0 else 0.0
 
     @property
     def statement_time(self) -> float:
@@ -117,8 +125,10 @@ class LiveGuards:
         self._active.append((t, active))
         cores = self.load.cores or UNKNOWN_CORES
         usual = max(1.0, self.load.active_p99, CORES_SHARE * cores)
-        about = f"{active} sessions at work, {digits_text(usual)} are usual"
-        readings = [GuardReading("backlog", t, active / usual, about=about), self._oldest(t, at, begun)]
+        queued = max(0, active - blocked)  # who waits for a lock is of lock-waits
+        about = f"{queued} sessions at work, {digits_text(usual)} are usual{self._burst_text}"
+        value = min(1.0, queued / usual) if self._burst_text else queued / usual
+        readings = [GuardReading("backlog", t, value, about=about), self._oldest(t, at, begun)]
         about = f"{blocked} sessions wait for locks, {self.load.most_blocked} did at most"
         readings.append(GuardReading("lock-waits", t, blocked / max(FEW_BLOCKED, self.load.most_blocked), about=about))
         return next((breach for breach in map(self._stand, readings) if breach is not None), None)
@@ -139,12 +149,25 @@ class LiveGuards:
         usual_calls = self.load.calls_a_second * STEP_S * len(self._steps)
         if expected > 0 and (calls >= FEWEST or (usual_calls >= USUAL and calls >= STEPS)):
             about = f"{digits_text(observed / calls)} ms a call, {digits_text(expected / calls)} in the reference"
-            return GuardReading("statement-time", t, observed / expected / self._usual, about=about)
+            value = observed / expected / self._usual
+            value = min(1.0, value) if self._burst_text else value
+            return GuardReading("statement-time", t, value, about=f"{about}{self._burst_text}")
         at_work = min((active for _, active in self._active), default=0)
         if usual_calls >= USUAL and at_work >= max(1.0, self.load.active_p95):
             about = f"{calls:.0f} calls ended while {at_work} sessions were at work, {usual_calls:.0f} are usual"
             return GuardReading("statement-time", t, usual_calls / (calls + 1), about=about)
         return GuardReading("statement-time", t, Absent("too few statements ended to tell"))
+
+    @property
+    def _burst_text(self) -> str:
+        """Return that more work than usual is done just now, in words; empty where it is not."""
+        if not self._steps:
+            return ""
+        calls = sum(one[0] for one in self._steps) / (STEP_S * len(self._steps))
+        usual = max(self.load.calls_a_second, self._usual_calls)
+        if calls < BURST * usual or usual * STEP_S < USUAL:
+            return ""
+        return f"; a burst: {digits_text(calls / usual)} times the usual calls end"
 
     def _sums(self, step: PeriodCounts) -> tuple[float, float, float]:
         """Return calls, milliseconds and the reference's milliseconds of the body's statements."""

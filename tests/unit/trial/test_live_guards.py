@@ -50,9 +50,9 @@ def test_one_slow_reading_and_what_was_before_a_switch_are_no_breach():
 
 def test_what_the_baseline_does_too_is_no_arm_s_doing():
     watching = guards()
-    watching.hold_against(step(2.0))
+    watching.hold_against(step(2.0), STEP_S)
     assert told(watching, *[step(4.0)] * 5) == [None] * 5
-    watching.hold_against(step(0.5))
+    watching.hold_against(step(0.5), STEP_S)
     assert told(watching, *[step(4.0)] * 3)[-1] is not None
 
 
@@ -97,3 +97,36 @@ def test_equal_arms_of_a_drifting_load_never_trip():
     watching = LiveGuards(LiveLoad(body, calls, 1.0, 2.0, 2), PLAN)
     for number in range(2000):
         assert watching.statements(STEP_S * number, simulation.period(STEP_S)) is None
+
+
+def at_work(watching, active, blocked=0, ticks=24):
+    return [watching.sessions(100 + 0.5 * tick, active, blocked) for tick in range(ticks)]
+
+
+def test_in_a_burst_statements_queue_and_no_setting_is_blamed():
+    """Twice the usual calls end: what they wait for is each other."""
+    watching = guards()
+    assert told(watching, *[step(9.0, calls=101.0)] * 8) == [None] * 8
+    assert watching.statement_time == 1.0
+    assert at_work(watching, 60) == [None] * 24
+    assert told(guards(), *[step(9.0, calls=60.0)] * 3)[-1] is not None, "hardly more than usual is no burst"
+
+
+def test_a_setting_that_cripples_the_load_in_a_burst_lets_fewer_calls_end_and_is_told():
+    watching = guards()
+    told(watching, *[step(9.0, calls=101.0)] * 2)
+    assert told(watching, *[step(30.0, calls=30.0)] * 4)[-1] is not None
+
+
+def test_a_load_that_has_grown_since_the_reference_is_no_burst():
+    watching = guards()
+    watching.hold_against(step(1.0, calls=100.0), STEP_S)
+    assert told(watching, *[step(9.0, calls=101.0)] * 3)[-1] is not None
+
+
+def test_who_waits_for_a_lock_is_counted_by_lock_waits_alone_and_for_ten_seconds():
+    seen = at_work(guards(), 60, blocked=56)
+    assert [one.name for one in seen if one is not None][:1] == ["lock-waits"]
+    first = next(number for number, one in enumerate(seen) if one is not None)
+    assert 0.5 * first >= 10.0
+    assert at_work(guards(), 60, blocked=2)[11].name == "backlog"

@@ -174,7 +174,7 @@ class ServerWorld:
         period = replace(counts(found, self.size), first=first, use=use)
         if self._arm == A:  # what falls under B alone may be B's doing
             self._load_left = float(period.calls.sum()) / found.seconds / max(self.calls_a_second, 1e-9)
-            self.guards.hold_against(period)
+            self.guards.hold_against(period, found.seconds)
         return period
 
     def has_room(self, seconds: float) -> bool:
