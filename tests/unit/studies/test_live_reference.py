@@ -229,3 +229,12 @@ def test_of_a_load_that_hardly_writes_it_is_said_that_nothing_of_it_holds_under_
     study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
     told = live_result(study, make_facts(18), seen, KEYS, NAMES, elapsed_s=1.0)
     assert any("hardly writes" in note for note in told.notes) is is_told
+
+
+def test_the_page_says_what_settings_that_need_a_restart_would_cost_to_prove():
+    study, told = result()
+    page = compose(StudyRecord(replace(study, result=told), ()))
+    (section,) = [one for one in page.sections if one.id == "restarts"]
+    (block,) = section.blocks
+    assert [row[:2] for row in block.table.rows][:2] == [("3", "4"), ("4", "4")]
+    assert "simulated" in block.caption

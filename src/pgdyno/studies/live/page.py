@@ -10,12 +10,16 @@ from pgdyno.report.judgement import standing_text
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text
+from pgdyno.stats.restart_pairs import COLD_S, PERIOD_S, USUAL_SD, restart_pairs
+from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.kind import KIND
 from pgdyno.studies.live.search_page import search_lead, search_sections
 from pgdyno.studies.live.switch_page import switch_lead, switch_sections, switch_tiles
 from pgdyno.studies.noise.page import percent
 from pgdyno.units import digits_text, plural, seconds_text
 
+WINDOW_S = 7200.0
+"""A maintenance window, as an example."""
 NONE_BELOW = "none below a doubling"
 
 
@@ -88,6 +92,8 @@ def _sections(result: LiveResult) -> tuple[Section, ...]:
         ),
         Section("load", "The load", "What ran while it was watched?", (_load(result.reference),)),
     ]
+    if any(one.pair_sd is not None for one in result.periods):
+        found.append(_restarts(result))
     rows = (*result.body, *result.beside)
     if rows:
         caption = (
@@ -97,6 +103,30 @@ def _sections(result: LiveResult) -> tuple[Section, ...]:
         block = TableBlock(_statements_table(rows), caption)
         found.append(Section("statements", "Statements", "By which statements would a change be judged?", (block,)))
     return tuple(found)
+
+
+def _restarts(result: LiveResult) -> Section:
+    found = restart_pairs([one.pair_sd for one in result.periods], Design(confidence=result.confidence))
+    columns = ("pairs", "restarts", "time", "windows of 2 hours", "shows from")
+    rows = tuple(
+        (
+            str(one.pairs),
+            str(one.restarts),
+            seconds_text(one.seconds),
+            str(one.windows(WINDOW_S)),
+            effect_text(one.effect),
+        )
+        for one in found
+    )
+    caption = (
+        f"All such settings as one bundle against the server as it is, in periods of {seconds_text(PERIOD_S)}, the "
+        f"first {seconds_text(COLD_S)} of which are left out for the cold cache. A pair of them scatters by "
+        f"{percent(USUAL_SD)} on simulated loads, and at least as much as the longest periods above. Each restart is "
+        "an outage. Fewer than three pairs are before and after, and no verdict. No live study restarts a server: "
+        "measure such a bundle on a copy, with pgdyno experiment."
+    )
+    table = TableBlock(Table(columns, rows, columns), caption, folded=True)
+    return Section("restarts", "Settings that need a restart", "What would proving them here cost?", (table,))
 
 
 def _periods_table(periods: tuple[LivePeriod, ...]) -> Table:
