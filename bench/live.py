@@ -1,9 +1,10 @@
 """What the rules of a live study do on simulated loads: false claims, pairs to an effect, vetoes, raw time per call.
 
     python bench/live.py [--studies 1000] [--seed 1] [--guard-days 1] [--carry-over 40]
+    python bench/live.py --hours 8 [--folder ~/pgdyno-live-bench]
 
-Loads are those of `live_simulation`:
-a drifting mix, waves, drifting parameters and rare reports. Real servers are no part of these figures.
+Loads are those of `live_simulation`: a drifting mix, waves, drifting parameters and rare reports. Real servers are no
+part of these figures: `--hours` runs real studies instead (`live_real`), and goes on where it was ended.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import math
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +54,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--guard-days", type=float, default=0.0, help="only simulate the guards for so long")
     parser.add_argument("--carry-over", type=int, default=0, help="only simulate effects that come late, so often")
+    parser.add_argument("--hours", type=float, default=0.0, help="only run real studies for so long")
+    parser.add_argument("--folder", type=Path, default=Path.home() / "pgdyno-live-bench", help="where they are kept")
     given = parser.parse_args()
+    if given.hours:
+        from live_real import run_hours
+
+        run_hours(given.hours, given.folder)
+        return
     if given.carry_over:
         print_carry_over(given.carry_over, given.seed)
         return
