@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.terminal.progress import Progress
+from pgdyno.model.person.operator_request import Operators
 from pgdyno.model.results.live import LiveResult
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Reply
 from pgdyno.studies.live.options import LiveOptions, options_of
+from pgdyno.studies.live.person.hands import LiveHands
+from pgdyno.studies.live.person.keeping import Confirm
 from pgdyno.studies.live.run import AskedArms, SwitchPlan, asked_by, switch_study
 from pgdyno.studies.live.search_run import AskedSearch, CandidatePlan, search_study
 from pgdyno.studies.session.opening import opened
@@ -34,19 +38,23 @@ def short_study(
     max_pairs: int = 12,
     approve: Callable[[SwitchPlan], bool] = approved,
     announce: Callable[[str], None] = lambda _text: None,
+    confirm: Callable[[LiveHands], Confirm] | None = None,
+    operators: Operators | None = None,
 ) -> LiveResult:
     """Run a study of two arms with a reference of five seconds."""
-    options = LiveOptions(reference_s=5, budget_s=90, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs))
+    options = LiveOptions(reference_s=5, budget_s=90, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs),
+                          operators=operators)  # fmt: skip
     arms = AskedArms({}, settings)
-    with open_store(None) as store:
+    with open_store(os.environ.get("PGDYNO_STORE")) as store:
         return switch_study(
-            store, target, TargetRequest(), options, arms, Progress(quiet=True), approve=approve, announce=announce
-        )
+            store, target, TargetRequest(), options, arms, Progress(quiet=True), approve=approve, announce=announce,
+            confirm=confirm,
+        )  # fmt: skip
 
 
 def resumed_study(target: Target, study_id: str) -> LiveResult:
     """Go on with a study of two arms."""
-    with open_store(None) as store:
+    with open_store(os.environ.get("PGDYNO_STORE")) as store:
         study = store.study(study_id)
         return switch_study(
             store, target, TargetRequest(), options_of(study, 90), asked_by(study), Progress(quiet=True),
@@ -62,13 +70,15 @@ def short_search(
     announce: Callable[[str], None] = lambda _text: None,
     budget_s: float = 150,
     resumed: str | None = None,
+    operators: Operators | None = None,
 ) -> LiveResult:
     """Search these knobs with a reference of five seconds, or go on with the study of this id."""
     options = LiveOptions(
-        reference_s=5, budget_s=budget_s, seed=3, period_s=PERIOD_S, design=Design(max_pairs=8), guard_rest_s=1.0
-    )
+        reference_s=5, budget_s=budget_s, seed=3, period_s=PERIOD_S, design=Design(max_pairs=8), guard_rest_s=1.0,
+        operators=operators,
+    )  # fmt: skip
     asked = AskedSearch(candidates, answer_s=60, only=knobs)
-    with open_store(None) as store:
+    with open_store(os.environ.get("PGDYNO_STORE")) as store:
         return search_study(
             store, target, TargetRequest(), options, asked, Progress(quiet=True),
             show=lambda _plan: None, decide=decide, announce=announce,

@@ -15,6 +15,8 @@ import study_example as example
 from pgdyno.errors import StoreError
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.live import SILENT_S, Live, LiveIndicator, LiveNotice, LivePoint
+from pgdyno.model.person.live_question import LiveDesk, LiveQuestion, QuestionFact, QuestionSetting
+from pgdyno.model.person.operator_request import OperatorAction
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
@@ -26,6 +28,10 @@ STATE = Live(
     arm="spread", phase="load", elapsed_s=1.5, duration_s=6.0, best=812.5,
     lamps=(LiveIndicator("disk", "amber", "1.2 GB of 1 GB"),), notices=(LiveNotice(1_800_000_000.5, "guard disk: é"),),
     points=(LivePoint(1_800_000_001.0, tps=800.5, cpu_pct=40.0), LivePoint(1_800_000_002.0, p99_ms=12.25)),
+    desk=LiveDesk("run", is_paused=True, question=LiveQuestion(
+        "q1", "Try é?", (OperatorAction.APPROVE, OperatorAction.EDIT), 1_800_000_900.123456,
+        (QuestionSetting("work_mem", "4MB", "16MB"),), (QuestionFact("so far", "nothing"),),
+    )),
 )  # fmt: skip
 
 

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from pgdyno.cli.arguments.flags import verb
+from pgdyno.cli.arguments.operators import read_operators
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.arguments.target import names_a_server, target_request
 from pgdyno.cli.requests.dbtune import FileTimes, take_file
 from pgdyno.cli.requests.live_approval import (
     Asker,
     approve,
+    asker_of,
     asks,
     check_answer,
+    confirm,
     decide,
-    notify_words,
     settings_of,
     show_search,
 )
-from pgdyno.cli.requests.live_flags import LEAST_PAIRS, LiveFlags
+from pgdyno.cli.requests.live_flags import AUTO, LEAST_PAIRS, LiveFlags
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -110,6 +113,10 @@ def _check_companions(modes: Mapping[str, bool]) -> None:
     for name in sorted(typed & {"candidates", "only", "include", "exclude"}):
         if not modes["search"]:
             raise UsageError(f"--{name} is for --search", hint="Leave it out, or search: pgdyno live --search.")
+    if "operator_token_file" in typed and not any(modes.values()):
+        raise UsageError(
+            "--operator-token-file is for what asks: --b, --rule, --search and --resume", hint="Leave it out."
+        )
     if "critical" in typed and not modes["compares"]:
         raise UsageError("--critical is for --b and --rule", hint="A search vetoes what becomes twice as slow.")
     for name in sorted(typed & OF_THE_BEGINNING):
@@ -158,7 +165,7 @@ def _compared(
     from pgdyno.studies.session.opening import opened
 
     options, request, name = _options(flags, times), target_request(flags), flags.rule
-    asker = Asker(60 * flags.approve_timeout, notify_words(flags.notify))
+    asker = asker_of(flags)
     with opened(request) as target:
         option: object = None
         if name is not None:
@@ -172,7 +179,7 @@ def _compared(
         return switch_study(
             store, target, request, options, arms, progress,
             approve=lambda plan: approve(plan, asker if ask else None),
-            announce=progress.announce,
+            announce=progress.announce, confirm=confirm(_last_asker(flags, asker)), answer_s=asker.timeout_s,
         )  # fmt: skip
 
 
@@ -186,24 +193,24 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
     from pgdyno.studies.winner import request_of
     from pgdyno.undo.watch import Deadlines
 
-    watch = Deadlines(health_s=flags.watchdog_deadline)
+    watch, operators = Deadlines(health_s=flags.watchdog_deadline), read_operators(flags.operator_token_file)
     again = flags.again is not None
     study = earlier_study(store, name) if again else resumable(store, name, StudyKind.LIVE)
     resumed = None if again else study
     request = target_request(flags)
     request = request if names_a_server(request) else request_of(study)
-    asker = Asker(60 * flags.approve_timeout, notify_words(flags.notify))
+    asker = asker_of(flags)
     if is_search(study):
         if click.get_current_context().get_parameter_source("budget") is ParameterSource.COMMANDLINE:
             raise UsageError(
                 "--budget is what a search was begun with, and what is left of it stays", hint="Leave it out."
             )
         check_answer(flags, ())
-        asked, options = search_asked_by(study, asker.timeout_s), options_of(study, watch=watch)
+        asked, options = search_asked_by(study, asker.timeout_s), options_of(study, watch=watch, operators=operators)
         if again:
             options = options.anew(_seed(flags))
         return _search(flags, store, progress, request, options, asked, asker, resumed)
-    arms, options = asked_by(study), options_of(study, 60 * flags.budget, watch=watch)
+    arms, options = asked_by(study), options_of(study, 60 * flags.budget, watch, operators)
     if again:
         options = options.anew(_seed(flags))
     check_answer(flags, (*arms.a, *arms.b))
@@ -212,13 +219,14 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
         return switch_study(
             store, target, request, options, arms, progress,
             approve=lambda plan: approve(plan, asker if ask else None), announce=progress.announce, resumed=resumed,
+            confirm=confirm(_last_asker(flags, asker)), answer_s=asker.timeout_s,
         )  # fmt: skip
 
 
 def _searched(flags: LiveFlags, times: FileTimes | None, store: Store, progress: Progress) -> LiveResult:
     from pgdyno.studies.live.search_run import AskedSearch
 
-    asker = Asker(60 * flags.approve_timeout, notify_words(flags.notify))
+    asker = asker_of(flags)
     asked = AskedSearch(
         candidates=flags.candidates,
         answer_s=asker.timeout_s,
@@ -248,8 +256,13 @@ def _search(
             store, target, request, options, asked, progress,
             show=show_search,
             decide=lambda plan: decide(plan, asker if asks(word, tuple(plan.proposal.settings)) else None),
-            announce=progress.announce, resumed=resumed,
+            announce=progress.announce, resumed=resumed, confirm=confirm(_last_asker(flags, asker)),
         )  # fmt: skip
+
+
+def _last_asker(flags: LiveFlags, asker: Asker) -> Asker:
+    """Return who asks whether a winner is kept: --approve auto leaves the terminal alone, as ever."""
+    return replace(asker, reads=asker.reads and flags.approve != AUTO)
 
 
 def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
@@ -283,4 +296,5 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
         period_s=None if times is None else times.period_s,
         wash_s=None if times is None else times.wash_s,
         not_during=QuietTimes.of(flags.not_during).words,
+        operators=read_operators(flags.operator_token_file),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
+from pgdyno.model.person.live_question import LiveDesk
 from pgdyno.model.verdict import Metric
 
 SILENT_S = 15.0
@@ -75,7 +76,8 @@ class Live:
     is when this was written by CLOCK_BOOTTIME of that host, which nobody can set; earlier versions wrote none of them.
     `run` is the trial's id in the store, `number` counts the study's trials from 1. `elapsed_s` of `duration_s` are of
     the load, None between loads. `place` is which trial of how many, in words; `left_s` how long this part of the study
-    will still take, from `at`. `best` is the best figure of `metric`, the one that was asked for.
+    will still take, from `at`. `best` is the best figure of `metric`, the one that was asked for. `desk` says what a
+    live study asks a person, and for which requests it looks.
     """
 
     study: str
@@ -101,6 +103,7 @@ class Live:
     boot_id: str = ""
     namespace: str = ""
     uptime: float = 0.0
+    desk: LiveDesk | None = None
 
     def is_silent(self, now: float) -> bool:
         """Return whether nothing was heard of the study for longer than a living one is silent."""
@@ -113,6 +116,7 @@ class Live:
         values["lamps"] = [{"name": one.name, "colour": one.colour, "text": one.text} for one in self.lamps]
         values["notices"] = [{"t": one.t, "text": one.text} for one in self.notices]
         values["points"] = [_figures(point) for point in self.points]
+        values["desk"] = None if self.desk is None else self.desk.to_json()
         return values
 
     def to_text(self, points: Sequence[str]) -> JsonText:
@@ -131,8 +135,10 @@ class Live:
             found["notices"] = tuple(LiveNotice(**one) for one in _objects(found.get("notices", ())))
             rows = _rows(found.get("points", ()))
             found["points"] = tuple(LivePoint(*row[: len(POINT_COLUMNS)]) for row in rows)
+            if found.get("desk") is not None:
+                found["desk"] = LiveDesk.from_json(found["desk"])
             return cls(**found)
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not the state of a study: {error}") from error
 
 

@@ -27,7 +27,7 @@ from pgdyno.model.record import CheckRecord, ClientRecord, InstanceRecord, PlanR
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Kind, SampleTable
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration: a store at this revision is opened without loading Alembic."""
 
 METADATA = MetaData()
@@ -186,6 +186,20 @@ LIVE = Table(
     Column("state", _JSON, nullable=False),
 )
 """What running studies do now: a row each while they run, written anew every second."""
+
+REQUEST = Table(
+    "request",
+    METADATA,
+    Column("id", _ID, primary_key=True),
+    Column("study_id", Text, ForeignKey("study.id"), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("content", _JSON, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("said", Text, nullable=False),
+    Column("answered_at", Double),
+    Index("request_study", "study_id", "state"),
+)
+"""What operators asked of running studies in the dashboard, and what those answered."""
 
 
 def _of_run(name: str, *columns: Column[Any]) -> Table:

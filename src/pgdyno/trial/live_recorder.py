@@ -14,6 +14,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.linux.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.model.guard import Indicator
 from pgdyno.model.live import Live, LiveIndicator, LiveNotice, LivePoint
+from pgdyno.model.person.live_question import LiveDesk
 from pgdyno.model.trial import Trial, TrialSpec
 from pgdyno.probes.latest import latest_point
 from pgdyno.probes.sampler import Sampler
@@ -135,6 +136,10 @@ class LiveRecorder:
         """Keep the line."""
         self._notices.append(LiveNotice(self._clock(), text))
         self._watcher.notice(text)
+
+    def desk(self, desk: LiveDesk) -> None:
+        """Keep what the study asks a person."""
+        self._live = replace(self._live, desk=desk)
 
     def trial_ended(self, trial: Trial) -> None:
         """Between two trials nothing of the ended one's progress is shown."""

@@ -16,9 +16,11 @@ from pgdyno.cli import live
 from pgdyno.cli.requests import dbtune, live_approval
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.person.operator_request import OperatorAction as Action
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
 from pgdyno.studies.live.options import cost_of_periods
+from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
 from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.live.search_run import CandidatePlan
 
@@ -59,6 +61,9 @@ def refused(*words: str) -> str:
         (("--b", "work_mem=1MB", "--approve", "perhaps"), "--approve"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--not-during", "18-20"), 'window "18-20" cannot be read'),
         (("--resume", "last", "--not-during", "18:00-20:00"), "--not-during is what the study was begun with"),
+        (("--watch-only", "--operator-token-file", "x"), "--operator-token-file is for what asks"),
+        (("--demo", "--operator-token-file", "x"), "--demo runs on a sandbox"),
+        (("--search", "--operator-token-file", "/dev/null"), "is not a file of yours"),
         (("--resume", "last", "--dbtune", "x.yml"), "--dbtune is for what is begun"),
         (("--again", "last", "--resume", "last"), "give one of --watch-only"),
         (("--again", "last", "--max-pairs", "9"), "--max-pairs is what the study was begun with"),
@@ -235,6 +240,55 @@ def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, se
     assert "2 of 20 (model): work_mem: 4MB -> 16MB; by reload, no outage" in said
     assert "the best took 12 % less time" in said
     assert ("class X" in said) is ((typed_in or "").startswith("fsync"))
+
+
+ANSWERED = HeardAnswer(Action.EDIT, "alice", "dashboard", "less", Configuration.of({"work_mem": "8MB"}))
+
+
+class Answered(LiveHands):
+    """The dashboard has answered as soon as there is a question."""
+
+    def ask(self, question, check=lambda settings: settings):
+        super().ask(question, check)
+        self._answer = ANSWERED
+
+
+def test_an_answer_of_the_dashboard_ends_the_wait_in_the_terminal():
+    with CliRunner().isolation(), typed(None):
+        for reads in (True, False):
+            asker = live_approval.Asker(3600.0, reads=reads)
+            answer = live_approval.decide(replace(candidate(), hands=Answered()), asker)
+            assert dict(answer.settings) == {"work_mem": "8MB"}
+            assert not live_approval.approve(replace(plan(), hands=Answered()), asker), "an edit is no approval of it"
+
+
+@pytest.mark.requirement("R-SAF-01")
+def test_what_is_said_in_the_terminal_is_on_record_and_silence_is_no_answer():
+    heard = []
+    for word, answers in (("y\n", ["approve"]), ("n\n", ["reject"]), ("q\n", ["end"]), (None, [])):
+        hands = LiveHands(decided=heard.append)
+        with CliRunner().isolation(), typed(word):
+            live_approval.decide(replace(candidate(), hands=hands), live_approval.Asker(0.05))
+        assert [one.answer for one in heard] == answers
+        assert all(one.where == "terminal" and "work_mem" in one.asked and "@" in one.who for one in heard)
+        heard.clear()
+
+
+def test_a_terminal_that_goes_away_leaves_the_question_to_the_dashboard():
+    class Later(LiveHands):
+        takes_requests = True
+        looks = 0
+
+        @property
+        def has_answer(self):
+            self.looks += 1
+            if self.looks == 3:
+                self._answer = ANSWERED
+            return self.looks >= 3
+
+    with CliRunner().isolation(), typed(""):
+        answer = live_approval.decide(replace(candidate(), hands=Later()), live_approval.Asker(3600.0))
+    assert dict(answer.settings) == {"work_mem": "8MB"}
 
 
 @pytest.mark.requirement("R-SAF-12")

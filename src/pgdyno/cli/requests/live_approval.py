@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,41 +18,57 @@ import click
 
 from pgdyno.cli.requests.live_flags import ANSWER_S, CLASS_A, EACH, LiveFlags
 from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.model.person.operator_request import OperatorAction as Action
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.programs import check_program
 from pgdyno.units import seconds_text
 
 if TYPE_CHECKING:
+    from pgdyno.model.person.live_question import LiveQuestion
     from pgdyno.studies.live.candidates import Reply
+    from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
     from pgdyno.studies.live.run import SwitchPlan
     from pgdyno.studies.live.search_run import CandidatePlan, SearchPlan
 
 NOTIFY_S = 10.0
 LOOK_S = 0.5
 """Who waits for an answer looks so often whether the study was stopped meanwhile."""
-_YES = ("y", "yes")
+_YES, _QUIT = ("y", "yes"), ("q", "quit")
 _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
 """A comma before another KNOB=: those within a value stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Waits for a person's line on standard input, for so long; `notify` is a command that tells them, word by word."""
+    """Waits for a person's line on standard input, for so long; `notify` is a command that tells them, word by word.
+
+    Without a terminal it `reads` nothing, and waits for the dashboard alone.
+    """
 
     timeout_s: float = ANSWER_S
     notify: tuple[str, ...] = ()
+    reads: bool = True
 
-    def ask(self, question: str, stop_file: str) -> str:
+    def ask(self, question: str, stop_file: str, hands: LiveHands | None = None) -> str:
         """Return the line without its end; empty for silence, at the end of the input, and when the stop file appears.
 
-        Ctrl-C ends the study.
+        It ends, too, when `hands` have an answer from the dashboard; where they may have one, a terminal that goes away
+        is not waited for any more and the dashboard is. Ctrl-C ends the study.
         """
         click.echo(question, nl=False, err=True)
         self._tell(question)
-        ends_at = time.monotonic() + self.timeout_s
+        is_reading, ends_at = self.reads, time.monotonic() + self.timeout_s
         while (left := ends_at - time.monotonic()) > 0 and not Path(stop_file).exists():
-            if select.select([sys.stdin], [], [], min(left, LOOK_S))[0]:
-                return sys.stdin.readline().strip()
+            if hands is not None and hands.has_answer:
+                click.echo(err=True)
+                return ""
+            if not is_reading:
+                time.sleep(min(left, LOOK_S))
+            elif select.select([sys.stdin], [], [], min(left, LOOK_S))[0]:
+                line = sys.stdin.readline()
+                if line or hands is None or not hands.takes_requests:
+                    return line.strip()
+                is_reading = False
         click.echo("\nno answer", err=True)
         return ""
 
@@ -107,13 +123,21 @@ def asks(approve: str, names: Sequence[str]) -> bool:
     return approve == EACH or (approve == CLASS_A and any(class_of(name) is not Durability.A for name in names))
 
 
+def asker_of(flags: LiveFlags) -> Asker:
+    """Return who asks, as the flags say. Errors as `notify_words`."""
+    reads = sys.stdin.isatty() or flags.operator_token_file is None
+    return Asker(60 * flags.approve_timeout, notify_words(flags.notify), reads)
+
+
 def check_answer(flags: LiveFlags, names: Sequence[str]) -> None:
     """Refuse, before the server is watched for half an hour, what nobody could approve."""
+    if flags.operator_token_file is not None:
+        return
     if asks(flags.approve, names) and not sys.stdin.isatty():
         raise UsageError(
             "there is no terminal to ask, so that nothing would be changed",
             detail=f"--approve {flags.approve} asks before {', '.join(names) or 'each candidate'} is set.",
-            hint="Run it in a terminal, or add --approve auto.",
+            hint="Run it in a terminal, add --operator-token-file to be asked in the dashboard, or --approve auto.",
         )
 
 
@@ -125,14 +149,44 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     for name, found in plan.arms.before.items():
         a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
         say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; by reload")
-    periods = f"periods of {plan.period_s:g} s, A and B in turns, in random order, at most {plan.max_pairs} pairs"
-    say_wrapped("plan", f"{periods}, at most {seconds_text(plan.left_s)}")
+    say_wrapped("plan", plan.periods)
     say_wrapped("shows", plan.effect)
     _say_undo(plan)
     if asker is None:
         return True
+    plan.hands.ask(plan.question(asker.timeout_s))
     question = f"Approve? No answer within {seconds_text(asker.timeout_s)} is a no. [y/N]: "
-    return asker.ask(question, plan.stop_file).lower() in _YES
+    word = asker.ask(question, plan.stop_file, plan.hands)
+    answer = plan.hands.settle(_heard(word, Action.APPROVE))
+    return answer is not None and answer.action is Action.APPROVE
+
+
+def confirm(asker: Asker) -> Callable[[LiveHands], Callable[[LiveQuestion], HeardAnswer | None]]:
+    """Return what asks a question of a live study in the terminal and in the dashboard, and says what the answer is."""
+    from pgdyno.cli.requests.study import say_wrapped
+
+    def of_study(hands: LiveHands) -> Callable[[LiveQuestion], HeardAnswer | None]:
+        def ask(question: LiveQuestion) -> HeardAnswer | None:
+            click.echo(err=True)
+            for one in question.settings:
+                say_wrapped("set", f"{one.name}: {one.before} -> {one.after}")
+            for fact in question.facts:
+                say_wrapped(fact.label, fact.text)
+            hands.ask(question)
+            stop_file = "" if hands.stop is None else str(hands.stop.path)
+            word = asker.ask(f"{question.title} [y/N]: ", stop_file, hands)
+            return hands.settle(_heard(word, question.actions[0]))
+
+        return ask
+
+    return of_study
+
+
+def _heard(word: str, yes: Action) -> HeardAnswer | None:
+    """Return what a line of the terminal says; None for silence."""
+    from pgdyno.studies.live.person.hands import typed
+
+    return typed(yes if word.lower() in _YES else Action.REJECT) if word else None
 
 
 def show_search(plan: SearchPlan) -> None:
@@ -151,11 +205,12 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
     from pgdyno.cli.requests.study import say_wrapped
     from pgdyno.model.configuration import Configuration
     from pgdyno.studies.live.candidates import Reply
+    from pgdyno.studies.live.person.hands import typed
 
     proposal = plan.proposal
     if asker is None:
         return Reply(proposal.settings)
-    settings, before = dict(proposal.settings), dict(plan.before)
+    settings, before, hands = dict(proposal.settings), dict(plan.before), plan.hands
     while True:
         what = "finalist" if proposal.is_final else "candidate"
         changes = ", ".join(f"{name}: {before.get(name, 'as found')} -> {value}" for name, value in settings.items())
@@ -163,12 +218,17 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         say_wrapped(what, f"{proposal.number} of {proposal.most} ({proposal.origin}): {changes}; by reload, no outage")
         say_wrapped("so far", proposal.learnt)
         left = seconds_text(asker.timeout_s)
+        hands.ask(plan.question(settings, asker.timeout_s), plan.check)
         word = asker.ask(
-            f"Try it? y, n, q ends the search, KNOB=VALUE edits; silence for {left} is n: ", plan.stop_file
+            f"Try it? y, n, q ends the search, KNOB=VALUE edits; silence for {left} is n: ", plan.stop_file, hands
         )
-        if "=" not in word:
-            is_yes = word.lower() in _YES
-            return Reply(Configuration.of(settings) if is_yes else None, ends=word.lower() in ("q", "quit"))
+        mine = None if "=" in word else typed(Action.END) if word.lower() in _QUIT else _heard(word, Action.APPROVE)
+        answer = hands.settle(mine)
+        if "=" not in word or answer is not None:
+            action = None if answer is None else answer.action
+            if answer is not None and answer.settings is not None:
+                return Reply(answer.settings)
+            return Reply(Configuration.of(settings) if action is Action.APPROVE else None, ends=action is Action.END)
         try:
             settings |= _edited(word)
         except PgdynoError as error:

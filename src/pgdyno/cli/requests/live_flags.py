@@ -33,6 +33,11 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
     critical: tuple[int, ...] = flag(
         "Veto B when this statement takes half as long again; may be given again.", metavar="QUERYID"
     )
+    operator_token_file: Path | None = flag(
+        "Let operators with a token of this file answer in the dashboard, too; see pgdyno serve.",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+    )
     notify: str | None = flag(
         "Run this when an answer is waited for, with the question as its last word; no shell.", metavar="COMMAND"
     )

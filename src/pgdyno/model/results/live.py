@@ -277,11 +277,27 @@ class LiveSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveDecision:
+    """What a person decided: `answer` to what was `asked` (empty for an order of theirs), and `why`, in their words.
+
+    `at` is seconds since the epoch; `where` is terminal, dashboard, or empty where nobody answered.
+    """
+
+    at: float
+    who: str
+    where: str
+    asked: str
+    answer: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveResult(StudyResult):
     """What the reference says: the length of a period (None: none can carry a claim), and what it shows.
 
     `body` are the statements by which a claim would be made, dearest first; `beside` the dearest that are not in it.
     `switch` is what came of two arms, `search` of a search, where that was asked for and the load can carry a claim.
+    `decisions` are those of persons, in their order.
     """
 
     title: str
@@ -295,6 +311,7 @@ class LiveResult(StudyResult):
     notes: tuple[str, ...] = ()
     switch: Annotated[LiveSwitch | None, OMITTED] = None
     search: Annotated[LiveSearch | None, OMITTED] = None
+    decisions: Annotated[tuple[LiveDecision, ...], OMITTED] = ()
 
     @property
     def headline(self) -> Verdict | None:

@@ -109,10 +109,12 @@ def put_in_force(
     announce: Callable[[str], None],
     watch: Deadlines | None = None,
     clock: Callable[[], float] = time.time,
+    by: str | None = None,
 ) -> InForce:
     """Bring it into force in a session and keep it; any error or signal on the way puts the server back.
 
-    It is recorded in the store before it is kept: what stays is on record. Errors as `Session.apply`.
+    It is recorded in the store before it is kept, as done `by` the user of this process unless another is named: what
+    stays is on record. Errors as `Session.apply`.
     """
     undo_root = places.ensure(places.state_dir() / "undo")
     configuration = acceptance.configuration
@@ -122,7 +124,7 @@ def put_in_force(
         with begin_session(target, STUDY, undo_root, kernel, watch or Deadlines()) as session:
             announce(f"session {session.id}: the undo bundle is on disk, the watchdog is ready")
             applied = session.apply(configuration, restart="as-needed")
-            records = _records(target, acceptance, session.id, clock())
+            records = _records(target, acceptance, session.id, clock(), by or who())
             store.add_changes(records)
             try:
                 session.keep()
@@ -132,18 +134,18 @@ def put_in_force(
     return InForce(session.id, applied)
 
 
-def taken_back(records: Sequence[ChangeRecord], at: float) -> list[ChangeRecord]:
-    """Return the records of the rollback of these changes."""
+def taken_back(records: Sequence[ChangeRecord], at: float, by: str | None = None) -> list[ChangeRecord]:
+    """Return the records of the rollback of these changes, by the user of this process unless another is named."""
     swapped = [replace(record, old=record.new, new=record.old) for record in records]
-    return [replace(record, at=at, who=who(), action=ChangeAction.ROLLBACK) for record in swapped]
+    return [replace(record, at=at, who=by or who(), action=ChangeAction.ROLLBACK) for record in swapped]
 
 
-def record_rollback(store: Store, session: str, at: float) -> int:
-    """Record that a session's changes were taken back, once; return how many they were."""
+def record_rollback(store: Store, session: str, at: float, by: str | None = None) -> int:
+    """Record that a session's changes were taken back, once, as `taken_back`; return how many they were."""
     known = store.changes(session=session)
     if not known or any(record.action is ChangeAction.ROLLBACK for record in known):
         return 0
-    store.add_changes(taken_back(known, at))
+    store.add_changes(taken_back(known, at, by))
     return len(known)
 
 
@@ -181,14 +183,14 @@ def _text(name: str, facts: Facts) -> str:
         return row.setting
 
 
-def _records(target: Target, acceptance: Acceptance, session: str, at: float) -> list[ChangeRecord]:
+def _records(target: Target, acceptance: Acceptance, session: str, at: float, by: str) -> list[ChangeRecord]:
     records = []
     for knob, value in acceptance.configuration.items():
         finding = acceptance.rule_of(knob)
         records.append(
             ChangeRecord(
                 at=at,
-                who=who(),
+                who=by,
                 action=ChangeAction.APPLY,
                 target=target.name,
                 environment=acceptance.facts.environment_hash(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -31,11 +31,13 @@ from pgdyno.stats.body_index import StatementReference, body_of, reference_of
 from pgdyno.stats.period_choice import wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.checking import surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.options import LiveOptions, cost_of_periods
 from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.person.hands import Inbox, LiveHands
 from pgdyno.studies.live.plan_flips import PlanFlips, plan_flips
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reach import overridden
@@ -122,6 +124,18 @@ class LiveGround:
         earlier = self._earlier(study, recording) if resumes else None
         ending = self.stack.enter_context(kept(self.store, study, self.began, resumes=resumes))
         recorder = self.stack.enter_context(LiveRecorder(watcher, LiveBoard(self.store), study.id))
+        operators = self.options.operators
+        hands = self.stack.enter_context(
+            LiveHands(
+                study.id,
+                stop,
+                folder / "pause",
+                decided=lambda decision: ending.decide(decision, self.announce),
+                show=recorder.desk,
+                announce=self.announce,
+                inbox=None if operators is None else Inbox(RequestBoard(self.store), operators),
+            )
+        )
         others = OthersSettings(self.target.postgres, own)
         seconds = self.options.reference_s if earlier is None else min(AGAIN_S, self.options.reference_s)
         again = "" if earlier is None else " again"
@@ -149,8 +163,9 @@ class LiveGround:
                 recording.keep_reference(RecordedReference(keys, reference, period_s, time.time()))
                 ending.hear(told, self.announce)
         return WatchedServer(
-            self, study, sentry, stop, quiet, ending, recorder, seen, names, keys, reference, told, period_s, recording
-        )
+            self, study, sentry, stop, quiet, ending, recorder, seen, names, keys, reference, told, period_s, recording,
+            hands,
+        )  # fmt: skip
 
     def _earlier(self, study: Study, recording: Recording) -> RecordedReference:
         """Return the reference of a study to resume. Raises EnvironmentUnsuitable where it says nothing of now."""
@@ -188,8 +203,10 @@ class WatchedServer:
     told: LiveResult
     period_s: float | None
     recording: Recording
+    hands: LiveHands
     session: str = ""
     """The undo session, from `world` on."""
+    _open: ExitStack = field(default_factory=ExitStack)
 
     @property
     def left_s(self) -> float:
@@ -223,7 +240,7 @@ class WatchedServer:
         ground, period_s = self.ground, self.period_s
         assert period_s is not None, "without a length of a period nothing is switched"
         self.sentry.plan = guards = _with_errors(ground.options.guards, self.seen)
-        session = ground.stack.enter_context(
+        session = ground.stack.enter_context(self._open).enter_context(
             begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
         )
         self.session = session.id
@@ -254,7 +271,8 @@ class WatchedServer:
         return plan_flips(ground.target.postgres, ground.facts, ground.reader, self.reference, self.keys, self.names[0])
 
     def tell_back(self) -> None:
-        """Say that the server is as it was found, and be patient with the store again."""
+        """Say that the server is as it was found, and be patient with the store again; the undo session is over."""
+        self._open.close()
         self.ground.store.be_patient(STORE_PATIENCE_S, self.ground.announce)
         self.ground.announce("the server is as it was found")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, StoreError
-from pgdyno.model.results.live import LiveResult
+from pgdyno.model.results.live import LiveDecision, LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.session.ownership import owning, runner_of
@@ -23,25 +24,45 @@ def mark_killed(store: Store) -> None:
 
 @dataclass(slots=True)
 class Ending:
-    """The study in the store, until it has a result."""
+    """The study in the store, until it has a result, with what persons decided."""
 
     store: Store
     study: Study
     so_far: LiveResult | None = None
     is_complete: bool = False
+    is_stored: bool = False
+    """The store calls it complete already, whatever ends this process later."""
+    decisions: list[LiveDecision] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def decide(self, decision: LiveDecision, announce: Callable[[str], None]) -> None:
+        """Keep a decision; also from another thread than the study's."""
+        with self._lock:
+            self.decisions.append(decision)
+            if self.so_far is not None:
+                self.hear(self.so_far, announce)
 
     def hear(self, result: LiveResult, announce: Callable[[str], None]) -> None:
         """Keep what there is so far, for after a kill, too; a store that refuses has it at the end."""
-        self.so_far = result
-        try:
-            self.store.update_study(self.study.id, result=result)
-        except StoreError as refused:
-            announce(f"the pairs so far are not in the store yet: {refused.message}")
+        with self._lock:
+            self.so_far = self._with_decisions(result)
+            try:
+                self.store.update_study(self.study.id, result=self.so_far)
+            except StoreError as refused:
+                announce(f"the pairs so far are not in the store yet: {refused.message}")
 
     def complete(self, result: LiveResult) -> LiveResult:
         """Keep the result, which is what the verb returns, too."""
-        self.so_far, self.is_complete = result, True
-        return result
+        self.so_far, self.is_complete = self._with_decisions(result), True
+        return self.so_far
+
+    def store_complete(self, result: LiveResult) -> None:
+        """Call it complete in the store at once, before a person is asked what becomes of its winner."""
+        self.store.update_study(self.study.id, state=StudyState.COMPLETE, result=self.complete(result))
+        self.is_stored = True
+
+    def _with_decisions(self, result: LiveResult) -> LiveResult:
+        return replace(result, decisions=tuple(self.decisions))
 
 
 @contextmanager
@@ -52,7 +73,8 @@ def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> It
     """
     if not resumes:
         store.add_study(study)
-    ending = Ending(store, study, study.told(LiveResult))
+    told = study.told(LiveResult)
+    ending = Ending(store, study, told, decisions=[] if told is None else list(told.decisions))
     with owning(store, study.id, now, resumes=resumes):
         if resumes:
             store.update_study(study.id, state=StudyState.RUNNING)
@@ -60,6 +82,8 @@ def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> It
             yield ending
         except BaseException as error:
             store.hurry()
+            if ending.is_stored:
+                raise
             interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable | OutOfTime)
             state = StudyState.INTERRUPTED if interrupted else StudyState.FAILED
             store.update_study(study.id, state=state, result=ending.so_far)

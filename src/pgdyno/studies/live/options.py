@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import UsageError
 from pgdyno.model.guard import GuardPlan
+from pgdyno.model.person.operator_request import Operators
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.stats.period_choice import SWITCH_S, USUAL_S
 from pgdyno.stats.sequential import Design
@@ -21,7 +22,7 @@ class LiveOptions:
     """How a live study is run: how long the server is watched first, how long all may take, and how it is judged.
 
     `period_s` stands for the length that the reference would choose, `wash_s` for the usual wash-out. The server is
-    left alone `not_during` these times of the day, HH:MM-HH:MM.
+    left alone `not_during` these times of the day, HH:MM-HH:MM. Requests of `operators` are looked for in the store.
     """
 
     reference_s: float
@@ -34,6 +35,7 @@ class LiveOptions:
     wash_s: float | None = None
     guard_rest_s: float = GUARD_REST_S
     not_during: tuple[str, ...] = ()
+    operators: Operators | None = None
 
     def anew(self, seed: int) -> LiveOptions:
         """Return the same for a study of another day, whose reference chooses the length of its periods itself."""
@@ -67,8 +69,13 @@ def cost_of_periods(options: LiveOptions) -> tuple[str, ...]:
     )
 
 
-def options_of(study: Study, budget_s: float | None = None, watch: Deadlines | None = None) -> LiveOptions:
-    """Return the options that a study was begun with, to go on with it; `watch` are those of today.
+def options_of(
+    study: Study,
+    budget_s: float | None = None,
+    watch: Deadlines | None = None,
+    operators: Operators | None = None,
+) -> LiveOptions:
+    """Return the options that a study was begun with, to go on with it; `watch` and `operators` are those of today.
 
     `budget_s` is how long it may take from now on, None what it was begun with.
     """
@@ -83,4 +90,5 @@ def options_of(study: Study, budget_s: float | None = None, watch: Deadlines | N
         watch=watch or Deadlines(),
         wash_s=kept.get("wash_s"),
         not_during=tuple(map(str, kept.get("not_during", ()))),
+        operators=operators,
     )

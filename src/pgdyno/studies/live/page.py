@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from pgdyno.model.figure import Table
 from pgdyno.model.results.live import LivePeriod, LiveReference, LiveResult, LiveStatement
 from pgdyno.report import provenance
@@ -51,7 +53,7 @@ def live_page(record: StudyRecord) -> Report:
         else ()
         if search
         else _tiles(result),
-        sections=(*ours, *sections, _about(record)),
+        sections=(*ours, *_decisions(result), *sections, _about(record)),
         digest=ours or sections,
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
@@ -192,6 +194,30 @@ def _statements_table(rows: tuple[LiveStatement, ...]) -> Table:
         for one in rows
     )
     return Table(columns, found, columns[3:])
+
+
+def _decisions(result: LiveResult | None) -> tuple[Section, ...]:
+    if result is None or not result.decisions:
+        return ()
+    columns = ("when", "who", "where", "asked", "answer", "why")
+    rows = tuple(
+        (
+            datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            one.who,
+            one.where,
+            one.asked or "an order of theirs",
+            one.answer,
+            one.why,
+        )
+        for one in result.decisions
+    )
+    caption = "What persons decided, in the terminal or the dashboard. Nothing else than this was put in force."
+    block = TableBlock(Table(columns, rows), caption)
+    return (Section("decisions", "Decisions", "Who approved what, and why?", (block,)),)
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _about(record: StudyRecord) -> Section:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import UsageError
+from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.results.live import LiveResult, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.stats.period_choice import SWITCH_S, wash_of
@@ -14,6 +15,9 @@ from pgdyno.studies.advice.proofs import OPTION
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
+from pgdyno.studies.live.person.hands import LiveHands
+from pgdyno.studies.live.person.keeping import ANSWER_S, Confirm, concluded
+from pgdyno.studies.live.person.questions import plan_question
 from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.switch_result import switched
@@ -43,7 +47,7 @@ class AskedArms:
 class SwitchPlan:
     """What a person is asked to approve. `left_s` is how long it takes at most, `notes` what they should know.
 
-    `rollback` puts the server back by hand.
+    `rollback` puts the server back by hand. The answer is heard by `hands`, too.
     """
 
     target: str
@@ -56,6 +60,26 @@ class SwitchPlan:
     pause_file: str
     rollback: str
     notes: tuple[str, ...]
+    hands: LiveHands = field(default_factory=LiveHands)
+
+    def question(self, seconds: float) -> LiveQuestion:
+        """Return what is asked, for so many seconds."""
+        found = self.arms.before
+        return plan_question(
+            {name: self.arms.b.get(name, value) for name, value in found.items()},
+            {name: self.arms.a.get(name, value) for name, value in found.items()},
+            target=self.target,
+            plan=self.periods,
+            effect=self.effect,
+            notes=self.notes,
+            seconds=seconds,
+        )
+
+    @property
+    def periods(self) -> str:
+        """Return how it goes, in words."""
+        turns = f"periods of {self.period_s:g} s, A and B in turns, in random order, at most {self.max_pairs} pairs"
+        return f"{turns}, at most {seconds_text(self.left_s)}"
 
 
 def asked_by(study: Study) -> AskedArms:
@@ -82,10 +106,13 @@ def switch_study(
     approve: Callable[[SwitchPlan], bool],
     announce: Callable[[str], None],
     resumed: Study | None = None,
+    confirm: Callable[[LiveHands], Confirm] | None = None,
+    answer_s: float = ANSWER_S,
 ) -> LiveResult:
     """Watch the server, and if a person approves compare B with A on its own load; keep all of it as a study.
 
-    A `resumed` one goes on with its reference and its pairs.
+    A `resumed` one goes on with its reference and its pairs. `confirm` asks for `answer_s` whether a winner is kept,
+    where the dashboard may answer.
 
     Raises, before anything is kept, UsageError for an arm that cannot be, and EnvironmentUnsuitable where the server
     cannot be watched or changed. Signals put the server back; what was judged until then is kept.
@@ -125,7 +152,10 @@ def switch_study(
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.tell_back()
-        return ending.complete(told_by(outcome))
+        return concluded(
+            watched, told_by(outcome),
+            confirm=None if confirm is None else confirm(watched.hands), answer_s=answer_s,
+        )  # fmt: skip
 
 
 def _critical(watched: WatchedServer, asked: AskedArms) -> tuple[int, ...]:
@@ -154,6 +184,7 @@ def _plan(
         pause_file=str(watched.quiet.pause),
         rollback=watched.rollback,
         notes=(*flips, *told.notes),
+        hands=watched.hands,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.catalogue import load_catalogue
@@ -11,6 +11,7 @@ from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, configurat
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
+from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.report.wording import settings_text
@@ -22,6 +23,9 @@ from pgdyno.studies.live.candidates import Proposal, Reply
 from pgdyno.studies.live.earlier import earlier_settings
 from pgdyno.studies.live.ground import SESSIONS_ROOM, LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
+from pgdyno.studies.live.person.hands import LiveHands
+from pgdyno.studies.live.person.keeping import Confirm, concluded
+from pgdyno.studies.live.person.questions import candidate_question
 from pgdyno.studies.live.reach import cached, untested
 from pgdyno.studies.live.search import LiveSearcher
 from pgdyno.studies.live.search_duels import SearchDuels
@@ -84,11 +88,29 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True)
 class CandidatePlan:
-    """A candidate, and the values as found of the knobs that it sets; `stop_file` ends the study meanwhile, too."""
+    """A candidate, and the values as found of the knobs that it sets; `stop_file` ends the study meanwhile, too.
+
+    The answer is heard by `hands`, too; `check` returns what an edit comes to, or raises why it cannot be.
+    """
 
     proposal: Proposal
     before: Mapping[str, str]
     stop_file: str
+    hands: LiveHands = field(default_factory=LiveHands)
+    check: Callable[[Configuration], Configuration] = lambda settings: settings
+
+    @property
+    def title(self) -> str:
+        """Return what is asked."""
+        what = "finalist" if self.proposal.is_final else "candidate"
+        return f"Try {what} {self.proposal.number} of {self.proposal.most}?"
+
+    def question(self, settings: Mapping[str, str], seconds: float) -> LiveQuestion:
+        """Return the question, which waits for so many seconds; `settings` may have been edited."""
+        origin = self.proposal.origin if settings == dict(self.proposal.settings) else "edited by hand"
+        return candidate_question(
+            settings, self.before, title=self.title, origin=origin, learnt=self.proposal.learnt, seconds=seconds
+        )
 
 
 def is_search(study: Study) -> bool:
@@ -120,11 +142,13 @@ def search_study(
     decide: Callable[[CandidatePlan], Reply],
     announce: Callable[[str], None],
     resumed: Study | None = None,
+    confirm: Callable[[LiveHands], Confirm] | None = None,
 ) -> LiveResult:
     """Watch the server, search settings that its own load runs faster with, and keep all of it as a study.
 
     `show` tells the plan, and `decide` answers for each candidate. At the end the server is as it was found. One that
-    is `resumed` is handed what it heard before it was ended, and has the time that was left. Raises as `switch_study`.
+    is `resumed` is handed what it heard before it was ended, and has the time that was left. `confirm` and what is
+    raised are as of `switch_study`.
     """
     with live_ground(store, target, options, announce) as ground:
         if resumed is not None:
@@ -143,7 +167,10 @@ def search_study(
         show(searching.plan())
         searching.searcher.run()
         searching.end()
-        return watched.ending.complete(searching.result())
+        return concluded(
+            watched, searching.result(),
+            confirm=None if confirm is None else confirm(watched.hands), answer_s=asked.answer_s,
+        )  # fmt: skip
 
 
 class _Searching:
@@ -230,7 +257,8 @@ class _Searching:
             if self._world is not None:
                 self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
             stop = self._watched.stop.path
-            answer = self._decide(CandidatePlan(proposal, self._before(proposal.settings), str(stop)))
+            before = self._before(proposal.settings)
+            answer = self._decide(CandidatePlan(proposal, before, str(stop), self._watched.hands, self._edited))
             if stop.exists():
                 return Reply(None, ends=True)
             if answer.settings is None or answer.settings == proposal.settings:

@@ -61,16 +61,17 @@ class SwitchReads(Protocol):
         """Open the session again where it was lost."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StopFile:
-    """A file whose appearance ends the study."""
+    """A file whose appearance ends the study; `told` says who had it made, where that is known."""
 
     path: Path
+    told: str = ""
 
     def look(self) -> None:
         """Raise StopAsked when it is there."""
         if self.path.exists():
-            raise StopAsked(f'the stop file "{self.path}" was found')
+            raise StopAsked(self.told or f'the stop file "{self.path}" was found')
 
 
 @dataclass(slots=True)

@@ -1,0 +1,75 @@
+"""What a live study asks a person, as the dashboard shows it, and for which requests its process looks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pgdyno.model.person.operator_request import OperatorAction, canonical
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSetting:
+    """One setting that a question is about: what is there, and what would be."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFact:
+    """What a person should know before they answer."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveQuestion:
+    """A question that waits until `until` (seconds since the epoch). `id` is drawn: no two questions are the same."""
+
+    id: str
+    title: str
+    actions: tuple[OperatorAction, ...]
+    until: float
+    settings: tuple[QuestionSetting, ...] = ()
+    facts: tuple[QuestionFact, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Return what an answer names: it holds for all that the person was shown, whoever writes the store."""
+        return hashlib.sha256(canonical(asdict(self))).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveDesk:
+    """Where a study takes requests: `run` names its process, empty where it takes none."""
+
+    run: str = ""
+    is_paused: bool = False
+    question: LiveQuestion | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> LiveDesk:
+        """Rebuild what `to_json` gave. Raises TypeError, KeyError or ValueError for anything else."""
+        told = values["question"]
+        question = None if told is None else LiveQuestion(
+            id=str(told["id"]),
+            title=str(told["title"]),
+            actions=tuple(OperatorAction(one) for one in told["actions"]),
+            until=float(told["until"]),
+            settings=tuple(QuestionSetting(**_texts(one)) for one in told["settings"]),
+            facts=tuple(QuestionFact(**_texts(one)) for one in told["facts"]),
+        )  # fmt: skip
+        return cls(str(values["run"]), bool(values["is_paused"]), question)
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in values.items()}

@@ -1,0 +1,76 @@
+"""What a live study asks, in the words of the dashboard; the terminal says the same in lines. Pure."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+
+from pgdyno.model.person.live_question import LiveQuestion, QuestionFact, QuestionSetting
+from pgdyno.model.person.operator_request import OperatorAction as Action
+from pgdyno.units import seconds_text
+
+RELOAD = "none: reloads only"
+UNDONE = "by itself: at the end, at a guard's breach, when it is stopped; after a kill by the watchdog"
+
+
+def candidate_question(
+    settings: Mapping[str, str],
+    before: Mapping[str, str],
+    *,
+    title: str,
+    origin: str,
+    learnt: str,
+    seconds: float,
+) -> LiveQuestion:
+    """Return the question before a candidate, which waits for so many seconds from now."""
+    facts = (("proposed by", origin), ("so far", learnt), ("outage", RELOAD), ("undo", UNDONE))
+    return _question(
+        title, (Action.APPROVE, Action.EDIT, Action.REJECT, Action.END), seconds, _rows(settings, before), facts
+    )
+
+
+def plan_question(
+    b: Mapping[str, str],
+    a: Mapping[str, str],
+    *,
+    target: str,
+    plan: str,
+    effect: str,
+    notes: tuple[str, ...],
+    seconds: float,
+) -> LiveQuestion:
+    """Return the question before two arms are compared: `a` are the values of A, as found where it sets none."""
+    facts = [("target", target), ("plan", plan), ("shows", effect), ("outage", RELOAD), ("undo", UNDONE)]
+    facts += [("note", note) for note in notes]
+    return _question("Compare B with A?", (Action.APPROVE, Action.REJECT), seconds, _rows(b, a), facts)
+
+
+def keep_question(
+    settings: Mapping[str, str], before: Mapping[str, str], *, verdict: str, where: str, undo: str, seconds: float
+) -> LiveQuestion:
+    """Return the question whether what was found is put in force for good."""
+    facts = (("found", verdict), ("written to", where), ("outage", RELOAD), ("undo", undo))
+    return _question("Keep these settings?", (Action.KEEP, Action.REJECT), seconds, _rows(settings, before), facts)
+
+
+def undo_question(settings: Mapping[str, str], before: Mapping[str, str], *, undo: str, seconds: float) -> LiveQuestion:
+    """Return the question whether what was kept is taken back again."""
+    left = seconds_text(seconds)
+    facts = (("now", "in force for good"), ("later", f"{undo}; this question goes after {left}, and they stay"))
+    return _question("Take these settings back?", (Action.UNDO, Action.REJECT), seconds, _rows(before, settings), facts)
+
+
+def _rows(settings: Mapping[str, str], before: Mapping[str, str]) -> tuple[QuestionSetting, ...]:
+    return tuple(QuestionSetting(name, before.get(name, "as found"), value) for name, value in settings.items())
+
+
+def _question(
+    title: str,
+    actions: tuple[Action, ...],
+    seconds: float,
+    settings: tuple[QuestionSetting, ...],
+    facts: tuple[tuple[str, str], ...] | list[tuple[str, str]],
+) -> LiveQuestion:
+    told = tuple(QuestionFact(label, text) for label, text in facts if text)
+    return LiveQuestion(secrets.token_hex(8), title, actions, time.time() + seconds, settings, told)
