@@ -57,6 +57,14 @@ class Page:
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **parameters)
 
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, as somebody without a mouse does."""
+        for key in keys:
+            text = {"text": "\r"} if key == "Enter" else {}
+            code = {"Enter": 13, "Tab": 9, " ": 32}[key]
+            for kind in ("keyDown", "keyUp"):
+                self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text)
+
     def evaluate(self, expression: str) -> Any:
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
@@ -128,9 +136,10 @@ class Browser:
         self._answers: dict[int, dict[str, Any]] = {}
         self._pages: dict[str, Page] = {}
 
-    def page(self) -> Page:
-        """Open an empty tab that is listened to."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+    def page(self, *, private: bool = False) -> Page:
+        """Open an empty tab that is listened to; a `private` one has cookies of its own, as another browser has."""
+        where = {"browserContextId": self.call("Target.createBrowserContext")["browserContextId"]} if private else {}
+        target = self.call("Target.createTarget", url="about:blank", **where)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session)
         for domain in ("Page", "Runtime", "Log", "Network"):

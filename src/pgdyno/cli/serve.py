@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import flag, verb
+from pgdyno.cli.arguments.operators import read_operators
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.errors import UsageError
 
@@ -27,6 +28,9 @@ class _Flags(StoreFlag):
     token_file: Path | None = flag(
         "Ask every reader for the token in this file; it is made when it is missing.", metavar="FILE"
     )
+    operator_token_file: Path | None = flag(
+        "Let who has a token of this file answer and stop live studies; it is made when it is missing.", metavar="FILE"
+    )
     allowed: tuple[str, ...] = flag(
         "A name by which readers may call this host, such as db1.example; may be given again.",
         "--allow-host",
@@ -42,7 +46,8 @@ def command(flags: _Flags) -> int:
 
     The page moves by itself: load, resources and guards of running studies, each second. It reads the store alone, so
     that it may run beside a measurement or on another host; it changes nothing and fetches nothing from elsewhere.
-    Ends with Ctrl-C.
+    With --operator-token-file operators may answer a live study that was begun with the same file: their requests are
+    put on record in the store, and the study itself carries them out. Ends with Ctrl-C.
     """
     from pgdyno.web.access import access_of, is_loopback, read_token
     from pgdyno.web.app import make_app
@@ -51,7 +56,9 @@ def command(flags: _Flags) -> int:
     if (flags.tls_cert is None) != (flags.tls_key is None):
         raise UsageError("--tls-cert and --tls-key go together", hint="Give both, or neither.")
     token = None if flags.token_file is None else read_token(flags.token_file)
-    access = access_of(flags.bind, flags.allowed, token, secure=flags.tls_cert is not None)
+    operators = read_operators(flags.operator_token_file)
+    secure = flags.tls_cert is not None
+    access = access_of(flags.bind, flags.allowed, token, secure=secure, operators=operators)
     listener = bound_socket(flags.bind, flags.port)
     with listener, open_store(flags.store_url) as store:
         if not is_loopback(flags.bind) and flags.tls_cert is None:
@@ -60,6 +67,8 @@ def command(flags: _Flags) -> int:
         click.echo(f"store    {store.name}", err=True)
         if flags.token_file is not None:
             click.echo(f"token    in {flags.token_file}", err=True)
+        if flags.operator_token_file is not None:
+            click.echo(f"operator tokens in {flags.operator_token_file}; sign in at {url}operator", err=True)
         ending = threading.Event()
         run_server(
             make_app(store, access, is_ending=ending.is_set, is_over=_is_over),

@@ -5,26 +5,31 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-import os
 import re
 import secrets
-import stat
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import UsageError
+from pgdyno.model.person.operator_request import Operators
+from pgdyno.outside.secret_file import read_secret
+from pgdyno.web.crowd import peer_of
+from pgdyno.web.operator_door import REQUESTS, OperatorDoor, WrongTokens, own_form
 from pgdyno.web.pages import token_page
 
 COOKIE = "pgdyno"
 ADMITTED = "admitted"
 """In the state of a request that was let in: its connection is no stranger's."""
+ACTED = "acted"
+"""In the state of an operator's form: who sent it, and its fields."""
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]{1,5})?")
 LOOPBACK_NAMES = ("localhost",)
 SHORTEST_TOKEN = 16
@@ -48,11 +53,15 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`names` are host names that requests may be for; `token` None asks nobody for one. `secure`: served by TLS."""
+    """`names` are host names that requests may be for; `token` None asks nobody for one. `secure`: served by TLS.
+
+    Without a `door` nobody can act.
+    """
 
     names: frozenset[str]
     token: str | None = None
     secure: bool = False
+    door: OperatorDoor | None = None
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
     def is_for_us(self, host: str) -> bool:
@@ -87,6 +96,7 @@ class AccessGate:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
+        self._wrong = WrongTokens()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
@@ -115,6 +125,11 @@ class AccessGate:
         path = str(request.scope["path"])  # as it is routed, and not as the Host header would have it in a URL
         if path == TOKEN_PATH and request.method == "POST":
             return await self._token_given(request)
+        if (door := self._access.door) is not None:
+            if door.is_here(path):
+                return await door.answer(request)
+            if path == REQUESTS and request.method == "POST":
+                return await self._acted(request, door)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("the dashboard only reads\n", 405, {"allow": "GET, HEAD", **_CLOSE})
         if _has_body(request.headers):
@@ -125,7 +140,20 @@ class AccessGate:
             return None
         return self._ask(request, "")
 
+    async def _acted(self, request: Request, door: OperatorDoor) -> Response | None:
+        """Let an operator's form through, for the application to record."""
+        form = await own_form(request)
+        if isinstance(form, Response):
+            return form
+        session = door.form_of(request, form)
+        if session is None:
+            return PlainTextResponse("sign in as an operator first, and use the page's own form\n", 403)
+        request.scope.setdefault("state", {})[ACTED] = session.name, form
+        return None
+
     def _is_admitted(self, request: Request) -> bool:
+        if self._access.door is not None and self._access.door.session(request) is not None:
+            return True
         return self._access.admits(request.headers, request.cookies.get(COOKIE))
 
     def _ask(self, request: Request, said: str) -> Response:
@@ -141,8 +169,12 @@ class AccessGate:
         told = request.headers.get("content-length", "")
         if len(told) > len(str(LONGEST_FORM)) or "transfer-encoding" in request.headers:
             return PlainTextResponse("that is no form of ours\n", 413, _CLOSE)
+        peer = peer_of(cast("tuple[str, int] | None", request.scope.get("client")))
+        if self._wrong.is_full(peer):
+            return PlainTextResponse("too many wrong tokens; wait a minute\n", 429, {"retry-after": "60", **_CLOSE})
         given = await _form_token(request)
         if self._access.token is None or not hmac.compare_digest(given.encode(), self._access.token.encode()):
+            self._wrong.note(peer)
             return self._ask(request, "That is not the token.")
         response = RedirectResponse("/", 303)
         response.set_cookie(
@@ -205,14 +237,25 @@ def is_loopback(bind: str) -> bool:
     return bind in LOOPBACK_NAMES or (is_address(bind) and ipaddress.ip_address(bind).is_loopback)
 
 
-def access_of(bind: str, allowed: Collection[str], token: str | None, *, secure: bool) -> Access:
-    """Return who is let in at this address. Raises UsageError where others could reach it without a token."""
+def access_of(
+    bind: str, allowed: Collection[str], token: str | None, *, secure: bool, operators: Operators | None = None
+) -> Access:
+    """Return who is let in at this address.
+
+    Raises UsageError where others could reach it without a token, or listen to an operator.
+    """
+    if operators is not None and not secure and not is_loopback(bind):
+        raise UsageError(
+            f'"{bind}" is reached from other hosts, and an operator\'s token would cross the network in clear',
+            hint="Add --tls-cert and --tls-key; or stay on loopback and use ssh -L.",
+        )
     if token is None and not is_loopback(bind):
         raise UsageError(
             f'"{bind}" is reached from other hosts, and there is no token',
             hint="Add --token-file FILE, which is made when it is missing; or stay on loopback and use ssh -L.",
         )
-    return Access(frozenset(name.lower() for name in (*LOOPBACK_NAMES, bind, *allowed)), token, secure)
+    door = None if operators is None else OperatorDoor(operators, secure)
+    return Access(frozenset(name.lower() for name in (*LOOPBACK_NAMES, bind, *allowed)), token, secure, door)
 
 
 def read_token(path: Path) -> str:
@@ -221,27 +264,7 @@ def read_token(path: Path) -> str:
     Raises UsageError for a token that is too short or that others may read or have written, EnvironmentUnsuitable for
     a file that cannot be read or written.
     """
-    try:
-        with suppress(FileExistsError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(32) + "\n")
-        # What is opened is what is judged and read. A pipe of others would be waited for.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status, content = os.fstat(file.fileno()), b""
-            if stat.S_ISREG(status.st_mode):
-                content = file.read(LONGEST_FORM)
-    except OSError as error:
-        raise EnvironmentUnsuitable(
-            f'--token-file "{path}" cannot be used', detail=str(error), hint="Name a file in a folder of your own."
-        ) from error
-    if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
-        raise UsageError(
-            f'--token-file "{path}" is not a file of yours', hint="Name one that is yours, in a folder of your own."
-        )
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UsageError(f'--token-file "{path}" may be read by others', hint=f"Run chmod 600 {path}")
-    token = content.decode("latin-1").strip()
+    token = read_secret(path, "--token-file", lambda: secrets.token_urlsafe(32) + "\n").strip()
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(
             f'the token in "{path}" is not {SHORTEST_TOKEN} or more plain characters on one line',

@@ -1,4 +1,7 @@
-"""The dashboard as an ASGI application: routes to pages, data and events. Every request only reads the store."""
+"""The dashboard as an ASGI application: routes to pages, data and events.
+
+Every request only reads the store, but for what an operator asks of a study: that is put on record there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,14 @@ from dataclasses import asdict
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,12 +33,15 @@ from pgdyno.model.study import Study
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
-from pgdyno.web.access import Access, AccessGate
+from pgdyno.web.access import ACTED, Access, AccessGate
 from pgdyno.web.crowd import ConnectionLimits, Seats, peer_of
+from pgdyno.web.operator_door import REQUESTS
 from pgdyno.web.overview import Overview, OverviewReader
-from pgdyno.web.pages import FILES, missing_page, overview_page, overview_parts, static_file
+from pgdyno.web.pages import FILES, Acting, missing_page, overview_page, overview_parts, static_file, title_of
+from pgdyno.web.requesting import record_request
 
 EVENT_S = 1.0
+NOBODY = Acting()
 KEPT_REPORTS = 8
 """Pages of studies that are kept as made: each has the charts' scripts inside, over a megabyte."""
 MOST_PAGES = 100_000
@@ -42,14 +55,14 @@ class Dashboard:
         self._store = store
         self._reader = OverviewReader(store, is_over=is_over)
         self._drawing, self._building = threading.Lock(), threading.Lock()
-        self._drawn: tuple[Overview, str] | None = None
+        self._drawn: tuple[Overview, dict[str, str]] | None = None
         self._reports: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
-    def front(self, page: int) -> str:
+    def front(self, page: int, acting: Acting = NOBODY) -> str:
         """Return the first page, or an older page of the list of studies."""
-        return overview_page(self._reader.page(page))
+        return overview_page(self._reader.page(page), acting)
 
-    def event(self) -> str:
+    def event(self, acting: Acting = NOBODY) -> str:
         """Return what the first page replaces, as one event of Server-Sent Events; an error is an event as well."""
         try:
             overview = self._reader.latest()
@@ -57,10 +70,13 @@ class Dashboard:
             return f"event: refused\ndata: {json.dumps(str(error))}\n\n"
         with self._drawing:  # all readers get the same: the page may stand on the host that is measured
             if self._drawn is None or self._drawn[0] is not overview:
-                head = {"at": f"as of {overview.at}", "title": f"pgdyno: {len(overview.cards)} running"}
-                told = json.dumps({**head, **overview_parts(overview)})
-                self._drawn = overview, f"event: overview\ndata: {told}\n\n"
-            return self._drawn[1]
+                self._drawn = overview, {}
+            drawn = self._drawn[1]
+            if acting.word not in drawn:  # an operator's forms are theirs alone
+                head = {"at": f"as of {overview.at}", "title": title_of(overview)}
+                told = json.dumps({**head, **overview_parts(overview, acting)})
+                drawn[acting.word] = f"event: overview\ndata: {told}\n\n"
+            return drawn[acting.word]
 
     def study(self, name: str, wanted: str) -> str:
         """Return the report of a study as `html` or `json`. Raises UsageError when it is not there."""
@@ -143,14 +159,26 @@ def make_app(
     `OverviewReader`.
     """
     dashboard, seats = Dashboard(store, is_over), Seats(limits or ConnectionLimits())
+    door = access.door
+
+    def acting(request: Request) -> Acting:
+        session = None if door is None else door.session(request)
+        return Acting(door is not None) if session is None else Acting(True, session.name, session.word)
 
     async def events(request: Request) -> Response:
         if request.method == "HEAD":  # it would be open without end, and get nothing
             return Response(media_type="text/event-stream")
-        return _Events(seats, dashboard.event, event_s, is_ending)
+        by = acting(request)
+        return _Events(seats, lambda: dashboard.event(by), event_s, is_ending)
 
     async def front(request: Request) -> Response:
-        return HTMLResponse(await run_in_threadpool(dashboard.front, _page(request)))
+        return HTMLResponse(await run_in_threadpool(dashboard.front, _page(request), acting(request)))
+
+    async def asked(request: Request) -> Response:
+        assert door is not None, "the route is there for operators alone"
+        who, form = request.scope["state"][ACTED]
+        await run_in_threadpool(record_request, store, door.operators, who, form)
+        return RedirectResponse("/", 303)
 
     async def study(request: Request) -> Response:
         name, dot, wanted = request.path_params["name"].rpartition(".")
@@ -183,6 +211,8 @@ def make_app(
         Route("/api/v1/studies.json", data(lambda request: dashboard.studies(_page(request)))),
         Route("/api/v1/queue.json", data(lambda _: dashboard.queue())),
     ]
+    if door is not None:
+        routes.append(Route(REQUESTS, asked, methods=["POST"]))
     starlette = Starlette(routes=routes, exception_handlers={PgdynoError: _refused, 404: _missing})
     starlette.router.redirect_slashes = False
     return AccessGate(starlette, access)
@@ -197,7 +227,7 @@ def _page(request: Request) -> int:
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Say what could not be read, in the words of the command line."""
-    status = 404 if isinstance(error, UsageError) else 503
+    status = (400 if request.method == "POST" else 404) if isinstance(error, UsageError) else 503
     if "text/html" in request.headers.get("accept", ""):
         return HTMLResponse(missing_page(str(error)), status)
     return JSONResponse({"error": str(error)}, status)

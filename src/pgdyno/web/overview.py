@@ -13,6 +13,8 @@ from datetime import datetime
 from pgdyno.model.guard import Colour
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
+from pgdyno.model.person.live_question import LiveQuestion
+from pgdyno.model.person.operator_request import OperatorRequest
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
@@ -21,6 +23,7 @@ from pgdyno.report.wording import number_text
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
+from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.kinds import judged, kind_of
 from pgdyno.units import plural, seconds_text
 
@@ -34,6 +37,7 @@ RECENT_S = 24 * 3600.0
 CLOSED_S = 3600.0
 """For how long a study is shown that was killed and whose server was put back: there is nothing to do about it."""
 LAST_TRIALS = 8
+SHOWN_REQUESTS = 6
 MANY_DISTURBED = 0.25
 """From this share of disturbed trials on a study is worth a look: its verdict takes longer, or never comes."""
 HISTORY = 400
@@ -75,6 +79,8 @@ class StudyCard:
     counts: str
     trials: tuple[Trial, ...]
     history: Mapping[str, Sequence[float | None]]
+    requests: tuple[OperatorRequest, ...] = ()
+    """The newest that operators asked of it."""
     is_over: bool = False
     """Its process was killed and its server put back: an alert for a while, and no card."""
 
@@ -87,6 +93,21 @@ class StudyCard:
     def metrics(self) -> tuple[Metric, ...]:
         """Return what is shown of each trial: the metric that was asked for first."""
         return tuple(dict.fromkeys((self.metric, Metric.THROUGHPUT, Metric.LATENCY_P99)))
+
+    @property
+    def has_load(self) -> bool:
+        """Return whether it runs a load of its own, whose figures can be shown: what asks persons has none."""
+        return self.live.desk is None
+
+    @property
+    def question(self) -> LiveQuestion | None:
+        """Return what it asks a person, None where nothing waits."""
+        return None if self.live.desk is None or self.silent_s is not None else self.live.desk.question
+
+    @property
+    def waits(self) -> bool:
+        """Return whether it waits for a person."""
+        return self.question is not None
 
     @property
     def done_pct(self) -> int | None:
@@ -164,6 +185,7 @@ class OverviewReader:
         is_over: Callable[[Study, Live], bool] = lambda _study, _live: False,
     ) -> None:
         self.store = store
+        self._requests = RequestBoard(store)
         self._is_over = is_over
         self._clock = clock
         self._lock = threading.Lock()
@@ -238,6 +260,7 @@ class OverviewReader:
             counts=_counts(counts),
             trials=tuple(reversed(ended[-LAST_TRIALS:])),
             history=_history(ended, study.metric, first=1 + max(0, sum(counts.values()) - len(trials))),
+            requests=tuple(self._requests.of_study(live.study, most=SHOWN_REQUESTS)) if live.desk is not None else (),
             is_over=is_over,
         )
 
@@ -285,6 +308,8 @@ def _alerts(
         if card.silent_s is not None:
             found.append(Alert("unsure" if card.is_over else "bad", _silence(card), live.study))
         else:
+            if card.question is not None:
+                found.append(Alert("unsure", f"an answer is waited for: {card.question.title}", live.study))
             for lamp in live.lamps:
                 if lamp.colour in (Colour.RED, Colour.AMBER):
                     tone = "bad" if lamp.colour == Colour.RED else "unsure"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Protocol, cast
@@ -23,27 +24,51 @@ FILES = {
 """What `/static/NAME` sends: package, file and type. Nothing else is reachable."""
 
 
-def overview_page(overview: Overview) -> str:
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """Who looks at a page: `may` they sign in to act at all, and their name and word where they have signed in."""
+
+    may: bool = False
+    name: str = ""
+    word: str = ""
+
+
+ACTION_WORDS = {
+    "approve": "Approve", "edit": "Approve as changed", "reject": "Reject", "end": "End the search", "keep": "Keep",
+    "undo": "Take back", "pause": "Pause", "resume": "Go on", "stop": "Stop and roll back",
+}  # fmt: skip
+"""What the button of an action says."""
+
+
+def title_of(overview: Overview) -> str:
+    """Return what the window is called: an answer that is waited for is seen from another tab."""
+    waiting = sum(card.waits for card in overview.cards)
+    return f"pgdyno: {waiting} to answer" if waiting else f"pgdyno: {len(overview.cards)} running"
+
+
+def overview_page(overview: Overview, acting: Acting) -> str:
     """Return the first page; what moves on it is replaced by `overview_parts` later."""
-    return _environment().get_template("overview.html.j2").render(overview=overview)
+    template = _environment().get_template("overview.html.j2")
+    return template.render(overview=overview, acting=acting, title=title_of(overview))
 
 
-def overview_parts(overview: Overview) -> dict[str, object]:
+def overview_parts(overview: Overview, acting: Acting) -> dict[str, object]:
     """Return what the page replaces each second: pieces of HTML by their place, and the figures of the strips."""
     parts = _parts()
     return {
         "alerts": str(parts.alerts(overview)),
         "queue": str(parts.queue(overview)),
         "studies": str(parts.studies(overview)),
-        "cards": [_card(card, parts) for card in overview.cards],
+        "cards": [_card(card, acting, parts) for card in overview.cards],
     }
 
 
-def _card(card: StudyCard, parts: _Parts) -> dict[str, object]:
+def _card(card: StudyCard, acting: Acting, parts: _Parts) -> dict[str, object]:
     return {
         "study": card.live.study,
-        "html": str(parts.card(card)),
+        "html": str(parts.card(card, acting)),
         "head": str(parts.card_head(card)),
+        "desk": str(parts.card_desk(card, acting)),
         "trials": str(parts.card_trials(card)),
         "points": card.live.to_json()["points"],
         "history": card.history,
@@ -53,6 +78,11 @@ def _card(card: StudyCard, parts: _Parts) -> dict[str, object]:
 def token_page(said: str) -> str:
     """Return the form that asks for the token; `said` is why the last one was refused."""
     return _environment().get_template("token.html.j2").render(said=said)
+
+
+def operator_page(said: str) -> str:
+    """Return the form by which an operator signs in; `said` is why the last token was refused."""
+    return _environment().get_template("operator.html.j2").render(said=said)
 
 
 def missing_page(said: str) -> str:
@@ -73,7 +103,8 @@ class _Parts(Protocol):
     def alerts(self, overview: Overview) -> str: ...
     def queue(self, overview: Overview) -> str: ...
     def studies(self, overview: Overview) -> str: ...
-    def card(self, card: StudyCard) -> str: ...
+    def card(self, card: StudyCard, acting: Acting) -> str: ...
+    def card_desk(self, card: StudyCard, acting: Acting) -> str: ...
     def card_head(self, card: StudyCard) -> str: ...
     def card_trials(self, card: StudyCard) -> str: ...
 
@@ -94,5 +125,6 @@ def _environment() -> Environment:
     )
     environment.filters["duration"] = seconds_text
     environment.filters["moment"] = moment_text
-    environment.globals |= {"purpose": purpose_text, "figure": metric_text, "number": number_text}
+    environment.globals |= {"purpose": purpose_text, "figure": metric_text, "number": number_text,
+                            "verb": ACTION_WORDS}  # fmt: skip
     return environment

@@ -243,7 +243,7 @@ def test_an_event_is_drawn_once_for_all_readers(store: Store, monkeypatch: pytes
 
     drawn: list[int] = []
     parts = app_module.overview_parts
-    monkeypatch.setattr(app_module, "overview_parts", lambda overview: drawn.append(1) or parts(overview))
+    monkeypatch.setattr(app_module, "overview_parts", lambda *given: drawn.append(1) or parts(*given))
     monkeypatch.setattr(overview_module, "FRESH_S", 3600.0)
     dashboard = app_module.Dashboard(store)
     assert dashboard.event() == dashboard.event()

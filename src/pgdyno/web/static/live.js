@@ -79,6 +79,8 @@
 
     draw() {
       const host = this.part("strips");
+      this.strips = [];
+      if (!host) return; // a study of others' load has no figures of its own
       this.strips = STRIPS.map(([name, unit, place, color, range]) => {
         const figure = host.appendChild(document.createElement("figure"));
         figure.setAttribute("aria-label", `${name}, ${unit}`);
@@ -93,14 +95,15 @@
 
     show(card) {
       swap(this.part("head"), card.head);
+      swap(this.part("desk"), card.desk);
       swap(this.part("trials"), card.trials);
       const t = card.points.map(point => point[0]);
       for (const { place, plot } of this.strips) plot.setData([t, card.points.map(point => point[place])]);
-      this.history.setData([card.history.number, card.history.baseline, card.history.others]);
+      this.history?.setData([card.history.number, card.history.baseline, card.history.others]);
     }
 
     resize() {
-      for (const plot of [...this.strips.map(one => one.plot), this.history]) {
+      for (const plot of [...this.strips.map(one => one.plot), this.history].filter(Boolean)) {
         plot.setSize({ width: Math.max(120, plot.root.parentElement.clientWidth), height: plot.height });
       }
     }
