@@ -161,6 +161,17 @@ def test_a_tuner_that_hangs_is_ended_first(scene: Scene) -> None:
         assert tuner.wait(10) == -signal.SIGKILL
 
 
+def test_sigterm_to_the_watchdogs_puts_back_and_ends_all(scene: Scene) -> None:
+    with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
+        await_line(tuner, "applied")
+        for role in (WatchdogRole.SECOND, WatchdogRole.FIRST):
+            process = watch_record.identity(newest(scene.undo_root).directory, role)
+            assert process is not None
+            os.kill(process.pid, signal.SIGTERM)
+        scene.assert_restored("")
+        assert tuner.wait(10) != 0
+
+
 def test_a_server_that_died_is_started(scene: Scene) -> None:
     """The session lives and does nothing about it: past the deadline the watchdog does."""
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:

@@ -8,7 +8,8 @@ the first dies, becomes the first, and forks another second. It acts when the tu
 stays longer than it promised, or when the server does not answer past its deadline: it ends the tuner, so that
 nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked.
 What it needs for that it proves at its start; passwords, where SQL is the only way, come by standard input. It leaves
-when the bundle is closed, or to a person when others have set something meanwhile that no repetition ends.
+when the bundle is closed, or to a person when others have set something meanwhile that no repetition ends, or when
+the bundle was deleted. SIGTERM has it put the server back at once.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ ASK_EVERY_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 GIVE_UP_S = 24 * 3600.0
 DELETED_S = 3600.0
-"""How long a bundle may be missing from an undo folder that is there: a rename, a restore from a backup."""
+"""How long a bundle may be missing from an undo folder that is there: a rename."""
+_UNLINKED_S = 60.0
+"""The same when its files have no name left: only a copy from a backup brings it back."""
 _RESPAWN_S = 5.0
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _DAMAGE_ATTEMPTS = 3
@@ -75,18 +78,21 @@ def _take_turn(bundle: UndoBundle, postgres: Postgres, obstacle: PgdynoError | N
         fcntl.flock(lock, fcntl.LOCK_EX)
         if watch_record.is_left_to_person(directory):
             return 5
+        if _is_unlinked(bundle, lock.fileno()):  # the first has had its time, or there was nothing left to do
+            return 5
         if bundle.is_closed():
             return 0
         watch_record.sign_in(directory, WatchdogRole.FIRST, ProcessIdentity.own(), obstacle)
         _say(f"watching session {bundle.id}, process {bundle.manifest.owner.pid}")
         if obstacle is not None:
             _say(f"could not restore just now: {_text(obstacle)}")
-        return _Watchdog(bundle, postgres).watch()
+        return _Watchdog(bundle, postgres, lock.fileno()).watch()
 
 
 class _Watchdog:
-    def __init__(self, bundle: UndoBundle, postgres: Postgres) -> None:
+    def __init__(self, bundle: UndoBundle, postgres: Postgres, lock: int) -> None:
         self._bundle = bundle
+        self._lock = lock
         self._postgres = postgres
         self._deadlines = watch_record.read_deadlines(bundle.directory)
         self._second: int | None = None
@@ -99,15 +105,20 @@ class _Watchdog:
         self._health = Health.ALIVE
         self._unhealthy_since: float | None = None
         self._told: set[str] = set()
+        self._asked_to_end = False
 
     def watch(self) -> int:
+        signal.signal(signal.SIGTERM, self._ask_to_end)
         while not self._is_closed():
             self._see_to_the_second()
-            reason = reason_to_act(self._look(), self._deadlines)
+            reason = "SIGTERM" if self._asked_to_end else reason_to_act(self._look(), self._deadlines)
             if reason is not None:
                 return self._act(reason)
             time.sleep(TICK_S)
         return 0
+
+    def _ask_to_end(self, _number: int, _frame: FrameType | None) -> None:
+        self._asked_to_end = True
 
     def _is_closed(self) -> bool:
         """Read the journal only when it has changed: over a night it grows long."""
@@ -175,6 +186,7 @@ class _Watchdog:
         _set_oom_score(watch_record.read_oom_score(self._bundle.directory))  # the server inherits it
         pause_s, damaged, began = 1.0, 0, heartbeat.now()
         seen_at = began
+        self._asked_to_end = False  # from here on it says that trying has to end
         while True:
             try:
                 restored = rollback.rollback(self._bundle, postgres=self._postgres, by=f"watchdog: {reason}")
@@ -196,11 +208,14 @@ class _Watchdog:
                     return self._leave("still not as it was found")
             now = heartbeat.now()
             seen_at = now if self._bundle.directory.is_dir() else seen_at
-            obstacle = _why_never(self._bundle, now - began, now - seen_at)
+            unlinked = _is_unlinked(self._bundle, self._lock)
+            obstacle = _why_never(self._bundle, now - began, now - seen_at, unlinked=unlinked)
+            if self._asked_to_end:
+                obstacle = "SIGTERM while it could not be restored"
             if obstacle is not None:
                 return self._leave(obstacle)
             self._see_to_the_second()
-            time.sleep(pause_s)
+            wait_until(lambda: self._asked_to_end, timeout_s=pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _leave(self, obstacle: str) -> int:
@@ -220,7 +235,12 @@ class _Watchdog:
             _say(f"process {owner.pid} was ended")
 
 
-def _why_never(bundle: UndoBundle, tried_s: float, missing_s: float) -> str | None:
+def _is_unlinked(bundle: UndoBundle, lock: int) -> bool:
+    """Tell a bundle that was deleted from one that is away: our open lock file has no name on its disk any more."""
+    return os.fstat(lock).st_nlink == 0 and not bundle.directory.is_dir()
+
+
+def _why_never(bundle: UndoBundle, tried_s: float, missing_s: float, *, unlinked: bool) -> str | None:
     """Return why trying on makes no sense: the undo was deleted, or nobody has fixed what is wrong for a day.
 
     A data directory or an undo folder that is away may come back: a disk that is mounted again, a rename.
@@ -228,7 +248,7 @@ def _why_never(bundle: UndoBundle, tried_s: float, missing_s: float) -> str | No
     if tried_s > GIVE_UP_S:
         return f"not restored within {GIVE_UP_S / 3600:.0f} h"
     deleted = missing_s > DELETED_S and bundle.directory.parent.is_dir()
-    return "the undo bundle was deleted" if deleted else None
+    return "the undo bundle was deleted" if deleted or (unlinked and missing_s > _UNLINKED_S) else None
 
 
 def _text(error: PgdynoError) -> str:

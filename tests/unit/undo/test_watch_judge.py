@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +31,7 @@ from pgdyno.undo.watch_judge import WatchdogView, reason_to_act
 from pgdyno.undo.watch_record import Deadlines, Entry, WatchdogRole
 
 if TYPE_CHECKING:
+    from pgdyno.server.postgres import Postgres
     from pgdyno.undo.bundle import UndoBundle
 
 LIMITS = Deadlines(heartbeat_s=10, health_s=30, grace_s=5)
@@ -178,13 +182,63 @@ def test_a_watchdog_gives_up_only_where_trying_makes_no_sense(tmp_path: Path) ->
     manifest = SimpleNamespace(local=True, data_directory=str(tmp_path / "away"))
     bundle = SimpleNamespace(directory=tmp_path / "undo" / "bundle", manifest=manifest)
     given_up, deleted = watchdog.GIVE_UP_S + 1, watchdog.DELETED_S + 1
-    assert watchdog._why_never(bundle, given_up - 2, given_up - 2) is None  # the whole folder is away: a disk
+
+    def why_never(tried_s: float, missing_s: float, *, unlinked: bool = False) -> str | None:
+        return watchdog._why_never(bundle, tried_s, missing_s, unlinked=unlinked)
+
+    assert why_never(given_up - 2, given_up - 2) is None  # the whole folder is away: a disk
+    assert why_never(61, 61, unlinked=True) == "the undo bundle was deleted"
+    assert why_never(61, 59, unlinked=True) is None  # somebody may copy it back from a backup
     bundle.directory.parent.mkdir()
-    assert watchdog._why_never(bundle, deleted, deleted - 2) is None
-    assert watchdog._why_never(bundle, deleted, deleted) == "the undo bundle was deleted"
+    assert why_never(deleted, deleted - 2) is None
+    assert why_never(deleted, deleted) == "the undo bundle was deleted"
     bundle.directory.mkdir()
-    assert watchdog._why_never(bundle, 0, 0) is None
-    assert watchdog._why_never(bundle, given_up, 0) == "not restored within 24 h"
+    assert why_never(0, 0) is None
+    assert why_never(given_up, 0) == "not restored within 24 h"
+
+
+def test_a_second_watchdog_ends_where_the_bundle_was_deleted_and_not_where_it_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot read there that the session was closed, and would try to restore it for a day."""
+    monkeypatch.setattr(watchdog._Watchdog, "watch", lambda _: 77)
+    manifest = SimpleNamespace(owner=ProcessIdentity.own())
+    place = tmp_path / "undo" / "bundle"
+    for away, code in ((shutil.rmtree, 5), (lambda folder: folder.rename(tmp_path / "mounted elsewhere"), 77)):
+        place.mkdir(parents=True)
+        bundle = SimpleNamespace(directory=place, id="bundle", manifest=manifest, is_closed=lambda: False)
+        with (place / watch_record.LOCK).open("a") as first, ThreadPoolExecutor(1) as second:
+            fcntl.flock(first, fcntl.LOCK_EX)
+            taken = second.submit(watchdog._take_turn, bundle, None, None)
+            deadline = time.monotonic() + 60
+            while watch_record.identity(place, WatchdogRole.SECOND) is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            away(place.parent)
+            first.close()
+            assert taken.result(60) == code
+
+
+def test_sigterm_ends_a_watchdog_that_tries_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that had it act does not: only what comes while it tries."""
+
+    def in_vain(*_: object, **__: object) -> None:
+        raise EnvironmentUnsuitable("the disk is away")
+
+    tries = iter([lambda dog: None, lambda dog: None, lambda dog: dog._ask_to_end(15, None)])
+    monkeypatch.setattr(watchdog.rollback, "rollback", in_vain)
+    monkeypatch.setattr(watchdog._Watchdog, "_see_to_the_second", lambda dog: next(tries)(dog))
+    monkeypatch.setattr(watchdog, "wait_until", lambda *_, **__: True)
+    monkeypatch.setattr(watchdog, "_set_oom_score", lambda _: None)
+    gone = SimpleNamespace(pid=1, is_alive=lambda: False)
+    bundle = SimpleNamespace(
+        directory=tmp_path, id="x", release_reserve=lambda: None, manifest=SimpleNamespace(owner=gone)
+    )
+    with (tmp_path / watch_record.LOCK).open("a") as lock:
+        dog = watchdog._Watchdog(cast("UndoBundle", bundle), cast("Postgres", None), lock.fileno())
+        dog._ask_to_end(15, None)
+        assert dog._act("SIGTERM") == 5
+    assert list(tries) == []
+    assert watch_record.is_left_to_person(tmp_path)
 
 
 def test_what_would_keep_a_watchdog_from_restoring_is_signed_too(tmp_path: Path) -> None:
