@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpe
 from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import result_from_json, to_json
 from pgdyno.studies.pairs.result import run_figures
+from store_copies import content_of, fill, is_empty_sqlite
 from study_recording import record
 from tune_example import WINNER, tune_result, verdict_json
 
@@ -144,6 +148,22 @@ def _speed(configuration: Configuration) -> float:
 
 def add_tune(store: Store, *, seed: int = 7, seconds: int = 60, old_server: bool = False) -> str:
     """Write the tune into the store and return its id. `old_server` leaves out what PostgreSQL 13 does not have."""
+    if not is_empty_sqlite(store):
+        return _write_tune(store, seed, seconds, old_server)
+    study, content = _tune_content(seed, seconds, old_server)
+    fill(store, content)
+    return study
+
+
+@cache
+def _tune_content(seed: int, seconds: int, old_server: bool) -> tuple[str, bytes]:
+    with TemporaryDirectory() as folder:
+        with Store.open(Path(folder) / "store.db") as store:
+            study = _write_tune(store, seed, seconds, old_server)
+        return study, content_of(Path(folder) / "store.db")
+
+
+def _write_tune(store: Store, seed: int, seconds: int, old_server: bool) -> str:
     study, clock, rng = make_study(), _Clock(), np.random.default_rng(seed)
     store.add_study(study)
 

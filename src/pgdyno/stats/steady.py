@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,7 +109,7 @@ def _search(counts: Floats, need: int, bin_s: float, *, counted: bool = True) ->
         return Steady(0, "steady from the first bin")
     for start in range(1, counts.size - need + 1):
         head, tail = counts[:start], counts[start:]
-        if _change(tail, counted=counted) is None and _is_warmup(head, tail):
+        if _is_warmup(head, tail) and _change(tail, counted=counted) is None:  # the cheaper question first
             return Steady(start, f"steady after {start * bin_s:g} s of warm-up")
     left, right, split = complaint
     share = abs(right / left - 1) if left else 1.0
@@ -164,8 +165,7 @@ def _noise(counts: Floats, split: int, left: float, right: float, *, counted: bo
     Of counts it is at least what chance alone makes (Poisson).
     """
     least = float(counts.mean()) if counted else 0.0
-    time = np.arange(counts.size) - (counts.size - 1) / 2
-    line = counts - counts.mean() - _slope(counts) * time
+    line = counts - counts.mean() - _slope(counts) * _time(counts.size)
     step = counts - np.where(np.arange(counts.size) < split, left, right)
     bend, freedom = _bend(counts.size), max(counts.size - 3, 1)
     curve = line - bend * float(bend @ line)
@@ -181,15 +181,22 @@ def _noise(counts: Floats, split: int, left: float, right: float, *, counted: bo
     return math.sqrt(max(energy / freedom * (1 + lag) / (1 - lag), least))
 
 
+@lru_cache(MAX_BINS + 1)
+def _time(size: int) -> Floats:
+    """Return the times of so many bins from their middle."""
+    return np.arange(size, dtype=np.float64) - (size - 1) / 2
+
+
+@lru_cache(MAX_BINS + 1)
 def _bend(size: int) -> Floats:
     """Return a parabola of length 1 over so many bins, without its mean and slope."""
-    time = np.arange(size) - (size - 1) / 2
+    time = _time(size)
     square = time * time - float((time * time).mean())
     return square / max(math.sqrt(float(square @ square)), 1.0)
 
 
 def _slope(counts: Floats) -> float:
-    time = np.arange(counts.size) - (counts.size - 1) / 2
+    time = _time(counts.size)
     return float((time * counts).sum() / max((time * time).sum(), 1.0))
 
 

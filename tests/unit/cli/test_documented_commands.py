@@ -148,7 +148,8 @@ CALLED = re.compile(r"pgdyno ([a-z]+)((?: [^.;:,()`\"\n ]+)*)")
 
 def messages(path: Path) -> Iterator[str]:
     """Yield the texts of a module that a user may read, with `X` for what is filled in."""
-    tree = ast.parse(path.read_text("utf-8"))
+    text = path.read_text("utf-8")
+    tree = ast.parse(text if "pgdyno" in text else "")
     inside = {id(part) for text in ast.walk(tree) if isinstance(text, ast.JoinedStr) for part in text.values}
     for one in ast.walk(tree):
         if isinstance(one, ast.JoinedStr):

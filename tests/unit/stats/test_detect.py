@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fix_postgres import NIGHT
 from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
 from pgdyno.stats.detect import SecondsSeries, at_most, detectable, neighbour_correlation, noise_by_window, pairs_for
@@ -120,7 +121,7 @@ def power_of(pairs, cv, effect):
 def test_what_is_promised_of_a_measured_noise_holds_for_the_comparisons_that_follow():
     cv, effect, runs_made, rng = 0.02, 0.05, 12, np.random.default_rng(9)
     planned = Design(smallest_effect=effect, confidence=0.95, min_pairs=4)
-    asked = [noise_floor(np.exp(rng.normal(0, cv, runs_made))).pair_sd for _ in range(60)]
+    asked = [noise_floor(np.exp(rng.normal(0, cv, runs_made))).pair_sd for _ in range(60 if NIGHT else 20)]
     promised = [power_of(pairs_for(sd, effect, planned), cv, effect) for sd in asked]
     assert 0.7 <= np.mean(promised) <= 0.95
     sure = [power_of(pairs_for(at_most(sd, runs_made), effect, planned), cv, effect) for sd in asked]
