@@ -10,7 +10,7 @@ JOBS   ?= 6
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint types pages kernel unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
+.PHONY: help venv demo test lint types pages kernel quiet rest unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -21,9 +21,7 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 	$(BIN)/pgdyno demo --output demo-out
 
 test: $(DEV) system engine ## Install what is missing and run every check: what CI runs
-	$(MAKE) --no-print-directory -j 2 --output-sync=target lint kernel  # these tests wait, and a busy core is nothing to them
-	$(BIN)/pytest $(SHUFFLED) -m "alone and quiet" tests/host
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" tests
+	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py lint+kernel quiet rest  # the kernel's tests wait, and a busy core is nothing to them
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(MAKE) --no-print-directory -j 2 --output-sync=target types pages  # mypy takes as long as all the rest
@@ -47,6 +45,12 @@ pages:
 	$(BIN)/python tools/man_page.py --check
 	$(BIN)/python tools/vendor.py --check
 	$(BIN)/python tools/build_engine.py --lint
+
+quiet: $(DEV)
+	$(BIN)/pytest $(SHUFFLED) -m "alone and quiet" tests/host
+
+rest: $(DEV)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" tests
 
 kernel: $(DEV)  # all are collected, which compiles them: on a fresh clone each of the workers would do so
 	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" tests

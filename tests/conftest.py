@@ -17,6 +17,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = [
+    "named_failures",
     "templates",
     "fix_postgres",
     "fix_store",
@@ -30,8 +31,10 @@ pytest_plugins = [
     "fix_engine",
 ]
 
-# No deadline: the machines that run the suite are shared, and a slow example says nothing about the code.
-settings.register_profile("shared machine", deadline=None)
+# No deadline: the machines that run the suite are shared, and a slow example says nothing about the code. Each commit
+# has a seed of its own, so what a push does not draw another one or the night does.
+examples = 300 if "PGDYNO_TEST_NIGHT" in os.environ else 50
+settings.register_profile("shared machine", deadline=None, max_examples=examples)
 settings.load_profile("shared machine")
 
 # A shell has what it starts with & ignore SIGINT, and every test process would inherit that.

@@ -1,0 +1,55 @@
+"""What `make test` runs: every stage whatever fails, and last lines that say all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+import stages
+from named_failures import write_failures
+
+MAKEFILE = f"""
+one:
+\t@echo first; echo "a.py::test_x: assert 1 == 2" >> "$${stages.FAILURES}"; exit 1
+two:
+\t@echo second
+three:
+\t@echo src/x.py:1: wrong; exit 2
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MAKEFLAGS", raising=False)
+    return tmp_path
+
+
+def test_all_stages_run_and_the_last_lines_name_what_failed(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert stages.main(["one", "two+three"]) == 1
+    said = capfd.readouterr().out
+    assert "first" in said
+    assert "second" in said
+    lines = said[said.index("\nsummary") :].split("\n")
+    assert [line.split()[:2] for line in lines if line.startswith("  ") and line[2] != " "] == [
+        ["one", "FAILED"], ["two", "ok"], ["three", "FAILED"]
+    ]  # fmt: skip
+    assert "    a.py::test_x: assert 1 == 2" in lines
+    assert any("src/x.py:1: wrong" in line for line in lines)
+    assert lines[-2] == "FAILED: one, three"
+
+
+def test_what_all_passed_exits_with_0(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert stages.main(["two", "two"]) == 0
+    assert capfd.readouterr().out.endswith("all passed\n")
+
+
+def test_a_failure_is_its_test_and_the_first_line_of_why(tmp_path: Path) -> None:
+    crash = SimpleNamespace(reprcrash=SimpleNamespace(message="assert 1 == 2\n  more"))
+    reports = [SimpleNamespace(nodeid="a.py::test_x", longrepr=crash), SimpleNamespace(nodeid="b.py", longrepr="gone")]
+    write_failures(cast("list[pytest.TestReport]", reports), tmp_path / "found")
+    assert (tmp_path / "found").read_text() == "a.py::test_x: assert 1 == 2\nb.py: gone\n"
