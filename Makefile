@@ -86,8 +86,9 @@ NIGHT_KILLS  ?= 500
 NIGHT_ROUNDS ?= 5
 NIGHT_MOVES  ?= 1000
 NIGHT_REMOTE ?= 50
+NIGHT_MUTANTS ?= 60
 
-nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hostile owner, and the fuzzers
+nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hostile owner, the fuzzers, coverage and mutants
 	$(BIN)/python bench/torture kills --kills $(NIGHT_KILLS) --jobs $(JOBS) --seed $(SEED)
 	$(BIN)/python bench/torture scenes --rounds $(NIGHT_ROUNDS) --seed $(SEED)
 	$(BIN)/python bench/torture hostile --moves $(NIGHT_MOVES) --seed $(SEED)
@@ -95,6 +96,8 @@ nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hosti
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -m alone tests/host
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/unit tests/pg tests/contract tests/web
 	$(MAKE) --no-print-directory fuzz
+	$(BIN)/python tools/coverage_gate.py
+	$(BIN)/python tools/mutants.py --count $(NIGHT_MUTANTS) --seed $(SEED)
 
 wheel: $(DEV) engine ## Build the wheel that pip and pipx install, into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .

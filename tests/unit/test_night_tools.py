@@ -1,0 +1,48 @@
+"""The tools of the night that say whether the tests are any good: branches, and mutants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import coverage_gate
+import mutants
+
+TEXT = """
+def f(a: int = 1) -> list[int]:
+    # a comment
+    if not a:
+        return [max(a + 1, 2)]
+    return [] if a < 7 and a in (8,) else [a]
+"""
+
+
+def test_each_way_to_break_a_line_is_one_mutant_and_an_annotation_is_none() -> None:
+    found = [(one.line, one.before, one.after) for one in mutants.mutants(Path("x.py"), TEXT)]
+    assert sorted(found) == sorted([
+        (2, "1", "2"), (4, "if not a:", "if a:"), (5, "max(a + 1, 2)", "min(a + 1, 2)"), (5, "a + 1", "a - 1"),
+        (5, "1", "2"), (5, "2", "3"), (6, "a < 7 and a in (8,)", "a < 7 or a in (8,)"), (6, "a < 7", "a <= 7"),
+        (6, "7", "8"), (6, "a in (8,)", "a not in (8,)"), (6, "8", "9"),
+    ])  # fmt: skip
+
+
+def test_a_mutant_is_the_whole_file_with_one_change() -> None:
+    texts = [one.text for one in mutants.mutants(Path("x.py"), TEXT)]
+    assert len(set(texts)) == len(texts)
+    for text in texts:
+        compile(text, "x.py", "exec")
+
+
+def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(TEXT)
+    first, again, other = (mutants.drawn([tmp_path / "x.py"], 4, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert len(first) == 4
+    assert len(mutants.drawn([tmp_path / "x.py"], 99, 1)) == 11
+
+
+def test_a_floor_rises_and_never_falls() -> None:
+    floors, found = {"stats": 90.0, "undo": 70.0}, {"stats": 93.27, "undo": 69.4}
+    assert coverage_gate.raised(floors, found) == {"stats": 93.2, "undo": 70.0}
+    (said,) = coverage_gate.complaints(floors, found)
+    assert said.startswith("undo: 69.4 % of the branches are tested, 70.0 % were")
+    assert coverage_gate.complaints(floors, {"stats": 89.96, "undo": 70.0}) == []

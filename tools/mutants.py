@@ -1,0 +1,161 @@
+"""Break the code in small ways, one at a time, and see that its unit tests find out: which mutants survive?
+
+    python tools/mutants.py [--count 60] [--seed 1] [FILE ...]
+
+A mutant is one comparison, one arithmetic or Boolean operation, one `min` or `max`, one number, or one `not` changed in
+one file. Drawn by the seed from the rooms that judge, put back and merge, or from the files named. Each is run in a
+copy of the sources against the unit tests of its room until the first that fails; who survives is listed with its line.
+Hours of one core: part of `make nightly`. Exits with 1 when more than a tenth survived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "pgdyno"
+ROOMS = ("stats", "trial", "undo", "fleet")
+_SURVIVORS = 0.1
+_LIMIT_S = 900
+_SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file: where, the line before and after, and the whole text with it."""
+
+    file: Path
+    line: int
+    before: str
+    after: str
+    text: str
+
+
+def mutants(file: Path, text: str) -> list[Mutant]:
+    """Return every mutant of a file; its comments are gone, and its line numbers those of the original."""
+    tree = ast.parse(text)
+    plain = ast.unparse(tree)
+    found = []
+    for node, change, undo in _changes(tree):
+        line, was = getattr(node, "lineno", 0), _first_line(node)
+        change()
+        mutated, now = ast.unparse(tree), _first_line(node)
+        undo()
+        if mutated != plain:
+            found.append(Mutant(file, line, was, now, mutated))
+    return found
+
+
+def _first_line(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0]
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], None], Callable[[], None]]]:
+    """Yield the node that changes, and how it is changed and put back."""
+    for node in list(_code(tree)):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            swap = _SWAPS[type(node.ops[0])]()
+            yield node, *_setting(node, "ops", [swap])
+        elif isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in _SWAPS:
+            yield node, *_setting(node, "op", _SWAPS[type(node.op)]())
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
+            yield node, *_setting(node.func, "id", _CALLS[node.func.id])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and type(node.value) is not bool:
+            yield node, *_setting(node, "value", node.value + 1)
+        elif isinstance(node, ast.If | ast.IfExp | ast.While) and isinstance(node.test, ast.UnaryOp):
+            yield node, *_setting(node, "test", node.test.operand)
+
+
+def _code(tree: ast.AST) -> Iterator[ast.AST]:
+    """Walk what runs: no annotations, which tests cannot see."""
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns"):
+            continue
+        for node in value if isinstance(value, list) else [value]:
+            if isinstance(node, ast.AST):
+                yield node
+                yield from _code(node)
+
+
+def _setting(node: ast.AST, name: str, value: object) -> tuple[Callable[[], None], Callable[[], None]]:
+    before = getattr(node, name)
+    return lambda: setattr(node, name, value), lambda: setattr(node, name, before)
+
+
+def drawn(files: list[Path], count: int, seed: int) -> list[Mutant]:
+    """Return so many mutants of these files, each file with the chance of its size."""
+    pool = [one for file in files for one in mutants(file, file.read_text("utf-8"))]
+    return random.Random(seed).sample(pool, min(count, len(pool)))  # noqa: S311 - no secret
+
+
+def is_killed(mutant: Mutant, sources: Path) -> bool:
+    """Tell whether a unit test of the mutant's room fails with it; a run without end is found out, too."""
+    place = sources / mutant.file.relative_to(ROOT / "src")
+    original = place.read_bytes()
+    place.write_text(mutant.text, "utf-8")
+    try:
+        return not passes(_room(mutant.file), sources)
+    finally:
+        place.write_bytes(original)
+
+
+def passes(room: str, sources: Path) -> bool:
+    """Tell whether the unit tests of a room pass with these sources, and end."""
+    tests = f"tests/unit/{room}"
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", tests]
+    environment = {**os.environ, "PYTHONPATH": str(sources)}
+    try:
+        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, timeout=_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def _room(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0]
+
+
+def main(words: list[str]) -> int:
+    """Draw, run, and list who survived."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("files", nargs="*", type=Path)
+    asked = parser.parse_args(words)
+    files = [file.resolve() for file in asked.files] or [
+        file for room in ROOMS for file in sorted((SOURCE / room).glob("*.py"))
+    ]
+    chosen = drawn(files, asked.count, asked.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+        for room in sorted({_room(mutant.file) for mutant in chosen}):
+            if not passes(room, sources):
+                raise SystemExit(f"the unit tests of {room} fail without a mutant: nothing can be told")
+        survivors = []
+        for mutant in chosen:
+            killed = is_killed(mutant, sources)
+            where = f"{mutant.file.relative_to(ROOT)}:{mutant.line}"
+            print(f"{'killed  ' if killed else 'SURVIVED'} {where}: {mutant.before} -> {mutant.after}", flush=True)
+            survivors += [] if killed else [mutant]
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants were found out")
+    return int(len(survivors) > _SURVIVORS * len(chosen))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
