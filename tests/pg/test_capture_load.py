@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from pgdyno.studies.capture.plan import CaptureOptions, plan_capture
 from pgdyno.studies.capture.register import CaptureState, finish_killed, known_captures
 from pgdyno.trace.capture_record import CaptureRecord, parse_record
 from server_image import eventually, files_of, settings_of
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 MESSAGE, APPLICATION = 13, 22
@@ -42,15 +42,12 @@ def started_with_collector(make: Callable[..., Sandbox], build: str) -> Sandbox:
 
 
 @contextmanager
-def capturing(sandbox: Sandbox, *words: str) -> Iterator[subprocess.Popen[str]]:
+def capturing(sandbox: Sandbox, *words: str) -> Iterator[RunningPgdyno]:
     """Run `capture start` until the logging is on; ended for good afterwards."""
     conninfo = make_conninfo(sandbox.target().postgres.conninfo, dbname="postgres")
     words = ("capture", "start", "--target", conninfo, "--yes", "--commit-order", "--json", *words)
-    with subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with RunningPgdyno(*words) as process:
         try:
-            assert process.stderr is not None
             said = list[str]()
             for line in process.stderr:
                 said.append(line)
@@ -63,9 +60,7 @@ def capturing(sandbox: Sandbox, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False, timeout=120
-    )
+    return run_pgdyno(*words, timeout_s=120)
 
 
 def send_load(sandbox: Sandbox) -> None:

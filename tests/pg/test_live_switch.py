@@ -27,6 +27,7 @@ from pgdyno.studies.live.kept import mark_killed
 from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
+from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
@@ -231,13 +232,7 @@ def test_what_no_reload_brings_into_force_is_refused_at_once(sandbox18: Sandbox,
 def test_without_a_terminal_and_without_approval_nothing_is_changed(sandbox18: Sandbox, pgdyno_home: Path) -> None:
     words = ("live", "--b", "work_mem=64MB", "--target", sandbox18.target().postgres.conninfo)
     with as_found(sandbox18):
-        done = subprocess.run(
-            [sys.executable, "-m", "pgdyno", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_pgdyno(*words)
     assert done.returncode == ExitCode.USAGE
     assert "--approve auto" in done.stderr
     assert bundles() == []
