@@ -1,9 +1,10 @@
 """What a trace costs: megabytes of csvlog in a second of one CPU, and peak memory, by style and size of the log.
 
-    python bench/trace_build.py [--sizes 64 1024] [--transactions 400]
+    python bench/trace_build.py [--sizes 64 1024] [--transactions 400] [--builder compiled python]
 
 A sandbox writes one log of each style under pgbench's TPC-B-like load, half of it simple, half prepared; it is repeated
-under other session numbers up to each size. Every build is a process of its own, styles in turn. What DuckDB takes to
+under other session numbers up to each size. Every build is a process of its own, styles and builders in
+turn; of the compiled one both processes are counted. What DuckDB takes to
 read the records alone stands beside it, so that a busy machine is seen. Disk: three times the largest size.
 """
 
@@ -28,9 +29,9 @@ _BUILD = """
 import resource, sys
 from pathlib import Path
 from pgdyno.trace.build import BuildOptions, build_trace
-meta = build_trace([Path(sys.argv[1])], Path(sys.argv[2]), BuildOptions())
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(meta.statements, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+meta = build_trace([Path(sys.argv[1])], Path(sys.argv[2]), BuildOptions(builder=sys.argv[3]))
+used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(meta.statements, sum(one.ru_utime + one.ru_stime for one in used), sum(one.ru_maxrss for one in used) / 1024)
 """
 _READ = """
 import resource, sys
@@ -90,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--sizes", type=int, nargs="+", default=[64, 1024], help="MB of log")
     parser.add_argument("--transactions", type=int, default=400, help="of each client of the log that is repeated")
+    parser.add_argument("--builder", nargs="+", choices=("compiled", "python"), default=["compiled", "python"])
     parser.add_argument("--folder", type=Path, default=None, help="where the logs are written")
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -107,13 +109,14 @@ def main() -> None:
             for style in ("B", "A"):
                 written = repeated(Path(folder) / f"{style}.csv", place, size * MB)
                 _, reading, _ = measured(_READ, str(place))
-                statements, cpu, memory = measured(_BUILD, str(place), str(out))
-                print(f"style {style}, {written / MB:7.0f} MB, {statements:9,} statements:", end=" ")
-                print(f"{written / MB / cpu:5.1f} MB/CPU-s, {memory:4.0f} MB peak, trace", end=" ")
-                print(
-                    f"{out.stat().st_size / MB:.1f} MB; records alone {written / MB / reading:5.1f} MB/CPU-s",
-                    flush=True,
-                )
+                for builder in arguments.builder:
+                    statements, cpu, memory = measured(_BUILD, str(place), str(out), builder)
+                    print(f"style {style}, {written / MB:7.0f} MB, {statements:9,} statements, {builder:8}:", end=" ")
+                    print(f"{written / MB / cpu:5.1f} MB/CPU-s, {memory:4.0f} MB peak, trace", end=" ")
+                    print(
+                        f"{out.stat().st_size / MB:.1f} MB; records by DuckDB alone {written / MB / reading:5.1f}",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

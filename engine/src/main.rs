@@ -13,6 +13,7 @@ mod session;
 mod sys;
 mod tally;
 mod tape;
+mod trace;
 mod wire;
 
 use engine::Engine;
@@ -26,7 +27,12 @@ const NO_TAPE: i32 = 2;
 
 /// Run one engine; exit code 0 for a tape that was sent whole, 1 for one that ended before, 2 for no tape.
 fn main() {
-    let code = match run(sys::parent()) {
+    let done = if std::env::args().nth(1).as_deref() == Some("trace") {
+        trace::run(sys::parent())
+    } else {
+        run(sys::parent())
+    };
+    let code = match done {
         Ok(code) => code,
         Err((code, reason)) => {
             eprintln!("{reason}");

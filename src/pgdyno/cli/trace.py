@@ -34,6 +34,9 @@ class _ReadingFlags(Flags):
     )
     log_timezone: str | None = flag("log_timezone of the server, where it is not UTC.", metavar="ZONE")
     allow_truncated: bool = flag("Keep statements whose values the log cut.")
+    builder: str | None = flag(
+        "What reads the logs; without it the compiled builder where it can.", type=click.Choice(("python", "compiled"))
+    )
 
 
 class _OutputFlag(Flags):
@@ -57,10 +60,15 @@ def build(flags: _BuildFlags) -> int:
     logged every statement with its duration: log_min_duration_statement = 0, with or without log_statement = all.
     Exit code 1 where something of the load is not in the trace.
     """
+    from dataclasses import replace
+
     from pgdyno.trace.build import build_trace
 
     out = _trace_name(flags.output)
-    meta = build_trace(flags.logs, out, _options(flags, flags.captured_level))
+    options = _options(flags, flags.captured_level)
+    if not flags.as_json:
+        options = replace(options, tell=lambda words: click.echo(f"built by: {words}", err=True))
+    meta = build_trace(flags.logs, out, options)
     return _tell(meta, out, as_json=flags.as_json)
 
 
@@ -155,6 +163,7 @@ def _options(flags: _ReadingFlags, captured_level: float = 100.0) -> BuildOption
         prefix=flags.prefix,
         allow_truncated=flags.allow_truncated,
         captured_level=captured_level,
+        builder=flags.builder,
     )
 
 

@@ -6,18 +6,19 @@ statements and a few numbers of each session that has not ended are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outside.files import open_file, read_bytes
 from pgdyno.trace.capture_record import RECORD, CaptureRecord, parse_record
+from pgdyno.trace.compiled_builder import OddLog, build_compiled, unsuitable
 from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
+from pgdyno.trace.found import FoundLoad, checked, meta_of
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, look, salvage, segments
 from pgdyno.trace.pairing import Events, Paired, Pairing, SeenSession
@@ -32,8 +33,8 @@ from pgdyno.trace.parquet import (
     write_parquet,
 )
 from pgdyno.trace.refusals import judge
-from pgdyno.trace.rows import CHOSEN, COMMITS, PART, SETUP, final_query
-from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
+from pgdyno.trace.rows import CHOSEN, COMMITS, PART, PEOPLE, SETUP, final_query
+from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.stderr_log import StderrReader
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
 
@@ -61,6 +62,10 @@ class BuildOptions:
     commits: Path | None = None
     """The file of its commit order."""
     segment: int = SEGMENT
+    builder: str | None = None
+    """`python` or `compiled`; None takes the compiled one where it can."""
+    tell: Callable[[str], None] = lambda words: None
+    """Is told which builder made the trace, and why it was that one."""
 
 
 def build_trace(paths: Sequence[Path], out: Path, options: BuildOptions) -> TraceMeta:
@@ -72,12 +77,44 @@ def build_trace(paths: Sequence[Path], out: Path, options: BuildOptions) -> Trac
     stderr = None if options.prefix is None else StderrReader(options.prefix, options.encodings)
     given, options = _given(paths, options)
     logs = _in_order(given, stderr)
-    with work_folder(out) as folder, connection(folder) as db:
+    with work_folder(out) as folder:
+        found, digest = _built(logs, stderr, folder, out, options)
+    meta = meta_of(found, logs[0].format, options.record, captured_level=options.captured_level, digest=digest)
+    write_meta(out, meta)
+    return meta
+
+
+def _built(
+    logs: list[Log], stderr: StderrReader | None, folder: Path, out: Path, options: BuildOptions
+) -> tuple[FoundLoad, str]:
+    """Write the trace by one builder or the other; return what was found, and the digest of the file."""
+
+    def check(found: FoundLoad) -> FoundLoad:
+        return checked(found, options.record, allow_truncated=options.allow_truncated)
+
+    why = "as asked for" if options.builder == "python" else unsuitable(logs, options.encodings, options.commits)
+    if why is None:
+        try:
+            zone, segment = options.log_timezone, options.segment
+            built = build_compiled(logs, folder, out, log_timezone=zone, segment=segment, check=check)
+        except OddLog as odd:
+            why = f"the compiled one leaves this log to it, as {odd}"
+        else:
+            options.tell("the compiled builder")
+            return built
+    if options.builder == "compiled":
+        raise EnvironmentUnsuitable(
+            "the compiled builder cannot read this", detail=why, hint="Leave it out: the Python builder can."
+        )
+    with connection(folder) as db:
         builder = _Builder(db, folder, options, stderr)
         for log in logs:
             builder.read(log)
         builder.end()
-        return builder.write(out)
+        found = builder.found()
+        built = check(found), builder.write(out, found)
+    options.tell(f"the Python builder: {why}")
+    return built
 
 
 def _given(paths: Sequence[Path], options: BuildOptions) -> tuple[list[Log], BuildOptions]:
@@ -132,7 +169,6 @@ class _Builder:
         self.db, self.folder, self.options = db, folder, options
         self.pairing = Pairing()
         self.zones = dict[str, int]()
-        self.style = ""
         self.kinds = dict[str, int]()
         self.lost = Lost()
         self.parts = 0
@@ -144,7 +180,6 @@ class _Builder:
     def read(self, log: Log) -> None:
         """Read a log after those that were before it."""
         if not self.zones:
-            self.style = log.format
             self.zones = offsets(self.options.log_timezone, int(log.first[:4]))
         size = self.options.segment
         if log.format == "stderr" and self.stderr is not None:
@@ -232,11 +267,6 @@ class _Builder:
         self.db.register("paired", {one.name: getattr(rows, one.name) for one in fields(rows)})
         db = self.db
         db.execute("INSERT INTO names SELECT DISTINCT sid, label, hash(sql) FROM events WHERE kind = 'N'")
-        db.execute(
-            "INSERT INTO people SELECT sid, arg_min(usr, n), arg_min(db, n), arg_min(nullif(app, ''), n) FROM events"
-            " WHERE usr IS NOT NULL AND sid IN (SELECT sid FROM paired) AND sid NOT IN (SELECT sid FROM people)"
-            " GROUP BY sid"
-        )
         for sid, seq, rid in paired.late:
             db.execute("INSERT INTO late SELECT ?, ?, state FROM events WHERE rowid = ?", [sid, seq, rid])
         db.execute(CHOSEN)
@@ -310,12 +340,9 @@ class _Builder:
         except (OSError, bad_input()) as error:
             raise UsageError(f'"{path}", the commit order of the capture, cannot be read') from error
 
-    def _truncated(self, parts: str) -> int:
+    def _cut_values(self, parts: str) -> int:
         """Return how many values the server cut: they end in "...", and none is longer but by bytes of a letter."""
         if not self.doubtful:
-            return 0
-        record = self.options.record
-        if record is not None and record.logging.get("log_parameter_max_length") == "-1":
             return 0
         each = f"SELECT unnest(params) AS one FROM {parts}"
         columns = "strlen(one) AS size, suffix(one, '...') AS is_cut, max(strlen(one)) OVER () AS top"
@@ -323,63 +350,47 @@ class _Builder:
         query = f"SELECT count(*) FROM ({sizes}) WHERE is_cut AND size > 3 AND size >= top - 3"
         return int(self.db.execute(query).fetchall()[0][0])
 
-    def write(self, out: Path) -> TraceMeta:
-        """Write the trace and its facts."""
+    def _parts(self) -> str:
+        return "[" + ", ".join(f"'{self.folder}/part-{number}.parquet'" for number in range(self.parts)) + "]"
+
+    def found(self) -> FoundLoad:
+        """Return what all logs came to."""
         db, pairing_ = self.db, self.pairing
-        parts = "[" + ", ".join(f"'{self.folder}/part-{number}.parquet'" for number in range(self.parts)) + "]"
-        begin = db.execute("SELECT min(first_due) FROM sessions").fetchall()[0][0]
-        sent = f"read_parquet({parts}) WHERE kind IN ('simple', 'parse', 'extended')"
-        statements = db.execute(f"SELECT count(*) FROM {sent}").fetchall()[0][0]
-        if not statements:
-            raise UsageError(
-                "no statement is recognised in the log",
-                detail=f"Lines were read: {sum(self.kinds.values())}.",
-                hint="A trace needs log_min_duration_statement = 0, and lc_messages in English.",
-            )
-        refused = dict(
-            db.execute(f"SELECT refused, count(*) FROM {sent} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1").fetchall()
-        )
-        errors = db.execute(f"SELECT count(*) FROM {sent} AND state IS NOT NULL").fetchall()[0][0]
+        parts = f"read_parquet({self._parts()})"
+        sent = f"{parts} WHERE kind IN ('simple', 'parse', 'extended')"
+        begin = db.execute("SELECT min(first_due) FROM sessions").fetchall()[0][0] or 0
+        statements, transactions, errors = db.execute(
+            f"SELECT count(*), count(DISTINCT (sid, tx)), count(state) FROM {sent}"
+        ).fetchall()[0]
+        refused = db.execute(
+            f"SELECT refused, count(*) FROM {sent} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1"
+        ).fetchall()
         late = db.execute("SELECT count(*) FROM late").fetchall()[0][0]
-        transactions = db.execute(f"SELECT count(DISTINCT (sid, tx)) FROM {sent}").fetchall()[0][0]
-        end = max(self.last_t, db.execute(f"SELECT max(due) FROM read_parquet({parts})").fetchall()[0][0])
+        last = db.execute(f"SELECT max(due) FROM {parts}").fetchall()[0][0]
         lost = replace(
             self.lost,
-            truncated=self.lost.truncated
-            + pairing_.orphans
-            + pairing_.unworded
-            + self._truncated(f"read_parquet({parts})"),
+            truncated=self.lost.truncated + pairing_.orphans + pairing_.unworded,
             gaps=pairing_.gaps,
             cut_statements=pairing_.cut,
         )
-        if lost.truncated and not self.options.allow_truncated:
-            raise UsageError(
-                f"the log has only a part of {lost.truncated} statements or their values",
-                detail="The server cut them (log_parameter_max_length), or logged durations without texts.",
-                hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace to look at.",
-            )
-        record = self.options.record
-        self._order_commits()
-        let_take(db, max(SORT_MB, self.most_mb))
-        digest = write_parquet(db, final_query(parts, begin, end), out)
-        is_a = self.kinds.get("D", 0) > self.kinds.get("T", 0) + self.kinds.get("U", 0)
-        meta = TraceMeta(
-            version=TRACE_VERSION,
-            style=f"{self.style} {'A' if is_a else 'B'}",
-            server_version=record.server_version if record else None,
-            system_identifier=record.system_identifier if record else None,
-            begins_at=datetime.fromtimestamp(begin / 1e6, UTC).isoformat(timespec="microseconds"),
-            seconds=(end - begin) / 1e6,
+        return FoundLoad(
+            begin=begin,
+            end=self.last_t if last is None else max(self.last_t, last),
             sessions=db.execute("SELECT count(*) FROM sessions").fetchall()[0][0],
             statements=statements,
             transactions=transactions,
             errors=errors + late,
-            refused=refused,
+            lines=sum(self.kinds.values()),
+            alone=self.kinds.get("D", 0),
+            whole=self.kinds.get("T", 0) + self.kinds.get("U", 0),
+            cut_values=self._cut_values(parts),
             lost=lost,
-            captured_level=self.options.captured_level,
-            settings=record.settings if record else {},
-            sequences=record.sequences if record else {},
-            digest=digest,
+            refused=dict(refused),
         )
-        write_meta(out, meta)
-        return meta
+
+    def write(self, out: Path, found: FoundLoad) -> str:
+        """Write the trace; return its digest."""
+        self._order_commits()
+        self.db.execute(PEOPLE.format(parts=self._parts()))
+        let_take(self.db, max(SORT_MB, self.most_mb))
+        return write_parquet(self.db, final_query(self._parts(), found.begin, found.end), out)

@@ -43,14 +43,21 @@ def choose_engine(plan: EnginePlan, compiled: Path = COMPILED, asked: str | None
     return program, why
 
 
+def doubt_about_compiled(compiled: Path = COMPILED) -> str | None:
+    """Return why the compiled engine cannot be run, whatever it is to do; None where it can."""
+    if not os.access(compiled, os.X_OK):
+        return "no compiled one is installed, `make engine` builds it"
+    if os.geteuid() == 0 and (doubt := doubt_about(compiled.absolute(), 0)) is not None:
+        return f"root does not run the compiled one, as {doubt}"
+    return None
+
+
 def _suitable(plan: EnginePlan, compiled: Path) -> tuple[tuple[str, ...], str]:
     end_point = plan.end_point
-    if not os.access(compiled, os.X_OK):
-        return PYTHON, "the Python engine: no compiled one is installed, `make engine` builds it"
+    if (doubt := doubt_about_compiled(compiled)) is not None:
+        return PYTHON, f"the Python engine: {doubt}"
     if not end_point.host.startswith("/") and end_point.tls not in ("disable", "allow"):
         return PYTHON, f"the Python engine: the compiled one speaks no TLS, and sslmode is {end_point.tls}"
-    if os.geteuid() == 0 and (doubt := doubt_about(compiled.absolute(), 0)) is not None:
-        return PYTHON, f"the Python engine: root does not run the compiled one, as {doubt}"
     for role, password in plan.login.passwords.items():
         if not password.isascii():
             return PYTHON, f"the Python engine: the password of {role!r} is not all ASCII, and only it has SASLprep"

@@ -97,6 +97,15 @@ def reading(path: Path, begin: int = 0) -> Iterator[IO[bytes]]:
         raise UsageError(f'log "{path}" cannot be read', detail=error.strerror or str(error), hint=_HINT) from error
 
 
+def is_packed(path: Path) -> bool:
+    """Tell whether a log has to be unpacked. Raises UsageError where it cannot be read."""
+    try:
+        with open_file(path) as file:
+            return file.read(4).startswith((_GZIP, _ZSTD))
+    except OSError as error:
+        raise UsageError(f'log "{path}" cannot be read', detail=error.strerror or str(error), hint=_HINT) from error
+
+
 @contextmanager
 def _zstd(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
     os.lseek(file.fileno(), 0, os.SEEK_SET)  # what was looked at is behind it

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, telling_files
 from pgdyno.model.shapes import shaped
@@ -134,10 +134,15 @@ def write_parquet(db: Connection, query: str, path: Path) -> str:
             f"COPY ({query}) TO '/proc/self/fd/{file.fileno()}'"
             " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 61440, USE_TMP_FILE false)"
         )
-        file.seek(0)
-        digest = hashlib.sha256()
-        while block := file.read(_BLOCK):
-            digest.update(block)
+        return digest_of(file)
+
+
+def digest_of(file: IO[bytes]) -> str:
+    """Return the SHA-256 of an open file from its begin."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while block := file.read(_BLOCK):
+        digest.update(block)
     return digest.hexdigest()
 
 

@@ -11,7 +11,6 @@ SETUP = (
     "CREATE TEMP TABLE known (key VARCHAR, fingerprint VARCHAR, reason VARCHAR, shown VARCHAR)",
     "CREATE TEMP TABLE commits (xid BIGINT, place BIGINT)",
     "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
-    "CREATE TEMP TABLE people (sid BIGINT, usr VARCHAR, db VARCHAR, app VARCHAR)",
     """CREATE TEMP TABLE sessions
       (sid BIGINT, start_us BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
     # one element: its number, NULL, or a text in which quotes are doubled
@@ -52,7 +51,7 @@ WITH errors AS (
   FROM told
 ), named AS (
   SELECT kinds.*, bound.label AS name_by_text FROM kinds LEFT JOIN (
-    SELECT sid, h, any_value(label) AS label FROM names GROUP BY sid, h
+    SELECT sid, h, min(label) AS label FROM names GROUP BY sid, h
   ) AS bound ON kinds.letter = 'E' AND starts_with(kinds.tag, 'BIND') AND bound.sid = kinds.sid
     AND bound.h = hash(kinds.sql)
 ), parsed AS (
@@ -81,6 +80,13 @@ SELECT c.* EXCLUDE (key, is_broken, is_doubtful, is_unbound, refused, sql, param
   known.fingerprint, coalesce(c.refused, known.reason) AS refused
 FROM chosen AS c LEFT JOIN known ON known.key = c.key
 """
+
+PEOPLE = """
+CREATE TEMP TABLE people AS
+SELECT sid, arg_min(usr, seq) AS usr, arg_min(db, seq) AS db, arg_min(nullif(app, ''), seq) AS app
+FROM read_parquet({parts}) WHERE sid IN (SELECT sid FROM sessions WHERE NOT (connected AND ended)) GROUP BY sid
+"""
+"""Who the sessions are that the log cuts."""
 
 COMMITS = """
 INSERT INTO commits SELECT xid::BIGINT, row_number() OVER (ORDER BY

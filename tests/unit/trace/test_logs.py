@@ -31,7 +31,7 @@ PREFIX = "%m [%p] %c:%l %q%u@%d %a %v %x %e "
 def build(tmp_path: Path, *logs: Path, **options: Any) -> tuple[TraceMeta, list[tuple[Any, ...]]]:
     out = tmp_path / "out.parquet"
     meta = build_trace(logs, out, BuildOptions(**options))
-    return meta, list(read_rows(out))
+    return replace(meta, digest=""), list(read_rows(out))
 
 
 def lines(name: str) -> list[bytes]:

@@ -1,0 +1,77 @@
+"""What a builder found in logs, and whether that is a trace; the same whichever builder read them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from pgdyno.errors import UsageError
+from pgdyno.trace.capture_record import CaptureRecord
+from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLoad:
+    """What logs came to, before the trace is written."""
+
+    begin: int
+    """Microseconds since 1970."""
+    end: int
+    sessions: int
+    statements: int
+    transactions: int
+    errors: int
+    lines: int
+    alone: int
+    """Lines that have a duration alone, as style A has them."""
+    whole: int
+    """Lines that have duration and text."""
+    cut_values: int
+    """Values that end as the server cuts them, and none of which is longer."""
+    lost: Lost
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: bool) -> FoundLoad:
+    """Return what was found with the values that the server cut counted. Raises UsageError where it is no trace."""
+    if not found.statements:
+        raise UsageError(
+            "no statement is recognised in the log",
+            detail=f"Lines were read: {found.lines}.",
+            hint="A trace needs log_min_duration_statement = 0, and lc_messages in English.",
+        )
+    lost = found.lost
+    if record is None or record.logging.get("log_parameter_max_length") != "-1":
+        lost = replace(lost, truncated=lost.truncated + found.cut_values)
+    if lost.truncated and not allow_truncated:
+        raise UsageError(
+            f"the log has only a part of {lost.truncated} statements or their values",
+            detail="The server cut them (log_parameter_max_length), or logged durations without texts.",
+            hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace to look at.",
+        )
+    return replace(found, lost=lost)
+
+
+def meta_of(
+    found: FoundLoad, log_format: str, record: CaptureRecord | None, *, captured_level: float, digest: str
+) -> TraceMeta:
+    """Return the facts that stand beside a trace."""
+    return TraceMeta(
+        version=TRACE_VERSION,
+        style=f"{log_format} {'A' if found.alone > found.whole else 'B'}",
+        server_version=record.server_version if record else None,
+        system_identifier=record.system_identifier if record else None,
+        begins_at=datetime.fromtimestamp(found.begin / 1e6, UTC).isoformat(timespec="microseconds"),
+        seconds=(found.end - found.begin) / 1e6,
+        sessions=found.sessions,
+        statements=found.statements,
+        transactions=found.transactions,
+        errors=found.errors,
+        refused=dict(found.refused),
+        lost=found.lost,
+        captured_level=captured_level,
+        settings=record.settings if record else {},
+        sequences=record.sequences if record else {},
+        digest=digest,
+    )
