@@ -20,12 +20,15 @@ from fix_postgres import public_dir
 from free_ports import free_ports
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.results.replay import ReplayResult
+from pgdyno.replay.restore import restore_of
 from pgdyno.replay.target_facts import identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.replay.check import check
 from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, run_rounds
 from pgdyno.studies.replay.run import prepare, replay
+from pgdyno.studies.session.leftovers import LeftoverKind, on_server
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
@@ -113,6 +116,14 @@ def captured() -> Iterator[Captured]:
 
 def options(captured: Captured, output: Path, **more: object) -> ReplayOptions:
     return replace(ReplayOptions(captured.trace, output), **more)
+
+
+def own_account(captured: Captured) -> None:
+    """Give the files from before the load to the account of the servers, who copies them."""
+    if captured.target.os_user:
+        account = pwd.getpwnam(captured.target.os_user)
+        for path in (captured.before, *captured.before.rglob("*")):
+            os.lchown(path, account.pw_uid, account.pw_gid)
 
 
 def marked(captured: Captured, request: TargetRequest) -> None:
@@ -246,6 +257,75 @@ def overlap_s(parts: Iterable[Path], column: str) -> float:
         found = db.execute(query, [[str(part) for part in parts]]).fetchone()
     assert found is not None
     return float(found[0])
+
+
+@pytest.mark.requirement("R-RPL-16")
+def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(captured: Captured, tmp_path: Path) -> None:
+    way = restore_of(f"directory:{captured.before}")
+    own_account(captured)
+    rows = "SELECT count(*) AS n FROM pg_catalog.pg_tables WHERE schemaname = 'public'"
+    with captured.copy("brought") as request, opened(request) as copy:
+        unmarked = identify(copy, read_facts(copy))
+        with pytest.raises(EnvironmentUnsuitable, match="nothing marks them"):
+            way.check(copy, unmarked)
+        marked(captured, request)
+        assert copy.directory is not None
+        (copy.directory / "pgdyno.replaced").mkdir()  # what a restore left that was killed
+        assert LeftoverKind.RESTORE in {one.kind for one in on_server(copy, tmp_path)}
+        asked = options(captured, tmp_path / "run.outcome")
+        arms = [ReplayArm(name, copy, request, asked) for name in (OLD, NEW)]
+        copy.postgres.execute("CREATE TABLE public.left_over (id int)", dbname="postgres")
+        conf = (copy.directory / "postgresql.conf").read_bytes()
+        with Store.open(tmp_path / "store.db") as store:
+            found = run_rounds(store, arms, 1, way, announce=lambda _: None, teller=lambda _: lambda _: None)
+        assert [Path(one.outcome).name for one in found.results] == ["run-old-1.outcome", "run-new-1.outcome"]
+        assert [one.restored_by for one in found.results] == [f"a copy of {captured.before}"] * 2
+        assert [one.cache.partition(":")[0] for one in found.results] == ["cold"] * 2
+        left = "SELECT 1 AS one FROM pg_catalog.pg_tables WHERE tablename = 'left_over'"
+        assert copy.postgres.fetch(left, dbname="postgres") == []
+        assert len(found.pairs) == 1
+        assert found.exit_code == ExitCode.NOT_RESOLVED, "one pair has no verdict"
+        way.restore(copy, identify(copy, read_facts(copy)))
+        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 0}]
+        assert identify(copy, read_facts(copy)).is_marked
+        assert (copy.directory / "postgresql.conf").read_bytes() == conf, "configuration stays the target's"
+        assert not [one for one in copy.directory.iterdir() if one.name in ("pgdyno.restore", "pgdyno.replaced")]
+
+
+def test_a_base_backup_a_template_and_a_command_bring_a_state_back(captured: Captured, tmp_path: Path) -> None:
+    rows = "SELECT count(*) AS n FROM public.kept"
+    source = captured.target
+    with captured.copy("keeper") as keeper, captured.copy("several") as request, opened(request) as copy:
+        marked(captured, request)
+        with opened(keeper) as server:
+            server.postgres.execute(
+                "CREATE TABLE public.kept (id int); INSERT INTO public.kept VALUES (7)", dbname="postgres"
+            )
+        way = restore_of(f"basebackup:{keeper.dsn}")
+        known = identify(copy, read_facts(copy))
+        way.check(copy, known)
+        way.restore(copy, known)
+        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 1}]
+        known = identify(copy, read_facts(copy))
+        assert known.is_marked
+        assert known.system_identifier == read_facts(source).server.system_identifier
+        template = restore_of("template:before=shop_replay")
+        with pytest.raises(EnvironmentUnsuitable, match='no database "before"'):
+            template.check(copy, known)
+        copy.postgres.execute("CREATE DATABASE before")
+        copy.postgres.execute("CREATE TABLE public.kept AS SELECT 1 AS id", dbname="before")
+        for _ in range(2):
+            template.check(copy, known)
+            template.restore(copy, known)
+            assert copy.postgres.fetch(rows, dbname="shop_replay") == [{"n": 1}]
+            copy.postgres.execute("DELETE FROM public.kept", dbname="shop_replay")
+        with pytest.raises(EnvironmentUnsuitable, match="was not made by a restore"):
+            restore_of("template:before=postgres").check(copy, known)
+        command = restore_of("command:/bin/true")
+        command.check(copy, known)
+        with pytest.raises(EnvironmentUnsuitable, match="was not started by the restore command"):
+            command.restore(copy, known)
+        assert identify(copy, read_facts(copy)).is_marked
 
 
 def test_the_verb_ends_with_the_words_and_the_code_of_what_it_found(captured: Captured, tmp_path: Path) -> None:

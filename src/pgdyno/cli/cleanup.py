@@ -19,7 +19,7 @@ from pgdyno.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from pgdyno.studies.session.leftovers import Leftover
 
-KINDS = ("database", "drop-in", "log", "sandbox")
+KINDS = ("database", "drop-in", "log", "restore", "sandbox")
 
 
 class _Flags(TargetFlags, JsonFlag):
@@ -32,10 +32,10 @@ class _Flags(TargetFlags, JsonFlag):
 def command(flags: _Flags) -> int:
     """List what pgdyno left on --target and on this host, and drop it.
 
-    On the server: databases of loads, and where its files are at hand pgdyno.conf with the line that names it, and
-    pgdyno-server.log. On this host: the sandboxes of this account. What an open session, a kept change, or somebody
-    else's session needs stays, with the reason; so does what pgdyno did not make. Exit code 1 when something could not
-    be dropped.
+    On the server: databases of loads, and where its files are at hand pgdyno.conf with the line that names it,
+    pgdyno-server.log, and what a killed restore of a replay left. On this host: the sandboxes of this account. What an
+    open session, a kept change, or somebody else's session needs stays, with the reason; so does what pgdyno did not
+    make. Exit code 1 when something could not be dropped.
     """
     from pgdyno.server import places
     from pgdyno.studies.session.leftovers import on_server, removable, sandboxes

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.replay.options import ReplayOptions
     from pgdyno.studies.replay.run import Ready
+    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
     from pgdyno.trace.engine.tally import RunTally
 
@@ -92,6 +93,18 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
     data_of: str | None = flag(
         "Compare the data at the end with this server's, which holds what should be there.", metavar="CONNINFO"
     )
+    restore: str | None = flag(
+        (
+            "Bring the target's state back before each run: directory:PATH, basebackup:CONNINFO, "
+            "template:DATABASE=NAME or command:ARGV."
+        ),
+        metavar="WAY",
+    )
+    runs: int = flag("Runs of each side; from 3 on a verdict is said in words.", default=1, type=Whole(1, 100))
+    versus: str | None = flag("A second target, the new one: runs of both take turns.", metavar="CONNINFO")
+    versus_set: tuple[str, ...] = flag(
+        "A setting of the sessions of the new side, on the same target; may be given again.", metavar="NAME=VALUE"
+    )
     check: bool = flag("Prepare each distinct statement on the target, execute none, list what would fail.")
     dry_run: bool = flag("Print what would be sent where; send nothing.")
     yes: bool = flag("Do not ask before loading a --target.")
@@ -103,12 +116,14 @@ def command(flags: _Flags) -> int:
     """Send the statements of TRACE to another server, session by session, each when it is due.
 
     Never to its source: a server with the source's system identifier is refused unless it carries the mark of a copy
-    (--mark-copy), any other unless it is a sandbox or stands in the list of targets. What the statements change stays:
-    restore the target before each run.
+    (--mark-copy), any other unless it is a sandbox or stands in the list of targets. What the statements change stays,
+    unless --restore brings the state back before each run. With --versus or --versus-set runs of an old and a new side
+    take turns, and are compared.
 
     Exit code 0 for a run that counts, 3 for one that does not, with the reason: its injector was late, statements were
-    not sent, or more answers differ than --error-limit; 1 where --check found what would fail; 4 where a guard ended
-    the run; 6 for a target that may not or cannot be replayed to.
+    not sent, or more answers differ than --error-limit; of two sides 1 where the new one is worse, 3 where nothing can
+    be told; 1 where --check found what would fail; 4 where a guard ended the run; 6 for a target that may not or cannot
+    be replayed to.
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
@@ -126,6 +141,8 @@ def command(flags: _Flags) -> int:
     with opened(request) as target:
         if flags.source is not None:
             _mark(target, flags.source, progress)
+        if flags.restore or flags.versus or flags.versus_set or flags.runs > 1:
+            return _rounds(flags, target, request, options, progress)
         ready = prepare(target, options)
         _plan(ready, options, progress)
         if flags.check:
@@ -139,6 +156,54 @@ def command(flags: _Flags) -> int:
     write_report(store, result, flags.report, progress)
     print_result(store, result, flags.as_json)
     return int(result.exit_code)
+
+
+def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: ReplayOptions, progress: Progress) -> int:
+    """Replay from the same state each time, and compare the sides where there are two."""
+    from contextlib import ExitStack
+    from dataclasses import replace
+
+    from pgdyno.cli.requests.study import agree, print_result, write_report
+    from pgdyno.replay.restore import restore_of
+    from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, check_settings, known_of, run_rounds
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.studies.session.target_request import TargetRequest as Request
+
+    if flags.check:
+        raise UsageError("--check is of one target as it is", hint="Leave --restore, --runs and --versus out with it.")
+    if flags.versus and flags.versus_set:
+        raise UsageError("--versus and --versus-set exclude each other", hint="Change one thing, or set it there.")
+    restore = None if flags.restore is None else restore_of(flags.restore)
+    with ExitStack() as stack:
+        sides = [ReplayArm(OLD, target, request, options)]
+        if flags.versus:
+            other = Request(dsn=flags.versus)
+            sides.append(ReplayArm(NEW, stack.enter_context(opened(other)), other, options))
+        if flags.versus_set:
+            settings = _map(flags.versus_set, "--versus-set")
+            check_settings(target, settings)
+            sides.append(ReplayArm(NEW, target, request, replace(options, settings=settings)))
+        if restore is None and len(sides) * flags.runs > 1:
+            progress.announce("no --restore: each run begins with what the one before it left")
+        for side in sides:
+            known = known_of(side)
+            if restore is not None:
+                restore.check(side.target, known)
+                progress.announce(f'before each run the state of "{side.target.name}" comes back by {restore.words}')
+        if flags.dry_run:
+            progress.announce("nothing was sent; leave out --dry-run to send it")
+            return 0
+        for one in {side.target.name: side.target for side in sides}.values():
+            first = "" if restore is None else "Replace the data there, and s"
+            agree(one, f"{first or 'S'}end the load to {one.name}?", ask=not flags.yes)
+        store = open_store(flags.store_url)
+        found = run_rounds(
+            store, sides, flags.runs, restore, announce=progress.announce, teller=lambda ready: _teller(progress, ready)
+        )
+    for result in found.results:
+        print_result(store, result, flags.as_json)
+    write_report(store, found.results[-1], flags.report, progress)
+    return int(found.exit_code)
 
 
 def _options(flags: _Flags) -> ReplayOptions:

@@ -51,6 +51,16 @@ class ReplayTarget:
     """None where its data directory is out of reach."""
     marker: CopyMarker | None
 
+    @property
+    def is_marked(self) -> bool:
+        """Return whether the marker in its data directory names this very directory and cluster."""
+        return (
+            self.marker is not None
+            and self.directory is not None
+            and (self.marker.device, self.marker.inode) == (self.directory.device, self.directory.inode)
+            and self.marker.system_identifier == self.system_identifier
+        )
+
 
 def read_marker(content: bytes) -> CopyMarker | None:
     """Return the marker of a file's bytes; None for anything else: an unreadable marker proves nothing."""
@@ -74,13 +84,7 @@ def refusal(target: ReplayTarget, source_identifier: str | None, allowed_list: s
             "it is a standby: what is replayed there could come from its source, and goes nowhere",
             "Replay to a server of its own: a restored copy, promoted and marked.",
         )
-    is_marked = (
-        target.marker is not None
-        and target.directory is not None
-        and (target.marker.device, target.marker.inode) == (target.directory.device, target.directory.inode)
-        and target.marker.system_identifier == target.system_identifier
-    )
-    if is_marked:
+    if target.is_marked:
         return None
     if target.disposable and target.system_identifier != source_identifier:
         return None

@@ -43,6 +43,11 @@ class ReplayResult(StudyResult):
     wanted_s: float = 0.0
     """The schedule's length at this speed."""
     took_s: float = 0.0
+    restored_by: str = ""
+    """How the state that it began from was brought back; empty where nothing was."""
+    restored_s: float | None = None
+    cache: str = ""
+    """What the caches held then."""
     service_ms: Mapping[str, float] = field(default_factory=dict)
     """Quantiles of the time from sending to the answer, by name."""
     response_ms: Mapping[str, float] = field(default_factory=dict)

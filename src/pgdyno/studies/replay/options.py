@@ -29,6 +29,8 @@ class ReplayOptions:
     stop_file: Path | None = None
     users: Mapping[str, str] = field(default_factory=dict)
     databases: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of each session at its begin."""
     stand_in: str | None = None
     error_limit_percent: float = 1.0
     guards: GuardPlan = field(default_factory=GuardPlan)

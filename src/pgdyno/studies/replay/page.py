@@ -98,6 +98,7 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
                         if result.gated
                         else "not kept",
                     ),
+                    *_state(result),
                     ("schedule", seconds_text(result.wanted_s)),
                     ("last answer", f"after {seconds_text(result.took_s)}"),
                     ("sent by", f"{result.engine}; it took {seconds_text(result.cpu_s)} of CPU"),
@@ -158,6 +159,14 @@ def _data(compared: tuple[ContentsComparison, ...]) -> Section:
         "data", "Are the data the same?", "Which rows differ at the end?",
         (*(block if differing else ()), Prose(lines, points=True)),
     )  # fmt: skip
+
+
+def _state(result: ReplayResult) -> tuple[tuple[str, str], ...]:
+    """Return from which state the run began, where that was brought back."""
+    if not result.restored_by:
+        return (("state at the begin", "as it was found; not brought back by this run"),)
+    took = "" if result.restored_s is None else f", in {seconds_text(result.restored_s)}"
+    return (("state at the begin", f"{result.restored_by}{took}"), ("caches at the begin", result.cache))
 
 
 def _about(record: StudyRecord) -> Section:

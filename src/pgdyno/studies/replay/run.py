@@ -19,6 +19,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.replay.captured import Asked, asked_of, write_tape
+from pgdyno.replay.restore import StateBack
 from pgdyno.replay.target_facts import (
     end_point_of,
     identify,
@@ -115,6 +116,7 @@ def prepare(target: Target, options: ReplayOptions) -> Ready:
         clock=options.clock,
         users=dict(options.users),
         databases=dict(options.databases),
+        settings=dict(options.settings),
         account="" if account is None else account.numbers,
     )
     for expected, found in _databases(target, asked, options):
@@ -134,6 +136,7 @@ def replay(
     *,
     announce: Callable[[str], None],
     tell: Callable[[RunTally], None],
+    restored: StateBack | None = None,
 ) -> ReplayResult:
     """Send the trace and return what came of it; the outcome's folder and the study are there whatever ends it.
 
@@ -179,6 +182,8 @@ def replay(
             data = _compared_data(ready, options, announce) if options.data_of is not None else ()
             steps.end(ANALYSE)
             result = replace(told, data=data, phases=dict(steps.seconds), elapsed_s=time.time() - began)
+            if restored is not None:
+                result = replace(result, restored_by=restored.by, restored_s=restored.seconds, cache=restored.cache)
             writer.finish(tally.ended, tally, dict(steps.seconds))
             store.update_study(study.id, state=StudyState.COMPLETE, result=result)
         except BaseException as error:

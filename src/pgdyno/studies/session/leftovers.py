@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.owner.hands import hands_of
+from pgdyno.replay.data_directory import REPLACED, STAGED
 from pgdyno.routes.dropin import END_MARK, INCLUDE_LINES, KEPT_MARK, LONGEST, SESSION_MARK, DropIn
 from pgdyno.sandbox import registry
 from pgdyno.sandbox.registry import SandboxLock, SandboxRecord
@@ -37,6 +38,7 @@ class LeftoverKind(StrEnum):
     DATABASE = "database"
     DROP_IN = "drop-in"
     LOG = "log"
+    RESTORE = "restore"
     SANDBOX = "sandbox"
 
 
@@ -133,6 +135,9 @@ def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
         status = hands.look(log)
     except (OSError, EnvironmentUnsuitable):
         return  # nothing of ours can be where this account may not look
+    for name in (STAGED, REPLACED):
+        if hands.look(target.directory / name) is not None:
+            yield _restore(target, target.directory / name)
     if status is not None:
         refused = "the running server writes to it until it is restarted" if _is_written(target, status) else needed
 
@@ -140,6 +145,17 @@ def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
             return None if hands.remove(log) else "it is there still"
 
         yield Leftover(LeftoverKind.LOG, str(log), bytes_text(status.st_size), refused, _telling(remove))
+
+
+def _restore(target: Target, folder: Path) -> Leftover:
+    """Return files that a restore for a replay was at when it was killed."""
+
+    def remove() -> str | None:
+        target.runner.run(["rm", "-rf", "--", str(folder)], user=target.os_user, cwd=Path("/"))
+        return None
+
+    about = "files of a restore that did not end: the server runs without them"
+    return Leftover(LeftoverKind.RESTORE, str(folder), about, "", _telling(remove))
 
 
 def _is_written(target: Target, status: os.stat_result) -> bool:

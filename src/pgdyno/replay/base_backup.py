@@ -1,0 +1,41 @@
+"""A base backup of a server that keeps the state: a copy that nobody loads, made when the capture began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.owner.inherited import ProgramKind
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class BaseBackup:
+    """A server that pg_basebackup can connect to; its state is taken at each restore."""
+
+    keeper: Postgres
+
+    @classmethod
+    def of(cls, subject: str) -> BaseBackup:
+        """Return the backup of the server that a conninfo names. Raises ConnectError on a malformed one."""
+        return cls(Postgres(subject))
+
+    @property
+    def words(self) -> str:
+        """Return whose backup it is; no secret is in it."""
+        return f"pg_basebackup of {self.keeper.label}"
+
+    def bytes_needed(self, target: Target) -> int:
+        """Return the size of all its databases. Raises ConnectError where it does not answer."""
+        query = "SELECT sum(pg_database_size(oid))::bigint AS bytes FROM pg_database"
+        (row,) = self.keeper.fetch(query)
+        return int(str(row["bytes"]))
+
+    def fetch(self, target: Target, folder: Path) -> None:
+        """Run pg_basebackup with the WAL that it needs; see `DirectorySource.fetch`."""
+        whole = target.os_user is not None
+        words = [str(target.program("pg_basebackup")), "-D", str(folder), "-X", "stream", "-c", "fast", "--no-sync"]
+        environment = self.keeper.environment(whole=whole)
+        run = target.runner.run
+        run([*words, "-w"], env=environment, user=target.os_user, cwd=Path("/"), kind=ProgramKind.CLIENT)

@@ -1,0 +1,141 @@
+"""A data directory in the place of the target's: got while the server runs, exchanged while it is down, marked.
+
+The directory itself, and whatever is not PostgreSQL's data (configuration, certificates, logs), stays the target's, so
+that its settings are the same before and after. All of it is done by programs with the rights of the directory's owner.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.owner.durable import Attributes
+from pgdyno.owner.hands import hands_of
+from pgdyno.replay.copy_proof import MARKER, CopyMarker, ReplayTarget
+from pgdyno.replay.restore import await_sessions, restarted_cache
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.units import bytes_text
+
+STAGED, REPLACED = "pgdyno.restore", "pgdyno.replaced"
+"""In the data directory: what is being got, and what was there; a kill leaves them to the next restore."""
+PREWARM_LIST = "autoprewarm.blocks"
+_DATA = frozenset(
+    {"base", "global", "PG_VERSION", "backup_label", "tablespace_map", PREWARM_LIST}
+    | {
+        f"pg_{name}"
+        for name in (
+            "commit_ts", "dynshmem", "logical", "multixact", "notify", "replslot", "serial", "snapshots", "stat",
+            "stat_tmp", "subtrans", "tblspc", "twophase", "wal", "xact",
+        )
+    }
+)  # fmt: skip
+_SPARE = 1.05
+
+
+class DirectorySource(Protocol):
+    """Where a data directory comes from."""
+
+    @property
+    def words(self) -> str:
+        """Return what it is."""
+
+    def bytes_needed(self, target: Target) -> int:
+        """Return how large it is, once it is one that can be had. Raises EnvironmentUnsuitable otherwise."""
+
+    def fetch(self, target: Target, folder: Path) -> None:
+        """Put it into a folder that is not there yet, with the rights of the target's owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """A restore by exchanging the files."""
+
+    source: DirectorySource
+
+    @property
+    def words(self) -> str:
+        """Return where the files come from."""
+        return self.source.words
+
+    def check(self, target: Target, known: ReplayTarget) -> None:
+        """Refuse a directory that is not marked as a copy, what cannot be had, and a disk without room for both."""
+        directory = _directory_of(target)
+        if not (known.disposable or known.is_marked):
+            raise EnvironmentUnsuitable(
+                f'the files of "{target.name}" are not replaced: nothing marks them as those of a copy',
+                hint="Mark it with pgdyno replay --mark-copy, which proves beforehand that it is not the source.",
+            )
+        if target.control is None:
+            raise EnvironmentUnsuitable(
+                f"pgdyno does not know how to stop and start {target.name}",
+                hint='Give --restart-command "ARGV ...", or --restore command:ARGV.',
+            )
+        needed = round(_SPARE * self.source.bytes_needed(target))
+        names = hands_of(directory).names(directory)
+        filesystem = os.statvfs(directory)
+        free = filesystem.f_bavail * filesystem.f_frsize
+        if needed > free and not {STAGED, REPLACED} & set(names):  # what a kill left goes before
+            raise EnvironmentUnsuitable(
+                f"{self.words} needs {bytes_text(needed)} beside the files that are there, {bytes_text(free)} are free",
+                hint="Free some space, or restore by --restore template:DATABASE or command:ARGV.",
+            )
+
+    def restore(self, target: Target, known: ReplayTarget) -> str:
+        """Get the files, stop the server, exchange them, mark the directory, start it. See `Restore.restore`."""
+        directory, control = _directory_of(target), target.control
+        assert control is not None, "checked before"
+        staged, replaced = directory / STAGED, directory / REPLACED
+        _as_owner(target, "rm", "-rf", "--", str(staged), str(replaced))
+        try:
+            self.source.fetch(target, staged)
+        except BaseException:
+            _as_owner(target, "rm", "-rf", "--", str(staged))
+            raise
+        hands = hands_of(directory)
+        got, there = (_DATA.intersection(hands.names(folder)) for folder in (staged, directory))
+        if not {"base", "global", "PG_VERSION"} <= got:
+            raise EnvironmentUnsuitable(f"{self.words} is no whole data directory")
+        listed = _blocks_listed(hands.read(staged / PREWARM_LIST, at_most=100)) if PREWARM_LIST in got else None
+        control.stop()
+        _as_owner(target, "mkdir", "-m", "700", "--", str(replaced))
+        _as_owner(target, "mv", "-t", str(replaced), "--", *(str(directory / name) for name in sorted(there)))
+        _as_owner(target, "mv", "-t", str(directory), "--", *(str(staged / name) for name in sorted(got)))
+        control.start()
+        await_sessions(target.postgres)
+        mark(target, directory)
+        _as_owner(target, "rm", "-rf", "--", str(staged), str(replaced))
+        return restarted_cache(target.postgres, listed)
+
+
+def mark(target: Target, directory: Path) -> None:
+    """Write into a data directory that it is a copy: whoever made it, or had it made, knows that."""
+    identifier = str(read_facts(target).server.system_identifier)
+    hands = hands_of(directory)
+    status = hands.look(directory)
+    assert status is not None, "a server runs in it"
+    content = CopyMarker(identifier, status.st_dev, status.st_ino).text().encode()
+    account = hands.account
+    hands.replace(directory / MARKER, content, Attributes(account.uid, account.gid, 0o600))
+
+
+def _blocks_listed(head: bytes) -> int | None:
+    """Return the number in the first line of a list of pages, `<<N>>`."""
+    first = head.partition(b"\n")[0].strip(b"<>")
+    return int(first) if first.isdigit() else None
+
+
+def _directory_of(target: Target) -> Path:
+    if target.directory is None or target.remote is not None:
+        raise EnvironmentUnsuitable(
+            f'the data directory of "{target.name}" cannot be reached',
+            hint="Run pgdyno on its host, as root or as the owner of the directory, or use --restore command:ARGV.",
+        )
+    return target.directory
+
+
+def _as_owner(target: Target, *argv: str) -> None:
+    target.runner.run(argv, user=target.os_user, cwd=Path("/"))

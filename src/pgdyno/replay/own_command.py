@@ -1,0 +1,69 @@
+"""The user's own way to bring a state back: a program that is run with the rights of whoever runs pgdyno."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from dataclasses import dataclass
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.owner.programs import check_program
+from pgdyno.replay.copy_proof import ReplayTarget
+from pgdyno.replay.data_directory import mark
+from pgdyno.replay.restore import await_sessions
+from pgdyno.targets.target import Target
+
+NAME = "PGDYNO_REPLAY_TARGET"
+"""The variable in which the program is told which target it is to bring back."""
+LONGEST_S = 24 * 3600.0
+_STARTED = "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())::float8 AS at"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCommand:
+    """A program with its arguments; no shell reads them."""
+
+    argv: tuple[str, ...]
+
+    @classmethod
+    def of(cls, subject: str) -> OwnCommand:
+        """Return the command of words as a shell would split them. Raises UsageError where it could not."""
+        try:
+            argv = tuple(shlex.split(subject))
+        except ValueError as error:
+            raise UsageError(f'restore command "{subject}" cannot be split into words: {error}') from None
+        if not argv or not argv[0].startswith("/"):
+            raise UsageError(
+                f'restore command "{subject}" does not begin with the whole path of a program',
+                hint='Write --restore "command:/usr/local/bin/bring-back --fast".',
+            )
+        return cls(argv)
+
+    @property
+    def words(self) -> str:
+        """Return the command."""
+        return shlex.join(self.argv)
+
+    def check(self, target: Target, known: ReplayTarget) -> None:
+        """Refuse a program that another account could change."""
+        check_program(self.argv[0], os.geteuid())
+
+    def restore(self, target: Target, known: ReplayTarget) -> str:
+        """Run the program, wait for the server, and mark its directory again where that was marked before.
+
+        A directory at the same place is the program's work where the server was started after it began.
+        """
+        began = time.time()
+        target.runner.run(self.argv, env={NAME: target.name}, timeout_s=LONGEST_S)
+        await_sessions(target.postgres)
+        (row,) = target.postgres.fetch(_STARTED)
+        is_new = float(str(row["at"])) >= began - 1
+        if target.directory is not None and known.is_marked:
+            if not is_new:
+                raise EnvironmentUnsuitable(
+                    f'"{target.name}" was not started by the restore command: nothing says that its files are new',
+                    hint="Let the command stop the server, bring the files back, and start it.",
+                )
+            mark(target, target.directory)
+        return "cold: the server was started anew" if is_new else "not known: the server went on"

@@ -1,0 +1,161 @@
+"""Several runs of a trace, each from the same state, old and new by turns; and what all of them say together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.verdict import Word
+from pgdyno.replay.copy_proof import ReplayTarget
+from pgdyno.replay.restore import Restore, StateBack, bring_back
+from pgdyno.replay.target_facts import identify, require_another
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.studies.replay.run import Ready, prepare, replay
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
+from pgdyno.trace.compared_rows import ReplaySide
+from pgdyno.trace.comparing import Rules, compare_replay
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.parquet import read_meta
+from pgdyno.units import plural, seconds_text
+
+OLD, NEW = "old", "new"
+LEAST_RUNS = 3
+"""Of each side for a word on them: what one pair of runs says, chance may have said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayArm:
+    """What is replayed to, by its name in a comparison."""
+
+    name: str
+    target: Target
+    request: TargetRequest
+    options: ReplayOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PairWord:
+    """What one old and one new run say."""
+
+    word: Word
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """All runs, in their order, and what the pairs of them say; none where there is one side alone."""
+
+    results: tuple[ReplayResult, ...]
+    pairs: tuple[PairWord, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return that of the word on all pairs, else the first that is not 0 of the runs."""
+        if not self.pairs:
+            return next((one.exit_code for one in self.results if one.exit_code), ExitCode.OK)
+        word, _ = said_together(self.pairs)
+        codes = {Word.WORSE: ExitCode.FINDINGS, Word.NOT_RESOLVED: ExitCode.NOT_RESOLVED}
+        return codes.get(word, ExitCode.OK)
+
+
+def turns(names: Sequence[str], runs: int) -> Iterator[tuple[int, str]]:
+    """Give round and name of each run: the side that begins changes from round to round."""
+    for number in range(1, runs + 1):
+        for name in names if number % 2 else tuple(reversed(names)):
+            yield number, name
+
+
+def said_together(pairs: Sequence[PairWord]) -> tuple[Word, str]:
+    """Return the word that all pairs have, and how many have which; no word of fewer pairs than three."""
+    counts = {word: sum(one.word is word for one in pairs) for word in Word}
+    told = ", ".join(f"{count} {word.value}" for word, count in counts.items() if count)
+    if len(pairs) < LEAST_RUNS:
+        return Word.NOT_RESOLVED, f"no verdict: at least {LEAST_RUNS} runs of each side are needed ({told})"
+    if any(count == len(pairs) for count in counts.values()):
+        word = pairs[0].word
+        return word, f"{word.value}: all {len(pairs)} pairs say so"
+    return Word.NOT_RESOLVED, f"{Word.NOT_RESOLVED.value}: the pairs differ: {told}"
+
+
+def outcome_of(output: Path, name: str, number: int, *, is_only: bool) -> Path:
+    """Return the folder of a run's outcome."""
+    return output if is_only else output.with_name(f"{output.stem}-{name}-{number}{output.suffix}")
+
+
+def known_of(side: ReplayArm) -> ReplayTarget:
+    """Return who a target is, proved to be another server than the source before anything is brought back."""
+    known = identify(side.target, read_facts(side.target))
+    meta = read_meta(side.options.trace)
+    require_another(known, meta.system_identifier or side.options.source_identifier)
+    return known
+
+
+def check_settings(target: Target, settings: Mapping[str, str]) -> None:
+    """Raise UsageError on a setting that a session may not have of its own."""
+    query = "SELECT name::text FROM pg_catalog.pg_settings WHERE context = 'user' AND name = ANY (%s)"
+    known = {str(row["name"]) for row in target.postgres.fetch(query, [list(settings)])}
+    if wrong := sorted(settings.keys() - known):
+        raise UsageError(
+            f'"{wrong[0]}" is no setting that every session may have of its own',
+            hint="Set it on a second target, --versus CONNINFO, or measure it by pgdyno experiment -w replay:TRACE.",
+        )
+
+
+def run_rounds(
+    store: Store,
+    sides: Sequence[ReplayArm],
+    runs: int,
+    restore: Restore | None,
+    *,
+    announce: Callable[[str], None],
+    teller: Callable[[Ready], Callable[[RunTally], None]],
+) -> Rounds:
+    """Run all sides by turns, each run from the state that `restore` brings back, and compare old with new.
+
+    Side effects on the targets: what `restore` and the captured statements do. Every target is proved again before its
+    state is brought back, and after that.
+    """
+    by_name, is_only = {side.name: side for side in sides}, len(sides) * runs == 1
+    results, folders = list[ReplayResult](), dict[tuple[str, int], Path]()
+    for number, name in turns(tuple(by_name), runs):
+        side = by_name[name]
+        restored: StateBack | None = None
+        if restore is not None:
+            announce(f"bringing the state of {side.target.name} back by {restore.words}")
+            restored = bring_back(restore, side.target, known_of(side), time.monotonic)
+            announce(f"the state is back after {seconds_text(restored.seconds)}; caches: {restored.cache}")
+        folder = outcome_of(side.options.output, name, number, is_only=is_only)
+        options = replace(side.options, output=folder)
+        ready = prepare(side.target, options)
+        if not is_only:
+            announce(f"run {number} of {runs}, {name}")
+        told = replay(
+            store, ready, side.request, options, announce=announce, tell=teller(ready), restored=restored
+        )  # fmt: skip
+        results.append(told)
+        folders[name, number] = folder
+    trace = sides[0].options.trace
+    rules = Rules(limits=results[0].fidelity.limits)
+    pairs = [_pair(trace, folders, number, runs, rules) for number in range(1, runs + 1) if len(sides) > 1]
+    for number, one in enumerate(pairs, start=1):
+        announce(f"pair {number}: {one.sentence}")
+    if pairs:
+        announce(f"{plural(len(pairs), 'pair')} together: {said_together(pairs)[1]}")
+    return Rounds(tuple(results), tuple(pairs))
+
+
+def _pair(trace: Path, folders: Mapping[tuple[str, int], Path], number: int, runs: int, rules: Rules) -> PairWord:
+    again = _side(folders[OLD, number % runs + 1]) if runs > 1 else None
+    found = compare_replay(trace, _side(folders[OLD, number]), _side(folders[NEW, number]), again=again, rules=rules)
+    return PairWord(found.word, found.sentence)
+
+
+def _side(folder: Path) -> ReplaySide:
+    return ReplaySide(str(folder), tuple(sorted(folder.glob("part-*.parquet"))))

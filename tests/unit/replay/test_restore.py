@@ -1,0 +1,105 @@
+"""Ways to bring a state back, and runs that take turns, without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError
+from pgdyno.model.verdict import Word
+from pgdyno.replay.base_backup import BaseBackup
+from pgdyno.replay.data_directory import DataDirectory, _blocks_listed
+from pgdyno.replay.file_copy import FileCopy
+from pgdyno.replay.own_command import OwnCommand
+from pgdyno.replay.restore import restarted_cache, restore_of
+from pgdyno.replay.template_database import TemplateDatabase
+from pgdyno.studies.replay.rounds import NEW, OLD, PairWord, Rounds, outcome_of, said_together, turns
+
+
+def test_each_way_is_named_by_its_kind() -> None:
+    assert restore_of("directory:/srv/before") == DataDirectory(FileCopy(Path("/srv/before")))
+    assert restore_of("template:a=b") == TemplateDatabase("a", "b")
+    assert restore_of("command:/bin/back 'to the' past") == OwnCommand(("/bin/back", "to the", "past"))
+    backup = restore_of("basebackup:host=keeper user=postgres password=secret")
+    assert isinstance(backup, DataDirectory)
+    assert isinstance(backup.source, BaseBackup)
+    assert "secret" not in backup.words
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("", "is not one of"),
+        ("tape:x", "is not one of"),
+        ("template:", "is not one of"),
+        ("template:a", "a template and the database"),
+        ("template:a=a", "a template and the database"),
+        ("directory:before", "not the whole path"),
+        ("command:back", "the whole path of a program"),
+        ("command:/bin/back 'x", "cannot be split"),
+    ],
+)
+def test_another_word_is_refused(word: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        restore_of(word)
+
+
+def test_a_program_that_others_could_change_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "back"
+    program.write_text("")
+    program.chmod(0o777)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(EnvironmentUnsuitable):
+        OwnCommand((str(program),)).check(None, None)  # type: ignore[arg-type]  # it looks at the program alone
+
+
+def test_the_sides_take_turns_at_beginning() -> None:
+    assert list(turns((OLD, NEW), 3)) == [(1, OLD), (1, NEW), (2, NEW), (2, OLD), (3, OLD), (3, NEW)]
+    assert list(turns((OLD,), 2)) == [(1, OLD), (2, OLD)]
+
+
+def test_each_run_has_an_outcome_of_its_own() -> None:
+    output = Path("/x/monday.outcome")
+    assert outcome_of(output, OLD, 1, is_only=True) == output
+    assert outcome_of(output, NEW, 2, is_only=False) == Path("/x/monday-new-2.outcome")
+
+
+@pytest.mark.parametrize(
+    ("words", "together", "code"),
+    [
+        ([Word.WORSE] * 2, Word.NOT_RESOLVED, ExitCode.NOT_RESOLVED),
+        ([Word.WORSE] * 3, Word.WORSE, ExitCode.FINDINGS),
+        ([Word.BETTER] * 4, Word.BETTER, ExitCode.OK),
+        ([Word.BETTER, Word.WORSE, Word.BETTER], Word.NOT_RESOLVED, ExitCode.NOT_RESOLVED),
+    ],
+)
+def test_a_word_needs_three_pairs_that_agree(words: list[Word], together: Word, code: ExitCode) -> None:
+    pairs = tuple(PairWord(word, "") for word in words)
+    word, said = said_together(pairs)
+    assert word is together
+    assert said.startswith("no verdict" if len(words) < 3 else together.value)
+    assert Rounds((), pairs).exit_code == code
+
+
+class _Answers:
+    """A server whose list of pages was read after a while."""
+
+    def __init__(self, setting: str, workers: int) -> None:
+        self._setting, self.workers = setting, workers
+
+    def fetch(self, query: str) -> list[dict[str, object]]:
+        if "pg_settings" in query:
+            return [{"setting": self._setting}]
+        self.workers -= 1
+        return [{"one": 1}] if self.workers > 0 else []
+
+
+def test_caches_are_cold_unless_a_list_of_pages_was_read_back() -> None:
+    def said(setting: str, listed: int | None) -> str:
+        return restarted_cache(_Answers(setting, 3), listed, sleep=lambda _: None)  # type: ignore[arg-type]
+
+    assert said("on", None).startswith("cold")
+    assert said("off", 5).startswith("cold")
+    assert said("on", 1234) == "warmed by the autoprewarm list of the snapshot, 1,234 blocks"
+    assert [_blocks_listed(head) for head in (b"<<42>>\n1,2", b"", b"<<x>>\n")] == [42, None, None]
