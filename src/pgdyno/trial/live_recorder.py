@@ -117,13 +117,26 @@ class LiveRecorder:
         """Keep a point where a second has passed; may raise what the watcher raises."""
         self._live = replace(self._live, elapsed_s=min(elapsed_s, duration_s), duration_s=duration_s)
         now = self._clock()
-        if self._latest is None or not 0 <= now - self._latest.t < INTERVAL_S:  # below 0 the clock was set back
+        if self._is_due(now):
             point = latest_point(sampler.latest(), now)
             if load is not None:
                 point = replace(point, tps=load.tps, p99_ms=load.p99_ms)
-            self._latest = point.shortened()
-            self._points.append(self._latest.to_text())
+            self._keep(point)
         self._watcher.reading(elapsed_s, duration_s, load, sampler)
+
+    def progress(self, elapsed_s: float, duration_s: float, place: str, point: LivePoint) -> None:
+        """Keep how far a run without trials is, in words too, and a point where a second has passed."""
+        elapsed_s = min(elapsed_s, duration_s)
+        self._live = replace(self._live, elapsed_s=elapsed_s, duration_s=duration_s, place=place)
+        if self._is_due(point.t):
+            self._keep(point)
+
+    def _is_due(self, now: float) -> bool:
+        return self._latest is None or not 0 <= now - self._latest.t < INTERVAL_S  # below 0 the clock was set back
+
+    def _keep(self, point: LivePoint) -> None:
+        self._latest = point.shortened()
+        self._points.append(self._latest.to_text())
 
     def guards(self, lamps: Sequence[Indicator]) -> None:
         """Keep the lamps."""

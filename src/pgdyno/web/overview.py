@@ -116,15 +116,25 @@ class StudyCard:
         return None if not live.duration_s or live.elapsed_s is None else round(100 * live.elapsed_s / live.duration_s)
 
     @property
+    def has_trials(self) -> bool:
+        """Return whether trials are counted; a replay is one run, which says itself how far it is."""
+        return self.has_load and (bool(self.trials) or self.live.run is not None or not self.live.place)
+
+    @property
     def figures(self) -> tuple[LastFigure, ...]:
         """Return each figure as it was last read, between two loads too; one that never was says so."""
+        rate = "tps" if self.has_trials else "statements/s"
         wanted = (
-            ("throughput", "tps", "tps"), ("p99", "p99_ms", "ms"), ("CPU", "cpu_pct", "%"),
+            ("throughput", "tps", rate), ("p99", "p99_ms", "ms"), ("CPU", "cpu_pct", "%"),
             ("memory", "memory_pct", "%"), ("busiest disk", "iops", "IOPS"), ("disk", "disk_mb_per_s", "MB/s"),
             ("active sessions", "active", ""),
         )  # fmt: skip
-        return tuple(_last_figure(name, [getattr(one, field) for one in self.live.points], unit)
-                     for name, field, unit in wanted)  # fmt: skip
+        series = [(name, [getattr(one, field) for one in self.live.points], unit) for name, field, unit in wanted]
+        return tuple(
+            _last_figure(name, values, unit)
+            for name, values, unit in series
+            if self.has_trials or any(value is not None for value in values)
+        )
 
     @property
     def lamps(self) -> str:

@@ -121,6 +121,19 @@ def test_a_point_becomes_text_once_however_often_the_board_is_written(monkeypatc
     assert made == [point.t for point in board.shown[-1].points] == [100.0, 101.0, 102.0]
 
 
+def test_a_run_without_trials_says_how_far_it_is_with_a_point_a_second() -> None:
+    board = Board()
+    with recorder(board, Heard()) as live:
+        live.phase("sending")
+        for at in (100.0, 100.4, 101.1):
+            live.progress(at - 100.0, 1.0, "70 of 100 statements sent", LivePoint(at, tps=7.0))
+        until(lambda: board.shown and len(board.shown[-1].points) == 2)
+    state = board.shown[-1]
+    assert (state.phase, state.place, state.run) == ("sending", "70 of 100 statements sent", None)
+    assert (state.elapsed_s, state.duration_s) == (1.0, 1.0)
+    assert [(point.t, point.tps) for point in state.points] == [(100.0, 7.0), (101.1, 7.0)]
+
+
 def test_a_store_that_refuses_is_left_alone_and_the_study_goes_on() -> None:
     board, heard = Board(refuses=True), Heard()
     with recorder(board, heard) as live:

@@ -17,7 +17,7 @@ from dashboard_asking import OPEN, ask
 from pgdyno.model.job import JobState
 from pgdyno.model.live import Live, LiveIndicator, LivePoint
 from pgdyno.model.results.tune import TuneResult
-from pgdyno.model.study import StudyState
+from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
@@ -104,6 +104,24 @@ def test_a_running_study_is_shown_with_its_figures_guards_and_trials(store: Stor
     assert sorted(shown) == sorted(trial.outcome.throughput for trial in complete if trial.outcome)
     assert "guard disk is amber" in front["alerts"]
     assert front["title"] == "pgdyno: 1 running"
+
+
+@pytest.mark.requirement("R-REP-06")
+def test_a_replay_has_no_trials_and_says_how_far_it_is(store: Store) -> None:
+    store.add_study(replace(example.make_study(StudyKind.REPLAY), id="sent"))
+    place = "70 of 100 statements sent, 72 due; 2 answered otherwise; the injector at most 1.5 ms late"
+    state = live("sent", run=None, place=place, phase="sending", points=(LivePoint(time.time(), tps=70.0),))
+    LiveBoard(store).show(state)
+    app = make_app(store, OPEN)
+    page, (card,) = ask(app, "/").body, event(app)["cards"]
+    assert place in page
+    assert place in card["head"]
+    assert "70 statements/s" in page
+    assert 'class="below" hidden' in page
+    for word in ("unknown", "trials done", "best so far"):
+        assert word not in card["head"]
+    LiveBoard(store).show(replace(state, place=""))
+    assert 'class="below" hidden' not in ask(make_app(store, OPEN), "/").body
 
 
 @pytest.mark.requirement("R-REP-06")

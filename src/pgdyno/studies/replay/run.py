@@ -30,7 +30,9 @@ from pgdyno.replay.target_facts import (
 )
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.replay.board import Progress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
 from pgdyno.studies.session.ownership import owning
@@ -45,7 +47,9 @@ from pgdyno.trace.engines import choose_engine, run_engines
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts, OutcomeWriter
 from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
+from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
+from pgdyno.trial.watcher import Unwatched
 from pgdyno.units import seconds_text
 
 TAPE = "tape"
@@ -159,10 +163,15 @@ def replay(
     steps, limits = Steps(_since_last(store, ready, began)), Limits(error_percent=options.error_limit_percent)
     writer = OutcomeWriter(options.output, _facts_of(ready, options, began))
     store.add_study(study)
-    with signals_interrupt(), owning(store, study.id, began, resumes=False):
+    with (
+        signals_interrupt(),
+        owning(store, study.id, began, resumes=False),
+        LiveRecorder(Unwatched(), LiveBoard(store), study.id) as recorder,
+    ):
         try:
             tape = options.output / TAPE
             try:
+                recorder.phase("making the tape")
                 announce(f"making the tape of {ready.meta.statements:,} statements")
                 taped = write_tape(
                     options.trace, tape, options.order, lambda rows: announce(f"{rows:,} rows are on the tape")
@@ -172,13 +181,15 @@ def replay(
                     f"sending {taped.statements:,} statements of {ready.meta.sessions:,} sessions "
                     f"in {seconds_text(ready.seconds)}"
                 )
-                tally = _send(ready, options, tape, writer, announce, tell)
+                recorder.phase("sending")
+                tally = _send(ready, options, tape, writer, announce, tell, recorder)
                 steps.end(INJECT)
             finally:
                 tape.unlink(missing_ok=True)
             told = result_of(
                 study, ready.meta, options, taped, tally, writer.records(), limits, ready.seconds, ready.engine
             )
+            recorder.phase("comparing")
             data = _compared_data(ready, options, announce) if options.data_of is not None else ()
             steps.end(ANALYSE)
             result = replace(told, data=data, phases=dict(steps.seconds), elapsed_s=time.time() - began)
@@ -202,13 +213,16 @@ def _send(
     writer: OutcomeWriter,
     announce: Callable[[str], None],
     tell: Callable[[RunTally], None],
+    recorder: LiveRecorder,
 ) -> RunTally:
     """Send the tape while guards watch the target; where one trips, the sessions end."""
     reader = GuardReader(ready.target)
     try:
         sentry = Sentry(reader, options.guards)
         announce(off_text(sentry.begin(ready.asked.most_sessions)))
-        watch = _Watch(writer, options, sentry, tell)
+        recorder.guards(sentry.lamps)
+        progress = Progress(recorder, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds)
+        watch = _Watch(writer, options, sentry, tell, progress)
         with sentry.watch():
             tally = run_engines(ready.plan, tape, writer.files, program=ready.program, watch=watch.look)
     finally:
@@ -259,9 +273,15 @@ class _Watch:
     """Looks at a run about five times a second: writes parts, tells, and says when and why it is to end."""
 
     def __init__(
-        self, writer: OutcomeWriter, options: ReplayOptions, sentry: Sentry, tell: Callable[[RunTally], None]
+        self,
+        writer: OutcomeWriter,
+        options: ReplayOptions,
+        sentry: Sentry,
+        tell: Callable[[RunTally], None],
+        progress: Progress,
     ) -> None:
         self._writer, self._options, self._sentry, self._tell = writer, options, sentry, tell
+        self._progress = progress
         self._next = time.monotonic() + _PART_S
         self.why = ""
         """Why the run was ended; empty where it was not."""
@@ -269,6 +289,7 @@ class _Watch:
     def look(self, tally: RunTally) -> bool:
         """Return whether the run is to end."""
         self._tell(tally)
+        self._progress.tell(tally, time.time())
         if time.monotonic() >= self._next:
             self._writer.take(_MANY)
             self._next = time.monotonic() + _PART_S

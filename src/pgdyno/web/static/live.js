@@ -87,7 +87,7 @@
         figure.appendChild(document.createElement("figcaption")).textContent = `${name}, ${unit}`;
         const canvas = figure.appendChild(document.createElement("div"));
         const line = { stroke: css(color), width: 1.6, points: { show: false, filter: alone, size: 5, width: 0, fill: css(color) }, spanGaps: false };
-        return { place, plot: chart(canvas, [line], { time: true }, range) };
+        return { figure, place, plot: chart(canvas, [line], { time: true }, range) };
       });
       const dots = (stroke, fill) => ({ stroke: "transparent", points: { show: true, size: 7, width: 1.5, stroke, fill } });
       this.history = chart(this.part("history"), [dots(css("--muted"), css("--panel")), dots(css("--c1"), css("--c1"))], { time: false });
@@ -98,7 +98,11 @@
       swap(this.part("desk"), card.desk);
       swap(this.part("trials"), card.trials);
       const t = card.points.map(point => point[0]);
-      for (const { place, plot } of this.strips) plot.setData([t, card.points.map(point => point[place])]);
+      for (const { figure, place, plot } of this.strips) {
+        const values = card.points.map(point => point[place]);
+        figure.hidden = t.length > 0 && values.every(value => value === null);
+        plot.setData([t, values]);
+      }
       this.history?.setData([card.history.number, card.history.baseline, card.history.others]);
     }
 

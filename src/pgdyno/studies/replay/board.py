@@ -1,0 +1,52 @@
+"""What the dashboard shows of a replay that runs: due against sent, answers unlike the captured ones, and lag."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from pathlib import Path
+
+from pgdyno.model.live import LivePoint
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.parquet import connection, parquet_source
+from pgdyno.trace.schema import Row
+from pgdyno.trial.live_recorder import LiveRecorder
+
+_DUE = """
+SELECT due_us // 100000, count(*) FROM {source}
+WHERE kind NOT IN (?, ?) AND refused IS NULL GROUP BY 1 ORDER BY 1
+"""
+
+
+class Progress:
+    """Tells a recorder how a replay goes; `due` are statements by the tenth of a second in the trace."""
+
+    def __init__(self, recorder: LiveRecorder, due: dict[int, int], *, speed: float, seconds: float) -> None:
+        self._recorder, self._speed, self._seconds = recorder, speed, seconds
+        self._moments, self._due = list(due), list(accumulate(due.values()))
+        self._last: tuple[float, int] | None = None
+
+    def tell(self, tally: RunTally, now: float) -> None:
+        """Put on the board what the engines said last; `now` is seconds since the epoch."""
+        elapsed_s = max(0.0, tally.at_us / 1e6)
+        point = LivePoint(now)
+        if self._last is not None and elapsed_s > self._last[0]:
+            point = LivePoint(now, tps=(tally.done - self._last[1]) / (elapsed_s - self._last[0]))
+        self._last = (elapsed_s, tally.done)
+        self._recorder.progress(elapsed_s, self._seconds, self.words(tally), point)
+
+    def words(self, tally: RunTally) -> str:
+        """Return how many statements are due, sent, unlike, and how late the injector was at most."""
+        over = bisect_right(self._moments, tally.at_us / 1e5 * self._speed - 1)
+        due, whole = (self._due[over - 1] if over else 0), (self._due[-1] if self._due else 0)
+        return (
+            f"{tally.sent:,} of {whole:,} statements sent, {due:,} due; {tally.errors:,} answered otherwise; "
+            f"the injector at most {tally.late_us / 1000:.1f} ms late"
+        )
+
+
+def due_by_tenth(trace: Path) -> dict[int, int]:
+    """Return how many statements are due in each tenth of a second of a trace, in order."""
+    with parquet_source(trace) as source, connection() as db:
+        rows = db.execute(_DUE.format(source=source), [Row.CONNECT, Row.DISCONNECT]).fetchall()
+    return {int(tenth): int(count) for tenth, count in rows}
