@@ -122,7 +122,7 @@ def _check_companions(modes: Mapping[str, bool]) -> None:
     for name in sorted(typed & OF_THE_BEGINNING):
         if modes["resume"]:
             flag = next(one.opts[0] for one in context.command.params if one.name == name)
-            raise UsageError(f"{flag} is what the study was begun with", hint="Leave it out, or begin a study anew.")
+            raise UsageError(f"{flag} is what the study was begun with", hint="Leave it out, or start a new study.")
 
 
 def _watched(flags: LiveFlags, store: Store, progress: Progress) -> LiveResult:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, two_sides, verb
 from pgdyno.cli.arguments.numbers import Finite, Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
@@ -240,13 +240,7 @@ def _options(flags: _Flags) -> ReplayOptions:
 
 
 def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
-    found = dict[str, str]()
-    for word in words:
-        old, equals, new = word.partition("=")
-        if not (old and equals and new):
-            raise UsageError(f'{flag} "{word}" is not OLD=NEW', hint=f"Write it as {flag} app=app_test.")
-        found[old] = new
-    return found
+    return dict(two_sides(word, flag, "OLD=NEW", f"{flag} app=app_test") for word in words)
 
 
 def _mark(target: Target, source: str, progress: Progress) -> None:

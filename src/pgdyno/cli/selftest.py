@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.bounds import CpuBoundsFlags
 from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.safety import SafetyFlags, safety
@@ -30,19 +31,13 @@ _SLOW = ("throughput", "p99")
 """Guards that end a trial because it is slow: a sabotage is meant to be."""
 
 
-class _Flags(TargetFlags, SafetyFlags, JsonFlag, StoreFlag):
+class _Flags(TargetFlags, SafetyFlags, CpuBoundsFlags, JsonFlag, StoreFlag):
     quick: bool = flag("Shorter windows and fewer pairs: some five minutes instead of twenty.")
     cases: tuple[str, ...] = flag("This case only; may be given again.", "--case", type=click.Choice(CASES))
     window: float | None = flag(
         "Measured window, in seconds; warm-up at most half of it.  [default: 12, quick 3]", type=Time("s", 2)
     )
     clients: int = flag("Sessions of the loads.", "-c", default=2, type=click.IntRange(1))
-    foreign_cpu: float = flag(
-        "Bound on CPU of other processes, in percent of one core; above it a run is repeated.",
-        default=15.0,
-        type=click.FloatRange(0),
-    )
-    steal: float = flag("Bound on steal, in percent.", default=5.0, type=click.FloatRange(0, 100))
     seed: int = flag("Seed of the interleaving.", default=1)
     report: Path | None = flag("Write the HTML report here.")
     yes: bool = flag("Do not ask before changing a --target.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pgdyno.cli.arguments.flags import flag, least_and_most, verb
+from pgdyno.cli.arguments.flags import flag, least_and_most, two_sides, verb
 from pgdyno.cli.arguments.numbers import Share, Time
 from pgdyno.cli.arguments.planned import PlanFlag, PlannedCommand
 from pgdyno.cli.arguments.store import open_store
@@ -27,7 +27,6 @@ from pgdyno.cli.requests.study_request import (
     resumable,
     resumed_request,
 )
-from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -198,7 +197,7 @@ def _new(flags: _Flags) -> tuple[StudyRequest, TuneOptions]:
         noise_runs=flags.noise_runs,
         confirm_min=least,
         confirm_max=most,
-        rivals={name: settings_from(path) for name, path in _rivals(flags.rivals)},
+        rivals={name: settings_from(Path(path)) for name, path in map(_rival, flags.rivals)},
     )
     load = load_of(flags)
     request = new_request(
@@ -256,11 +255,5 @@ def _resumed(store: Store, name: str, flags: _Flags) -> tuple[StudyRequest, Tune
     return request, options
 
 
-def _rivals(words: tuple[str, ...]) -> list[tuple[str, Path]]:
-    rivals = []
-    for word in words:
-        name, equals, path = word.partition("=")
-        if not equals or not name:
-            raise UsageError(f'rival "{word}" is not NAME=FILE', hint="Write it as --rival mine=mine.conf.")
-        rivals.append((name, Path(path)))
-    return rivals
+def _rival(word: str) -> tuple[str, str]:
+    return two_sides(word, "rival", "NAME=FILE", "--rival mine=mine.conf")

@@ -22,7 +22,7 @@ class PgCtlCluster:
     Runs as the cluster's owner `user` (None: as ourselves), also when we are root: the files that it reads and the
     programs that it starts are the owner's. A cluster that systemd runs has a `SystemdControl`. With an `image` the
     server is started by pg_ctl as that process was, with the options that pg_ctlcluster had given it: pg_ctlcluster
-    itself sets environment and OOM score anew.
+    itself sets environment and OOM score again.
     """
 
     runner: Runner

@@ -60,7 +60,7 @@ def distinct(values: Iterable[str | None]) -> int | None:
 
 
 def threads_by_core(rows: Iterable[CpuRow]) -> Counter[tuple[str | None, ...]]:
-    """Count CPUs by core: sysfs numbers cores anew in each socket, so that its whole place is the core's name."""
+    """Count CPUs by core: sysfs numbers cores from 0 in each socket, so that its whole place is the core's name."""
     return Counter((row.drawer, row.book, row.socket, row.core) for row in rows)
 
 

@@ -12,7 +12,7 @@ from pgdyno.units import seconds_text
 
 @dataclass(frozen=True, slots=True)
 class TrialBudget:
-    """One trial: times in seconds; `restores` when the load's database is cloned anew before each trial.
+    """One trial: times in seconds; `restores` when the load's database is cloned again before each trial.
 
     `connections` is the number of concurrent sessions, None to count with max_connections.
     `checkpoint_interval_s` is the time between checkpoints that the baseline showed, None to count with

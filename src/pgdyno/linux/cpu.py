@@ -79,7 +79,7 @@ class CpuGroup:
         return None
 
     def holds(self, pid: int, trees: Sequence[CgroupTree] | None = None) -> bool:
-        """Tell whether the process is in this very group. `trees` are read anew where none are given."""
+        """Tell whether the process is in this very group. `trees` are read again where none are given."""
         every = accounting_trees() if trees is None else trees
         return any(own_group(tree, str(pid)) == self.path for tree in every if tree.version == self.version)
 
@@ -159,7 +159,7 @@ class ServerCpu:
     def seconds(self) -> float | Unknown:
         """Return the CPU seconds used so far, or why they cannot be had.
 
-        By cgroup the figure goes on across restarts; by /proc it starts anew with each postmaster.
+        By cgroup the figure goes on across restarts; by /proc it starts again with each postmaster.
         """
         if self._covers() and self._group is not None:
             try:

@@ -82,7 +82,7 @@ class LoadPlan:
 
     `rate` is an open-loop schedule in transactions per second (pgbench -R), None for a closed loop. `protocol` is
     pgbench's -M. `warmup_s` is the bound on warm-up: it ends earlier when the series is steady. `measure_s` is the
-    window that follows. `reset` says when the load's database is cloned anew from its template.
+    window that follows. `reset` says when the load's database is cloned again from its template.
     """
 
     clients: int

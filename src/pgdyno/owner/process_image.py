@@ -31,7 +31,7 @@ SET_AT_EACH_START = frozenset(
         *("WATCHDOG_PID", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"),
     }
 )
-"""Variables that each start of a server makes anew, and that say nothing of how it was started."""
+"""Variables that each start of a server makes again, and that say nothing of how it was started."""
 _OF_GLIBC = (32, 33)
 _CALLS = {  # the numbers of ioprio_set and ioprio_get (syscalls(2))
     "x86_64": (251, 252),

@@ -44,7 +44,7 @@ def server_events(before: ViewsReading, after: ViewsReading) -> list[Event]:
 
 
 def _recovered(before: ViewsReading, after: ViewsReading) -> bool:
-    """Tell whether the server began anew without being started anew: its checkpointer is another one."""
+    """Tell whether the server began again without being started again: its checkpointer is another one."""
     was, now = (reading.value("server", "checkpointer_at") for reading in (before, after))
     return was is not None and now is not None and was != now
 

@@ -221,7 +221,7 @@ class Sampler:
     def mark(self) -> None:
         """Take a reading at once, so that a row ends exactly here: call it where a load ends.
 
-        Within a quarter of the interval after another reading the rows of that one are made anew, up to here: without
+        Within a quarter of the interval after another reading the rows of that one are made again, up to here: without
         them the last moments of a short window would be missing, which leaves its CPU unknown.
         """
         if not self._take_where_due():

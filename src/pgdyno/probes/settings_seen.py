@@ -48,7 +48,7 @@ SettingsSeen = Mapping[str, SettingSeen]
 
 
 class SettingsReader:
-    """One session that reads the settings of all; opened anew where it was lost. Only reads."""
+    """One session that reads the settings of all; opened again where it was lost. Only reads."""
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres

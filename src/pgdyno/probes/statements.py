@@ -47,7 +47,7 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class StatementKey:
-    """What a statement is known by; a table that is made anew, and before 18 a longer IN list, makes another one."""
+    """What a statement is known by; a table that is made again, and before 18 a longer IN list, makes another one."""
 
     database: int
     role: int

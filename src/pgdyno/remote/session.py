@@ -25,7 +25,7 @@ class RemoteSession:
     """A `session.ServerSession` of an agent.
 
     When the line is cut, the host puts the server back by itself: the agent at once, its watchdog if the agent was
-    killed. The end of the session then connects anew (`again` gives another agent) and sees that this was done.
+    killed. The end of the session then connects again (`again` gives another agent) and sees that this was done.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ NAME = "pgdyno.conf"
 LONGEST = 64 << 20
 """Bytes of a configuration file at most."""
 TRIES = 50
-"""How often a file is read anew that somebody else writes in the very moment in which we would."""
+"""How often a file is read again that somebody else writes in the very moment in which we would."""
 SESSION_MARK = "# pgdyno session "
 KEPT_MARK = "# pgdyno change "
 END_MARK = "# end of pgdyno "

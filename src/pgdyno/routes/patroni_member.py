@@ -45,7 +45,7 @@ def missed(
 
     Patroni 3.0 compares only while its PostgreSQL is "running": a change that comes while a member starts or is
     demoted is read and then never written, until the member is told to reload (`Postgresql.config.reload_config`).
-    What waits for a restart is not in force, and Patroni writes the file anew at every start.
+    What waits for a restart is not in force, and Patroni writes the file again at every start.
     Empty where the member takes no session, as it may be away, and where the role may not see the files.
     """
     try:

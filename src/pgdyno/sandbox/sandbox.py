@@ -85,7 +85,7 @@ class Sandbox:
 
         `bin_dir` names the build, by default the embedded one (or the one that the sandbox was made with); `root`
         replaces the cache folder. `memory_bytes` bounds the server's memory, page cache included, for as long as the
-        sandbox is held: it needs root, and the server is started anew inside. Raises UsageError on a wrong folder or a
+        sandbox is held: it needs root, and the server is started again inside. Raises UsageError on a wrong folder or a
         sandbox of another major version, and EnvironmentUnsuitable when another process holds it, or the folder, the
         disk or the build will not do.
         """

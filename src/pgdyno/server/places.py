@@ -27,7 +27,7 @@ _ROOM_BYTES = 16 << 20
 
 
 def cache_dir() -> Path:
-    """Return where sandboxes and copies of builds live; everything in it can be made anew."""
+    """Return where sandboxes and copies of builds live; everything in it can be made again."""
     if os.geteuid() == 0:
         return _home("cache") or platformdirs.site_cache_path(APPLICATION)
     return _home("cache") or platformdirs.user_cache_path(APPLICATION)

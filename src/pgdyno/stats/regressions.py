@@ -113,7 +113,7 @@ class Regressions:
     """Server steps are looked for in periods after this one."""
 
     def forget(self) -> None:
-        """Begin anew after a restart: cold caches are no regression. What is usual is kept."""
+        """Begin again after a restart: cold caches are no regression. What is usual is kept."""
         self.period += 1
         self._recent[:] = 0.0
         self._from = self.period

@@ -1,7 +1,7 @@
 """What a server's statements did between two readings of pg_stat_statements, or why that cannot be told. Pure.
 
-A period counts only when nothing was lost in it: a reset, an eviction or a restart leaves counters that begin anew, and
-a count that did not fall is no proof that it never began anew (zubkov-andrei/pg_profile issue 116).
+A period counts only when nothing was lost in it: a reset, an eviction or a restart leaves counters that begin again,
+and a count that did not fall is no proof that it never began again (zubkov-andrei/pg_profile issue 116).
 """
 
 from __future__ import annotations

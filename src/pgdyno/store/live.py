@@ -14,7 +14,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.schema import LIVE, STUDY
 
 _OVERWRITE = update(LIVE).where(LIVE.c.study_id == bindparam("id")).values(at=bindparam("at"), state=bindparam("state"))
-"""Made once, since it is run each second: making it anew took as long as running it."""
+"""Made once, since it is run each second: making it again took as long as running it."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 

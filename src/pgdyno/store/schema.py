@@ -185,7 +185,7 @@ LIVE = Table(
     Column("at", Double, nullable=False),
     Column("state", _JSON, nullable=False),
 )
-"""What running studies do now: a row each while they run, written anew every second."""
+"""What running studies do now: a row each while they run, written again every second."""
 
 REQUEST = Table(
     "request",

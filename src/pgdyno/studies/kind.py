@@ -34,7 +34,7 @@ class Kind(ABC):
     sides = SideNames("B", "A")
     """How the two sides of its comparison are called."""
     resumed_by = ""
-    """The verb whose --resume goes on with it; empty where such a study is begun anew."""
+    """The verb whose --resume goes on with it; empty where such a study is begun again."""
     compares = False
     """Its verdicts are about the metric: an open loop would fix that for all sides."""
     beside_others = False

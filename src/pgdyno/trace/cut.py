@@ -148,7 +148,7 @@ _WRITING = frozenset({"nextval", "setval", "lo_create", "lo_put", "lo_unlink", "
 
 
 def _rows(begin: int, end: int, options: CutOptions) -> str:
-    """Return the query of the rows that are kept, with sessions and times counted anew."""
+    """Return the query of the rows that are kept, with sessions and times counted again."""
     mask = "list_transform(params, lambda one: CASE WHEN one IS NOT NULL THEN '?' END)" if options.mask else "params"
     mine = {
         "session": "number",

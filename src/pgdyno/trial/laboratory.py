@@ -54,7 +54,7 @@ class Laboratory:
     """Runs the trials of one study, one after another.
 
     Trials that the store already holds for this study (from before a kill) are given back in their order instead of
-    being run again, so that a study is resumed by asking the same questions anew. `session` is None where nothing
+    being run again, so that a study is resumed by asking the same questions again. `session` is None where nothing
     may be changed (a bench of a server as it is). `sentry` watches from each configuration in force to the end of its
     trial; a guard that trips ends the load and brings the baseline back before anything else. None watches nothing.
     `budget` bounds the restarts of trials, not those of the way back. `stopwatch` counts the time of a study that has

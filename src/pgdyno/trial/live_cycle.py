@@ -54,7 +54,7 @@ class LiveOrder(StrEnum):
     JUDGE = "judge"
     DROP_PAIR = "drop pair"
     LENGTHEN = "lengthen"
-    """Take periods twice as long from now on, and begin the verdict anew."""
+    """Take periods twice as long from now on, and begin the verdict again."""
     APPLY_BASELINE = "apply baseline"
     KEEP_EVIDENCE = "keep evidence"
     REST = "rest"

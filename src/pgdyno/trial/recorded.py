@@ -1,7 +1,7 @@
 """Which recorded trials a resumed study is given back, and whether they are those of its plan. Pure.
 
 A study that ended because its machine was too disturbed ends in trials that nobody used. Given back, they would end it
-again at once, however quiet the machine is now. So what was spoilt at the end is measured anew, and at the next resume
+again at once, however quiet the machine is now. So what was spoilt at the end is measured again, and at the next resume
 the newer trial of a place takes the place of what was spoilt there.
 """
 
@@ -19,7 +19,7 @@ SPOILT = frozenset({TrialState.DISTURBED, TrialState.UNSTEADY, TrialState.PARTIA
 def given_back(trials: Iterable[Trial]) -> list[Trial]:
     """Return the trials to give back, in their order; `trials` are those of one study as the store has them.
 
-    Left out are interrupted trials, spoilt ones at the end, and spoilt ones that were measured anew by a resume: those
+    Left out are interrupted trials, spoilt ones at the end, and spoilt ones that were measured again by a resume: those
     from the first trial of a place up to the next trial of the same specification.
     """
     kept: list[Trial] = []

@@ -155,7 +155,7 @@ class Alarm:
             signal.signal(signal.SIGALRM, before)
 
     def wind(self) -> None:
-        """Set it anew, after the length of a restart became known."""
+        """Set it again, after the length of a restart became known."""
         if self._watch is not None:
             signal.setitimer(signal.ITIMER_REAL, max(self._watch.left_s(), 0.001))
 

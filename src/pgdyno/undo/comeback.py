@@ -62,7 +62,7 @@ def bring_back(
     kernel: Sequence[str],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Comeback:
-    """Reload the server, or start it anew where it is down or holds what only a restart ends.
+    """Reload the server, or start it again where it is down or holds what only a restart ends.
 
     The files of `bundle` are in place, `kernel` names the Linux knobs that were put back. What somebody else changed
     is no reason for a restart, and neither is what a restart on the old files has not ended. Raises RollbackError when
@@ -198,7 +198,7 @@ class _Server:
                     if stopped.is_our_stop_open(self.journal.records):
                         self._append(stopped.STARTED, {"seen": True})
                     return
-                last = last or self.postmaster() is not None  # it recovers: another start would begin that anew
+                last = last or self.postmaster() is not None  # it recovers: another start would begin that again
             if last:
                 raise self._not_started(why.message, why.detail) from why
 

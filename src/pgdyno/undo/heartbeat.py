@@ -1,6 +1,6 @@
 """The sign of life of a session: one small file in the undo bundle, rewritten in place once a second.
 
-It holds the time of the last beat and two promises of the main thread: `until`, by when it will promise anew (a
+It holds the time of the last beat and two promises of the main thread: `until`, by when it will promise again (a
 study that hangs does not), and `down_until`, how long the server may be down because the session is restarting it.
 Times are of CLOCK_MONOTONIC, which all processes of a host share: no clock adjustment and no suspended host makes a
 beat look old. The file never grows, so a full disk cannot stop it.

@@ -1,4 +1,4 @@
-"""Bring down a server that neither answers nor stops when it is asked to, so that it can be started anew."""
+"""Bring down a server that neither answers nor stops when it is asked to, so that it can be started again."""
 
 from __future__ import annotations
 

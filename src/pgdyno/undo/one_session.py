@@ -6,7 +6,7 @@ belong to a database, but `pg_locks` shows those of all: everyone takes the lock
 looks at the whole cluster, so that of two at least one sees the other. Both kinds see each other: whoever takes the one
 looks for the other.
 
-An advisory lock ends with its session. Whoever puts a dead session back takes it anew, or waits for the end of a
+An advisory lock ends with its session. Whoever puts a dead session back takes it again, or waits for the end of a
 session that began in between: two undos at once would each take the other's values for a person's, and leave them.
 """
 

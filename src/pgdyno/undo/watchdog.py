@@ -132,7 +132,7 @@ class _Watchdog:
 
     def _look(self) -> WatchdogView:
         now = heartbeat.now()
-        if now - self._last_tick > 4 * TICK_S + 1:  # we ourselves were stopped: the others get their time anew
+        if now - self._last_tick > 4 * TICK_S + 1:  # we ourselves were stopped: the others get their time again
             self._awake_since = now
         if not self._bundle.directory.is_dir():  # a beat that cannot be written or read says nothing
             self._awake_since = now

@@ -56,7 +56,7 @@ class Stretch:
 def read_in(workload: Workload, target: Target, facts: Facts, *, policy: str, progress: Progress) -> int:
     """Read tables and indexes of the load's database in their order on disk; return the bytes that were read.
 
-    0 where nothing is read: the database is cloned anew for each run (`policy` of the reset) and in memory by that, the
+    0 where nothing is read: the database is cloned for each run (`policy` of the reset) and in memory by that, the
     data do not fit, or the server's memory is not known. The server reads them itself, by pg_read_binary_file (a
     superuser, or EXECUTE on it in that database), so that a memory cgroup of the server counts them; shared_buffers
     and the statistics of reads stay as they are. A server that refuses ends nothing: the load runs all the same, and

@@ -101,14 +101,14 @@ class Workload(Protocol):
         """Make the template database, once: later calls find it and return at once.
 
         Side effects: creates `pgdyno_<fingerprint>_template`, loads, vacuums and analyses it, and asks for a
-        checkpoint. A load that was interrupted is dropped and done anew. Raises EnvironmentUnsuitable when the role
+        checkpoint. A load that was interrupted is dropped and done again. Raises EnvironmentUnsuitable when the role
         may not create databases or a database of that name is not ours, WorkloadError when the load fails.
         """
 
     def reset(self, target: Target, *, policy: str = "auto") -> str:
         """Give the load's database its first state again and return its name.
 
-        `policy` is `LoadPlan.reset`: "always" clones the template anew, "never" keeps what is there, "auto" keeps a
+        `policy` is `LoadPlan.reset`: "always" clones the template again, "never" keeps what is there, "auto" keeps a
         database that is only read. Sessions of an earlier load in it are ended.
         """
 

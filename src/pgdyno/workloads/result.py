@@ -73,7 +73,7 @@ def away_s(gaps: Sequence[Gap], from_s: float, to_s: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SecondHistograms:
-    """One row for each second and script in which anything ended, made anew each time that it is iterated over.
+    """One row for each second and script in which anything ended, made again each time that it is iterated over.
 
     Rows of several instances add up. `parts` are logs, the names of their scripts in the order of pgbench's command
     line, which numbers them so in its log, and the instance's number.

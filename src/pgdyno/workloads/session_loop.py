@@ -44,7 +44,7 @@ class LoopStatement:
 
 @dataclass(frozen=True, slots=True)
 class LoopJob:
-    """What is to be run. Times in seconds; `iterations` 0 never opens a session anew by itself.
+    """What is to be run. Times in seconds; `iterations` 0 never opens a session again by itself.
 
     `account` is whose rights the loop takes on before it opens anything, as `Account.numbers`; empty for ours.
     """
@@ -87,7 +87,7 @@ class Deadline:
 
 
 class LoopSession(threading.Thread):
-    """One session: connects, calls, pauses, connects anew. `failure` says why it gave up, None when it did not."""
+    """One session: connects, calls, pauses, connects again. `failure` says why it gave up, None when it did not."""
 
     def __init__(self, number: int, job: LoopJob, log: TextIOWrapper, deadline: Deadline) -> None:
         super().__init__(name=f"session {number}", daemon=True)

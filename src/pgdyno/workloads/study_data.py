@@ -87,7 +87,7 @@ class StudyData:
         with self._use:
             if not self._names:
                 return
-            self._use.let_go()  # what follows connects anew, within a time limit: the server may hang
+            self._use.let_go()  # what follows connects again, within a time limit: the server may hang
             try:
                 if self._keep:
                     self._mark()

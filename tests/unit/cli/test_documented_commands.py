@@ -142,7 +142,7 @@ def test_what_the_program_does_not_know_is_refused(line: str) -> None:
 
 
 SOURCES = sorted((PROJECT / "src/pgdyno").rglob("*.py"))
-GROUPS = frozenset({"store", "sandbox", "project", "bundle", "host", "import", "ybio", "disks"})
+GROUPS = {one for one in VERBS if isinstance(command.get_command(click.Context(command), one), click.Group)}
 CALLED = re.compile(r"pgdyno ([a-z]+)((?: [^.;:,()`\"\n ]+)*)")
 
 

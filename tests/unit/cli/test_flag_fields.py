@@ -11,7 +11,7 @@ import click
 import pytest
 
 import pgdyno.cli
-from pgdyno.cli.arguments.flags import Flags, argument, flag, least_and_most, verb
+from pgdyno.cli.arguments.flags import Flags, argument, flag, least_and_most, two_sides, verb
 from pgdyno.cli.main import VERBS
 from pgdyno.cli.main import command as program
 from pgdyno.errors import UsageError
@@ -111,3 +111,11 @@ def test_no_verb_takes_its_flags_without_types() -> None:
             assert not (is_verb and isinstance(node, ast.FunctionDef) and node.args.kwarg), (
                 f"{path.name}: {node.lineno}"
             )
+
+
+@pytest.mark.parametrize("word", ["shared_buffers", "=1GB", "shared_buffers=", " = "])
+def test_a_word_that_lacks_a_side_is_told_with_its_form(word: str) -> None:
+    with pytest.raises(UsageError, match=f'--b "{word}" is not KNOB=VALUE') as caught:
+        two_sides(word, "--b", "KNOB=VALUE", "--b work_mem=64MB")
+    assert caught.value.hint == "Write it as --b work_mem=64MB."
+    assert two_sides(" a = b=c ", "--b", "KNOB=VALUE", "") == ("a", "b=c")

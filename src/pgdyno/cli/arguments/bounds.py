@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pgdyno.trial.assess import Bounds
 
 
-class BoundsFlags(Flags):
-    """How much of the machine others may use before a run is not used."""
+class CpuBoundsFlags(Flags):
+    """How much of the CPUs others may use before a run is not used."""
 
     foreign_cpu: float = flag(
         "Bound on CPU of other processes, in percent of one core; above it a run is repeated.",
@@ -21,6 +21,11 @@ class BoundsFlags(Flags):
         type=click.FloatRange(0),
     )
     steal: float = flag("Bound on steal, in percent.", default=5.0, type=click.FloatRange(0, 100))
+
+
+class BoundsFlags(CpuBoundsFlags):
+    """How much of the machine others may use before a run is not used."""
+
     foreign_disk: float | None = flag(
         "Bound on what others move on the disks, in MB/s.  [default: not judged]",
         type=click.FloatRange(0),

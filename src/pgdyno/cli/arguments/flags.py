@@ -115,6 +115,14 @@ def least_and_most(name: str, pair: tuple[int, int]) -> tuple[int, int]:
     return least, most
 
 
+def two_sides(word: str, what: str, form: str, example: str) -> tuple[str, str]:
+    """Return what is left and right of the `=`; UsageError that names `what` and the `form` when one is missing."""
+    left, _, right = (side.strip() for side in word.partition("="))
+    if not left or not right:
+        raise UsageError(f'{what} "{word}" is not {form}', hint=f"Write it as {example}.")
+    return left, right
+
+
 def _params(kind: type[Flags]) -> Iterator[click.Parameter]:
     types = get_type_hints(kind)
     declared: dict[str, _Declared] = {name: getattr(kind, name) for name in _in_order(kind)}

@@ -63,7 +63,7 @@ class LoadFlags(Flags):
     warmup: float = flag("Longest warm-up, in seconds.", default=20.0, type=Time("s", 0))
     measure: float = flag("Measured window, in seconds.", default=30.0, type=Time("s", 2))
     reset: str = flag(
-        "When the data is cloned anew: auto is before each trial of a load that writes.",
+        "When the data is cloned again: auto is before each trial of a load that writes.",
         default="auto",
         type=click.Choice(["auto", "always", "never"]),
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.flags import two_sides
 from pgdyno.cli.requests.live_flags import ANSWER_S, CLASS_A, EACH, LiveFlags
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.person.operator_request import OperatorAction as Action
@@ -107,9 +108,7 @@ def settings_of(words: Sequence[str], what: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for part in (part for word in words for part in _NEXT.split(word)):
-        name, equals, value = (text.strip() for text in part.partition("="))
-        if not equals or not name or not value:
-            raise UsageError(f'{what} "{part}" is not KNOB=VALUE', hint=f"Write it as {what} work_mem=64MB.")
+        name, value = two_sides(part, what, "KNOB=VALUE", f"{what} work_mem=64MB")
         if name in found:
             raise UsageError(f"{what} sets {name} twice", hint="Leave one of them out.")
         found[name] = value

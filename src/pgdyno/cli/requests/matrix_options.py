@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags, argument, flag
+from pgdyno.cli.arguments.flags import Flags, argument, flag, two_sides
 from pgdyno.cli.arguments.load import whole_name
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.requests.study_request import MeasuringFlags
@@ -138,9 +138,7 @@ def _configurations(
 ) -> dict[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {}
     for word in words:
-        name, equals, path = word.partition("=")
-        if not equals or not name:
-            raise UsageError(f'configuration "{word}" is not NAME=FILE', hint="Write it as --conf tuned=tuned.conf.")
+        name, path = two_sides(word, "configuration", "NAME=FILE", "--conf tuned=tuned.conf")
         if name in found:
             raise UsageError(f'configuration "{name}" is named twice', hint="Give each --conf a name of its own.")
         found[name] = settings_from(Path(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from pgdyno.cli.arguments.flags import two_sides
 from pgdyno.cli.requests.experiment_request import Experiment, ExperimentFlags, conduct, design_of, drawn_seed
 from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError
@@ -56,7 +57,9 @@ def _options(flags: ExperimentFlags) -> SweepOptions:
     from pgdyno.studies.sweep.options import SweepOptions
 
     design, sweep = design_of(flags), flags.sweep
-    knob, values = _named(sweep, "--sweep", "shared_buffers=32MB,64MB,128MB,512MB") if sweep else ("", "")
+    knob, values = (
+        two_sides(sweep, "--sweep", "KNOB=VALUE", "--sweep shared_buffers=32MB,64MB,128MB,512MB") if sweep else ("", "")
+    )
     levels = tuple(value.strip() for value in values.split(",")) if sweep else ()
     if sweep and (len(levels) < 2 or not all(levels) or len(set(levels)) < len(levels)):
         raise UsageError(
@@ -66,7 +69,7 @@ def _options(flags: ExperimentFlags) -> SweepOptions:
     return SweepOptions(
         knob=knob,
         values=levels,
-        factors=tuple(_named(word, "--factorial", "work_mem=64MB jit=off") for word in flags.factorial or ()),
+        factors=tuple(map(_factor, flags.factorial or ())),
         metric=Metric(flags.metric),
         smallest_effect=design.smallest_effect,
         confidence=design.confidence,
@@ -77,8 +80,5 @@ def _options(flags: ExperimentFlags) -> SweepOptions:
     )
 
 
-def _named(word: str, flag: str, example: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name.strip() or not value.strip():
-        raise UsageError(f'{flag} "{word}" is not KNOB=VALUE', hint=f"Write it as {flag} {example}.")
-    return name.strip(), value.strip()
+def _factor(word: str) -> tuple[str, str]:
+    return two_sides(word, "--factorial", "KNOB=VALUE", "--factorial work_mem=64MB jit=off")

@@ -1,4 +1,4 @@
-"""Which counts of the log rest on which settings, and the messages after which they start anew. Pure.
+"""Which counts of the log rest on which settings, and the messages after which they start again. Pure.
 
 What the log said before a setting got its present value says nothing of that value.
 """

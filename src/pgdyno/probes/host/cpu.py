@@ -111,5 +111,5 @@ _PARTS = ("usr", "sys", "irq", "iowait", "steal", "idle")
 
 
 def _gain(before: float | None, after: float | None) -> float | None:
-    """Return the growth; None when either is unknown, or when the count began anew with another postmaster."""
+    """Return the growth; None when either is unknown, or when the count began again with another postmaster."""
     return None if before is None or after is None or after < before else after - before

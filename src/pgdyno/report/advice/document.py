@@ -1,7 +1,7 @@
 """Advice as one JSON object; docs/reference/advice.schema.json is generated from these classes. Pure.
 
 Texts that are not known are null with the reason beside them, never a default. A later version adds fields and takes
-none away; `format` counts what a reader must know anew.
+none away; `format` counts what a reader must know again.
 """
 
 from __future__ import annotations

@@ -174,12 +174,12 @@ class LiveGround:
         if study.environment != self.facts.environment_hash():
             raise EnvironmentUnsuitable(
                 f"study {study.id} was begun on another server, or with other settings",
-                hint="Its pairs say nothing of this one: begin anew, without --resume.",
+                hint="Its pairs say nothing of this one: start a new study, without --resume.",
             )
         if time.time() - found.at > OLDEST_S:
             raise EnvironmentUnsuitable(
                 f"the reference of study {study.id} is {seconds_text(time.time() - found.at)} old",
-                hint="The load of another day is another load: begin anew, without --resume.",
+                hint="The load of another day is another load: start a new study, without --resume.",
             )
         self.reader.adopt(found.keys)
         return found
@@ -309,7 +309,7 @@ def _reference_alone(study: Study) -> LiveResult:
     if found is None:
         raise UsageError(
             f"the reference of study {study.id} was not finished",
-            hint="There is nothing to go on from: begin anew, without --resume.",
+            hint="There is nothing to go on from: start a new study, without --resume.",
         )
     return replace(found, switch=None, search=None)
 
@@ -320,7 +320,7 @@ def _require_load(then: StatementReference, now: StatementReference) -> None:
     if today < LOAD_LEFT * before:
         raise EnvironmentUnsuitable(
             f"the load has {today:.0f} calls a second, and had {before:.0f} in the reference",
-            hint="Nothing was changed. Resume it when the load is back, or begin anew.",
+            hint="Nothing was changed. Resume it when the load is back, or start a new study.",
         )
 
 

@@ -89,7 +89,7 @@ class Recording:
         if not path.is_file():
             raise UsageError(
                 "its reference was not finished, so that there is nothing to go on from",
-                hint="Begin it anew, without --resume.",
+                hint="Start a new study, without --resume.",
             )
         found = self._read(path)
         names = ("databases", "roles", "queryids", "toplevel")
@@ -162,4 +162,4 @@ def _one(value: float) -> NDArray[np.float64]:
 
 
 def _foreign(path: Path) -> UsageError:
-    return UsageError(f'"{path}" is damaged, or not of this study', hint="Begin it anew, without --resume.")
+    return UsageError(f'"{path}" is damaged, or not of this study', hint="Start a new study, without --resume.")

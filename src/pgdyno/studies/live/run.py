@@ -90,7 +90,7 @@ def asked_by(study: Study) -> AskedArms:
     if not isinstance(a, Mapping) or not isinstance(b, Mapping) or not b or not isinstance(critical, list):
         raise UsageError(
             f"study {study.id} compared no two configurations, and cannot be resumed",
-            hint="Begin it anew, without --resume.",
+            hint="Start a new study, without --resume.",
         )
     return AskedArms(dict(a), dict(b), told.get(OPTION), tuple(int(one) for one in critical))
 

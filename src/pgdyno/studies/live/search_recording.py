@@ -1,7 +1,7 @@
 """What a search on a live server has heard so far, in the order in which it heard it, so that a killed one can go on.
 
 A search is a pure function of its options, its seed and what it hears: the answers of a person, what comparisons came
-to, and how long it all took. All of that is kept in the folder of the run; a search that is resumed is run anew, and
+to, and how long it all took. All of that is kept in the folder of the run; a search that is resumed is run again, and
 is handed it. The pairs of a comparison that was cut off are in a folder of its own, and it goes on from them.
 """
 
@@ -115,7 +115,7 @@ class SearchRecording:
             self._heard = [(float(at), shaped(_KINDS[word], values, word)) for word, at, values in rows]
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise UsageError(
-                f'"{self.path}" is damaged, or not of this study', hint="SearchBegun it anew, without --resume."
+                f'"{self.path}" is damaged, or not of this study', hint="Start a new study, without --resume."
             ) from error
 
     @property
@@ -146,7 +146,7 @@ class SearchRecording:
             raise UsageError(
                 "the search cannot be followed: it would go another way now than it went before it was ended",
                 detail="Another version of pgdyno began it, or the server has other settings now.",
-                hint="SearchBegun it anew, without --resume.",
+                hint="Start a new study, without --resume.",
             )
 
     def keep(self, event: Event, at: float) -> None:

@@ -125,7 +125,7 @@ def search_asked_by(study: Study, answer_s: float) -> AskedSearch:
     told = kept if isinstance(kept, Mapping) else {}
     candidates, words = told.get("candidates"), [told.get(name) for name in ("only", "include", "exclude")]
     if not isinstance(candidates, int) or not isinstance(told.get("connections"), int):
-        raise UsageError(f"study {study.id} did not keep what it searched", hint="Begin it anew, without --resume.")
+        raise UsageError(f"study {study.id} did not keep what it searched", hint="Start a new study, without --resume.")
     only, include, exclude = (tuple(map(str, one)) if isinstance(one, list) else () for one in words)
     return AskedSearch(candidates, answer_s, only, include, exclude)
 
@@ -344,7 +344,7 @@ def _connections(ground: LiveGround, study: Study) -> int:
         now = ground.connections // SESSIONS_ROOM
         raise EnvironmentUnsuitable(
             f"{plural(now, 'session')} are there now, and the memory of its candidates was reckoned for {before}",
-            hint="Begin anew, without --resume.",
+            hint="Start a new study, without --resume.",
         )
     return before
 

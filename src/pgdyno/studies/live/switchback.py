@@ -248,7 +248,7 @@ class Switchback:
         return max(usual_s, min(self._least_wash_s, self.period_s / 3))
 
     def _begin_verdict(self) -> None:
-        """Begin the verdict anew: pairs of another length do not belong together."""
+        """Begin the verdict again: pairs of another length do not belong together."""
         counted_s = self.period_s - self._wash_s
         self._body = body_of(self.reference, counted_s)
         self._veto = VetoState.begin(self.reference, counted_s, self.critical)

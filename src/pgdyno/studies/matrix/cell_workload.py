@@ -1,6 +1,6 @@
 """A workload as a cell of a matrix runs it: every cell begins alike, and its data are looked at when it has ended.
 
-Before the load: the data anew from their template, the server on its CPUs, a checkpoint, sizes and counts. After it:
+Before the load: the data again from their template, the server on its CPUs, a checkpoint, sizes and counts. After it:
 sizes again, and whether the history table grew by exactly the transactions that the load generators reported.
 """
 

@@ -209,7 +209,7 @@ def pods_of_totals(instances: Sequence[int], vcpus: float | None = None, memory:
 
 
 def order(cells: Sequence[Cell], repetition: int, seed: int) -> tuple[Cell, ...]:
-    """Return the order of the cells in one repetition: drawn anew for each, from seed and repetition only."""
+    """Return the order of the cells in one repetition: drawn for each, from seed and repetition only."""
     drawn = list(cells)
     random.Random(f"matrix/{seed}/{repetition}").shuffle(drawn)  # noqa: S311 - no secret: an order that a resumed study draws again
     return tuple(drawn)

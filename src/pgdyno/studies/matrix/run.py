@@ -1,6 +1,6 @@
 """matrix: cells of load, configuration and host state, measured in interleaved repetitions on one target.
 
-The baseline is measured once before all else. Then each repetition runs every cell once, in an order drawn anew, so
+The baseline is measured once before all else. Then each repetition runs every cell once, in a new random order, so
 that drift hits all cells alike and any two cells have their pairs. Like every study it is a pure function of plan,
 seed and recorded trials.
 """

@@ -22,7 +22,7 @@ TICK_S = 1.0
 HUNG_S = 1800.0
 """A job that still puts its server back so long after it was told to end is killed; its watchdog does the rest."""
 ATTEMPTS, NIGHTS = 3, 14
-"""How often a job may end without a result: when it has to begin anew each time, and when it can go on."""
+"""How often a job may end without a result: when it has to begin again each time, and when it can go on."""
 INTERRUPTED_CODE = 130
 _RESULTS = (ExitCode.OK, ExitCode.FINDINGS, ExitCode.NOT_RESOLVED)
 

@@ -1,4 +1,4 @@
-"""Interleaved blocks: each block runs every arm once, in an order drawn anew, so that drift hits all arms alike."""
+"""Interleaved blocks: each block runs every arm once, in a new random order, so that drift hits all arms alike."""
 
 from __future__ import annotations
 

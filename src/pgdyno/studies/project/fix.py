@@ -62,7 +62,7 @@ def digest(agreed: Terms) -> str:
 
 
 def fix(project: Project, path: Path, now: float) -> Fixed:
-    """Write the record. Raises UsageError when there is one already: what is fixed is amended, not fixed anew."""
+    """Write the record. Raises UsageError when there is one already: what is fixed is amended, not fixed again."""
     place = record_path(path)
     if place.exists():
         raise UsageError(

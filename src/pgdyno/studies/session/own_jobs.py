@@ -161,7 +161,7 @@ def _lines(path: Path) -> Iterator[Mapping[str, object]]:
 
 
 def _append(path: Path, line: Mapping[str, object]) -> None:
-    """Write one line in one call, so that two processes never mix theirs; begin it anew after one that was cut."""
+    """Write one line in one call, so that two processes never mix theirs; begin it again after one that was cut."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o600)

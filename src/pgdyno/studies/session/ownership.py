@@ -1,6 +1,6 @@
 """Which process runs a study: claimed before anything of it is touched, and seen by whoever would go on with it.
 
-The claim is the study's row on the live board, which its process writes anew every second and which says exactly which
+The claim is the study's row on the live board, which its process writes again every second and which says exactly which
 process that is. A process of this host is looked for; of another host, or of a container with process numbers of its
 own, only its signs of life can be seen. No wall clock decides: it may have been set by years in between.
 """

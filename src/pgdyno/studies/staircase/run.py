@@ -1,7 +1,7 @@
 """The staircase: one factor a step in fresh interleaved pairs, then the kept steps left out one by one, then the proof.
 
     noise    baseline runs alone: how small an effect can be seen here?
-    steps    each against what was kept before it (accumulate) or against the baseline (isolate), both measured anew;
+    steps    each against what was kept before it (accumulate) or against the baseline (isolate), both measured again;
              a sweep first chooses its value in blocks of its own
     between  the baseline is measured again, to see whether the machine drifts
     proof    fresh blocks in which baseline, all kept steps, and all but one of them run

@@ -11,7 +11,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of the GNU C library
 def keep_freed_memory() -> None:
     """Give freed blocks of up to `KEPT_BYTES`, and so much of the heap's end, back to nobody; may be called again.
 
-    A second of a fast load's log is parsed in some ten megabytes. Given back each time, they come anew as a thousand
+    A second of a fast load's log is parsed in some ten megabytes. Given back each time, they come again as a thousand
     page faults: a tenth of what a run costs. Nothing happens where the C library is another than GNU's.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

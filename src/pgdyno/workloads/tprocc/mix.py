@@ -99,7 +99,7 @@ def _wait(transaction: Transaction, percent: int, text: str) -> str:
 
     The driver would count a pause inside of a transaction into its latency. As a call of its own it is a line of the
     log that can be left out. A pause is the think time of the transaction before and the keying time of the one that
-    was drawn for it; the one that follows is drawn anew, by the same shares.
+    was drawn for it; the one that follows is drawn again, by the same shares.
     """
     if not percent:
         return text

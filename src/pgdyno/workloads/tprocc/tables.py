@@ -55,7 +55,7 @@ class TproccTables:
     def load(self, site: LoadSite) -> None:
         """Fill the nine tables, make the functions, and check the first population by conditions 1 to 12.
 
-        A load that was interrupted is dropped and done anew by whoever calls this. Raises WorkloadError where the
+        A load that was interrupted is dropped and done again by whoever calls this. Raises WorkloadError where the
         rows do not fulfil their own conditions.
         """
         progress, sessions = _Progress(self.warehouses, site.progress), _Sessions(site.postgres)
