@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fix_postgres import NIGHT, ONE_BUILD, find_build
+from fix_postgres import ONE_BUILD, find_build
 from live_driver import short_search
 from live_load import planted_load
 from pgdyno.errors import ExitCode
@@ -23,7 +23,7 @@ from pgdyno.studies.reports import build_report
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-CANDIDATES = 7 if NIGHT else 3
+CANDIDATES = 3
 
 
 @pytest.mark.requirement("R-TUN-01")
@@ -31,7 +31,7 @@ CANDIDATES = 7 if NIGHT else 3
 def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
     build: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: object
 ) -> None:
-    """A server that is crippled by its work_mem, on every version at night, and then with more candidates."""
+    """A server that is crippled by its work_mem; on every version at night."""
     server = make_sandbox(f"searched-{build}", bin_dir=find_build(build))
     server.start()
     folder = server.target().directory
