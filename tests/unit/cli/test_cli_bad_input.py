@@ -87,6 +87,7 @@ OFFLINE = ("--pg-conf", "ok.conf", "--pg-version", "16")
         (("matrix", "--driver-cpus", "8191"), "CPU 8191"),
         (("apply", "nonsense"), "nonsense"),
         (("apply", "max-wal-sise"), "max-wal-sise"),
+        (("apply", "--conservative", "max-wal-size"), "--conservative is for --study"),
         (("experiment", "--rule", "nonsense"), "nonsense"),
         (("apply", "max-wal-size", "--log", "missing"), "missing"),
     ],
