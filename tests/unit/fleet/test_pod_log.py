@@ -44,6 +44,12 @@ def test_a_pod_without_an_end_measured_nothing_and_says_why(text: str, reason: s
     assert reason in (pod.reason or "")
 
 
+def test_the_cpu_time_of_a_load_has_its_minutes() -> None:
+    pod = read_pod(pod_text(0).replace("0m0.250s 0m0.750s", "2m0.250s 3m0.750s"), name="a.log")
+    assert pod.result is not None
+    assert pod.result.driver_cpu_s == 301.0
+
+
 def test_clients_that_gave_up_are_no_whole_load() -> None:
     said = "pgbench: error: client 1 script 0 aborted in command 5 query 0: ERROR:  gone"
     pod = read_pod(pod_text(0, code=2, said=said), name="a.log")
