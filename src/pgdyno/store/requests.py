@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,8 @@ from pgdyno.model.person.operator_request import OperatorRequest, RequestState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.schema import REQUEST
 
+LONGEST = 50_000
+"""Characters of a request: no form makes a longer one."""
 AT_ONCE = 20
 """So many are looked at in one turn: whoever fills the table keeps a study from nothing else."""
 
@@ -35,7 +38,7 @@ class RequestBoard:
 
     def add(self, request: OperatorRequest) -> None:
         """Record a request, on disk before this returns. The study must be in the store."""
-        row = {"study_id": request.study, "at": request.at, "content": request.to_json(), "said": ""}
+        row = {"study_id": request.study, "at": request.at, "content": json.dumps(request.to_json()), "said": ""}
         with self._store.write() as connection:
             connection.execute(insert(REQUEST), {**row, "state": RequestState.WAITING.value})
 
@@ -62,7 +65,10 @@ class RequestBoard:
 
 def _read(row: Mapping[str, Any]) -> OperatorRequest | None:
     try:
-        found = OperatorRequest.from_json(row["content"])
+        content = row["content"]
+        if not isinstance(content, str) or len(content) > LONGEST:
+            return None
+        found = OperatorRequest.from_json(json.loads(content))
         at = row["answered_at"]
         return replace(
             found,
@@ -70,5 +76,5 @@ def _read(row: Mapping[str, Any]) -> OperatorRequest | None:
             said=str(row["said"]),
             answered_at=None if at is None else float(at),
         )
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None

@@ -193,13 +193,16 @@ REQUEST = Table(
     Column("id", _ID, primary_key=True),
     Column("study_id", Text, ForeignKey("study.id"), nullable=False),
     Column("at", Double, nullable=False),
-    Column("content", _JSON, nullable=False),
+    Column("content", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("said", Text, nullable=False),
     Column("answered_at", Double),
     Index("request_study", "study_id", "state"),
 )
-"""What operators asked of running studies in the dashboard, and what those answered."""
+"""What operators asked of running studies in the dashboard, and what those answered.
+
+The content is JSON as a text of its own, so that a row which is none hides no other.
+"""
 
 
 def _of_run(name: str, *columns: Column[Any]) -> Table:

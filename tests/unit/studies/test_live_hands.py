@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -193,8 +194,12 @@ def test_what_is_not_asked_cannot_be_done(live: Study) -> None:
 def test_rows_that_are_no_requests_are_refused_and_harm_nothing(live: Study) -> None:
     question = live.ask()
     good = OPERATORS.sign(live.request(Action.APPROVE, question))
-    for content in ({}, [], "x", {**good.to_json(), "at": "now"}, {**good.to_json(), "settings": {"a": 1}},
-                    {**good.to_json(), "action": "fly"}, {**good.to_json(), "why": "x" * 5000}):  # fmt: skip
+    texts = [json.dumps(one) for one in (
+        {}, [], "x", {**good.to_json(), "at": "now"}, {**good.to_json(), "settings": {"a": 1}},
+        {**good.to_json(), "action": "fly"}, {**good.to_json(), "why": "x" * 5000},
+        {**good.to_json(), "signature": "\ud800"}, {**good.to_json(), "at": float("nan")},
+    )]  # fmt: skip
+    for content in (*texts, "", "{bad", "[" * 40_000, "[" * 100_000):
         live.board.add(good)
         with live.store.write() as connection:
             connection.execute(update(REQUEST).where(REQUEST.c.state == "waiting").values(content=content))

@@ -127,9 +127,9 @@ class Operators:
 
     def has_signed(self, request: OperatorRequest) -> bool:
         """Return whether the operator that a request names has signed it as it is."""
-        if request.who not in self.tokens:
+        if request.who not in self.tokens or not request.signature.isascii():
             return False
-        return hmac.compare_digest(self._signature(request).encode(), request.signature.encode())
+        return hmac.compare_digest(self._signature(request), request.signature)
 
     def _signature(self, request: OperatorRequest) -> str:
         key = hmac.new(self.tokens[request.who].encode(), b"pgdyno operator request", hashlib.sha256).digest()

@@ -16,7 +16,7 @@ def upgrade() -> None:
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
         sa.Column("study_id", sa.Text(), sa.ForeignKey("study.id"), nullable=False),
         sa.Column("at", sa.Double(), nullable=False),
-        sa.Column("content", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("content", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("said", sa.Text(), nullable=False),
         sa.Column("answered_at", sa.Double()),
