@@ -274,6 +274,17 @@ def test_what_is_said_in_the_terminal_is_on_record_and_silence_is_no_answer():
         heard.clear()
 
 
+@pytest.mark.requirement("R-SAF-01")
+def test_who_wanted_not_to_be_asked_is_on_record_once():
+    heard = []
+    hands = LiveHands(decided=heard.append)
+    with CliRunner().isolation():
+        for _ in range(2):
+            live_approval.decide(replace(candidate(), hands=hands), None)
+            assert live_approval.approve(replace(plan(), hands=hands), None)
+    assert [(one.where, one.answer, "@" in one.who) for one in heard] == [("command line", "approve unasked", True)]
+
+
 def test_a_terminal_that_goes_away_leaves_the_question_to_the_dashboard():
     class Later(LiveHands):
         takes_requests = True

@@ -152,6 +152,7 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     say_wrapped("shows", plan.effect)
     _say_undo(plan)
     if asker is None:
+        plan.hands.unasked()
         return True
     plan.hands.ask(plan.question(asker.timeout_s))
     question = f"Approve? No answer within {seconds_text(asker.timeout_s)} is a no. [y/N]: "
@@ -208,6 +209,7 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
 
     proposal = plan.proposal
     if asker is None:
+        plan.hands.unasked()
         return Reply(proposal.settings)
     settings, before, hands = dict(proposal.settings), dict(plan.before), plan.hands
     while True:

@@ -280,7 +280,7 @@ class LiveSearch:
 class LiveDecision:
     """What a person decided: `answer` to what was `asked` (empty for an order of theirs), and `why`, in their words.
 
-    `at` is seconds since the epoch; `where` is terminal, dashboard, or empty where nobody answered.
+    `at` is seconds since the epoch; `where` is terminal, dashboard, or command line for who wanted not to be asked.
     """
 
     at: float

@@ -32,7 +32,7 @@ from pgdyno.studies.live.server_world import StopFile
 from pgdyno.studies.who import who
 
 LOOK_S = 1.0
-TERMINAL, DASHBOARD, NOWHERE = "terminal", "dashboard", ""
+TERMINAL, DASHBOARD, COMMAND = "terminal", "dashboard", "command line"
 
 Check = Callable[[Configuration], Configuration]
 Verdict = tuple[RequestState, str]
@@ -91,6 +91,7 @@ class LiveHands:
     _made: set[Path] = field(default_factory=set)
     _shown: LiveDesk | None = None
     _is_over: bool = False
+    _is_unasked: bool = False
 
     def __enter__(self) -> LiveHands:
         self._show()
@@ -137,6 +138,12 @@ class LiveHands:
             self._keep(mine, question)
         self._show()
         return theirs or mine
+
+    def unasked(self) -> None:
+        """Keep once that the user of this process wanted not to be asked."""
+        if not self._is_unasked:
+            self._is_unasked = True
+            self.decided(LiveDecision(at=self.clock(), who=who(), where=COMMAND, asked="", answer="approve unasked"))
 
     def turn(self) -> None:
         """Look once for requests, and answer each."""
@@ -242,6 +249,4 @@ def typed(action: OperatorAction, settings: Mapping[str, str] | None = None) -> 
 
 
 def _was_first(answer: HeardAnswer) -> str:
-    if answer.where == NOWHERE:
-        return "nobody answered it in time"
     return f"{answer.who} answered it first, in the {answer.where}: {answer.action.value}"
