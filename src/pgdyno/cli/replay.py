@@ -185,7 +185,7 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
             sides.append(ReplayArm(NEW, target, request, replace(options, settings=settings)))
         if restore is None and len(sides) * flags.runs > 1:
             progress.announce("no --restore: each run begins with what the one before it left")
-        for side in sides:
+        for side in {side.target.name: side for side in sides}.values():
             known = known_of(side)
             if restore is not None:
                 restore.check(side.target, known)

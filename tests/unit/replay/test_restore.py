@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from pgdyno.replay.file_copy import FileCopy
 from pgdyno.replay.own_command import OwnCommand
 from pgdyno.replay.restore import restarted_cache, restore_of
 from pgdyno.replay.template_database import TemplateDatabase
-from pgdyno.studies.replay.rounds import NEW, OLD, PairWord, Rounds, outcome_of, said_together, turns
+from pgdyno.studies.replay.rounds import NEW, OLD, PairWord, Rounds, outcome_of, said_together, turns, void_runs
 
 
 def test_each_way_is_named_by_its_kind() -> None:
@@ -80,6 +81,17 @@ def test_a_word_needs_three_pairs_that_agree(words: list[Word], together: Word, 
     assert word is together
     assert said.startswith("no verdict" if len(words) < 3 else together.value)
     assert Rounds((), pairs).exit_code == code
+
+
+def test_a_run_that_does_not_count_says_nothing_on_whichever_side() -> None:
+    fine, late = SimpleNamespace(is_valid=True), SimpleNamespace(is_valid=False)
+
+    def said(*results: SimpleNamespace) -> str:
+        return void_runs(dict(zip([(OLD, 1), (NEW, 1), (OLD, 2)], results, strict=True)))  # type: ignore[arg-type]
+
+    assert said(fine, fine, fine) == ""
+    assert said(late, fine, fine) == "not resolved: old 1 does not count"
+    assert said(fine, late, late) == "not resolved: new 1, old 2 do not count"
 
 
 class _Answers:

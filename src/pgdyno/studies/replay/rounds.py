@@ -123,7 +123,7 @@ def run_rounds(
     state is brought back, and after that.
     """
     by_name, is_only = {side.name: side for side in sides}, len(sides) * runs == 1
-    results, folders = list[ReplayResult](), dict[tuple[str, int], Path]()
+    results = dict[tuple[str, int], ReplayResult]()
     for number, name in turns(tuple(by_name), runs):
         side = by_name[name]
         restored: StateBack | None = None
@@ -139,22 +139,33 @@ def run_rounds(
         told = replay(
             store, ready, side.request, options, announce=announce, tell=teller(ready), restored=restored
         )  # fmt: skip
-        results.append(told)
-        folders[name, number] = folder
+        results[name, number] = told
     trace = sides[0].options.trace
-    rules = Rules(limits=results[0].fidelity.limits)
-    pairs = [_pair(trace, folders, number, runs, rules) for number in range(1, runs + 1) if len(sides) > 1]
+    pairs = [_pair(trace, results, number, runs) for number in range(1, runs + 1) if len(sides) > 1]
     for number, one in enumerate(pairs, start=1):
         announce(f"pair {number}: {one.sentence}")
     if pairs:
         announce(f"{plural(len(pairs), 'pair')} together: {said_together(pairs)[1]}")
-    return Rounds(tuple(results), tuple(pairs))
+    return Rounds(tuple(results.values()), tuple(pairs))
 
 
-def _pair(trace: Path, folders: Mapping[tuple[str, int], Path], number: int, runs: int, rules: Rules) -> PairWord:
-    again = _side(folders[OLD, number % runs + 1]) if runs > 1 else None
-    found = compare_replay(trace, _side(folders[OLD, number]), _side(folders[NEW, number]), again=again, rules=rules)
+def _pair(trace: Path, results: Mapping[tuple[str, int], ReplayResult], number: int, runs: int) -> PairWord:
+    again = (OLD, number % runs + 1)
+    keys = [(OLD, number), (NEW, number), *([again] if runs > 1 else [])]
+    if void := void_runs({key: results[key] for key in keys}):
+        return PairWord(Word.NOT_RESOLVED, void)
+    old, new, *others = (_side(Path(results[key].outcome)) for key in keys)
+    rules = Rules(limits=results[keys[1]].fidelity.limits)
+    found = compare_replay(trace, old, new, again=others[0] if others else None, rules=rules)
     return PairWord(found.word, found.sentence)
+
+
+def void_runs(results: Mapping[tuple[str, int], ReplayResult]) -> str:
+    """Return which runs do not count, on whichever side, so that nothing is told by them; empty where all do."""
+    void = [f"{name} {number}" for (name, number), result in results.items() if not result.is_valid]
+    if not void:
+        return ""
+    return f"not resolved: {', '.join(void)} {'does' if len(void) == 1 else 'do'} not count"
 
 
 def _side(folder: Path) -> ReplaySide:
