@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.model.live import LivePoint
-from pgdyno.studies.replay.board import Progress
+from pgdyno.studies.replay.board import ReplayProgress
 from pgdyno.trace.engine.tally import RunTally
 
 
@@ -19,13 +19,13 @@ class Recorder:
 
 @pytest.mark.parametrize(("at_s", "due"), [(-1.0, 0), (0.04, 0), (0.05, 10), (0.14, 10), (0.15, 15), (99.0, 18)])
 def test_statements_are_due_by_the_tenth_and_the_speed(at_s: float, due: int) -> None:
-    progress = Progress(Recorder(), {0: 10, 2: 5, 7: 3}, speed=2.0, seconds=4.0)  # type: ignore[arg-type]
+    progress = ReplayProgress(Recorder(), {0: 10, 2: 5, 7: 3}, speed=2.0, seconds=4.0)  # type: ignore[arg-type]
     assert f"of 18 statements sent, {due} due;" in progress.words(RunTally(at_us=int(at_s * 1e6)))
 
 
 def test_rates_are_of_the_time_between_two_tellings() -> None:
     recorder = Recorder()
-    progress = Progress(recorder, {0: 100}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]
+    progress = ReplayProgress(recorder, {0: 100}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]
     progress.tell(RunTally(at_us=-500_000), 99.0)
     progress.tell(RunTally(at_us=200_000, sent=30, done=20, late_us=1500, errors=2), 100.0)
     progress.tell(RunTally(at_us=600_000, sent=70, done=60, late_us=1500, errors=2), 101.0)
@@ -36,4 +36,4 @@ def test_rates_are_of_the_time_between_two_tellings() -> None:
 
 
 def test_a_trace_without_statements_is_told_too() -> None:
-    assert Progress(Recorder(), {}, speed=1.0, seconds=0.0).words(RunTally()).startswith("0 of 0")  # type: ignore[arg-type]
+    assert ReplayProgress(Recorder(), {}, speed=1.0, seconds=0.0).words(RunTally()).startswith("0 of 0")  # type: ignore[arg-type]

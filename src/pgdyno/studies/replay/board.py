@@ -18,7 +18,7 @@ WHERE kind NOT IN (?, ?) AND refused IS NULL GROUP BY 1 ORDER BY 1
 """
 
 
-class Progress:
+class ReplayProgress:
     """Tells a recorder how a replay goes; `due` are statements by the tenth of a second in the trace."""
 
     def __init__(self, recorder: LiveRecorder, due: dict[int, int], *, speed: float, seconds: float) -> None:

@@ -32,7 +32,7 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.live.observed import observed_study
-from pgdyno.studies.replay.board import Progress, due_by_tenth
+from pgdyno.studies.replay.board import ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
 from pgdyno.studies.session.ownership import owning
@@ -221,7 +221,7 @@ def _send(
         sentry = Sentry(reader, options.guards)
         announce(off_text(sentry.begin(ready.asked.most_sessions)))
         recorder.guards(sentry.lamps)
-        progress = Progress(recorder, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds)
+        progress = ReplayProgress(recorder, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds)
         watch = _Watch(writer, options, sentry, tell, progress)
         with sentry.watch():
             tally = run_engines(ready.plan, tape, writer.files, program=ready.program, watch=watch.look)
@@ -278,7 +278,7 @@ class _Watch:
         options: ReplayOptions,
         sentry: Sentry,
         tell: Callable[[RunTally], None],
-        progress: Progress,
+        progress: ReplayProgress,
     ) -> None:
         self._writer, self._options, self._sentry, self._tell = writer, options, sentry, tell
         self._progress = progress
