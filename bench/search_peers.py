@@ -26,10 +26,11 @@ PLAIN: Mapping[str, object] = {
     "kernel.ADDITIVE": 0.0,
     "targets.POOR_RANK": 10**9,
     "ask.CAUTION": 1.0,
+    "candidates.ROUNDS": 3,
     "ask.log_worth": log_probability,
 }
 """What makes a plain GP of the project's: Matern 5/2 with a weight per knob, a floor below the median, ln(EI) by the
-model's own deviation, and the chance of success without a wall."""
+model's own deviation, looked for in few rounds, and the chance of success without a wall."""
 
 
 class Peer(Protocol):

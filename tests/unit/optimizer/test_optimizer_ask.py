@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.optimizer import candidates
 from pgdyno.optimizer.ask import Suggestion, ask
-from pgdyno.optimizer.encoding import Encoding
+from pgdyno.optimizer.candidates import Allowed, Vector
+from pgdyno.optimizer.encoding import Encoding, Rows
 from pgdyno.optimizer.observation import ScoredPoint, gather
 
 MEMORY = Dimension("memory", "integer", 16, 16384, True, unit="MB", default=128)
@@ -216,3 +218,18 @@ def test_every_point_of_a_small_space_is_tried_before_it_is_called_spent(space: 
     while not (suggestion := ask(space, history, seed=2)).repeats:
         history.append(ScoredPoint(suggestion.point, 0.0))
     assert len(history) == len({tuple(seen.point.items()) for seen in history}) == size
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_twenty_knobs_the_most_promising_point_is_nearly_reached(seed: int) -> None:
+    """From the default, all knobs have to move; three rounds of moves came three quarters of the way."""
+    encoding = Encoding(wide(20), [])
+    aim = np.random.default_rng(seed).uniform(0.4, 1, 20)
+
+    def gap(rows: Rows) -> Vector:
+        return np.asarray(np.abs(encoding.features(rows) - aim).sum(axis=1))
+
+    default = encoding.default[None, :]
+    allowed = Allowed(encoding, default, lambda _: True)
+    row = candidates.search(encoding, default, lambda rows: -gap(rows), allowed, np.random.default_rng(seed))
+    assert float(gap(row)[0]) < 0.12 * float(gap(default)[0])

@@ -58,7 +58,7 @@ def test_what_rides_along_goes_and_what_matters_stays(seed: int) -> None:
 
 
 def test_where_fewer_are_allowed_the_one_that_matters_most_stays() -> None:
-    _, left = reduced(history_of(1), 1, most=1)
+    _, left = reduced(history_of(2), 2, most=1)
     assert changed(left.point) == {"k0"}
     assert left.forced == {"k1"}
     assert left.dropped["k1"] > 0.1
