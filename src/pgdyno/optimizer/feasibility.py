@@ -47,8 +47,13 @@ def log_worth(mean: Vector, sd: Vector) -> Vector:
     the expected improvement grows faster than the chance falls. The wall slopes, so that without a safe candidate the
     least unsafe one is tried.
     """
-    wall = np.minimum(0.0, _margin(mean, sd, SAFE_LABEL) - SAFE_MARGIN)
+    wall = np.minimum(0.0, safety(mean, sd))
     return log_probability(mean, sd) + STEEPNESS * wall
+
+
+def safety(mean: Vector, sd: Vector) -> Vector:
+    """Return how many standard deviations a label lies above the one from which the search counts on success."""
+    return _margin(mean, sd, SAFE_LABEL) - SAFE_MARGIN
 
 
 def _margin(mean: Vector, sd: Vector, label: float) -> Vector:

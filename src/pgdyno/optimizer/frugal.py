@@ -1,12 +1,14 @@
 """The smallest and leanest configuration that the model expects to do about as well as a winner. No trial is spent.
 
-Settings go back to the default one after the other, each time the one whose going costs least by the posterior mean of
-what is left, so that settings which stand in for each other do not both go. Then amounts of memory are lowered along
-their grid, no further than a tried point that does as well had them: where a working set ceases to fit is a cliff,
-which the model sees as a slope. What is lost in all, against the winner as it was found, stays within one tolerance.
+Settings go back to the default one after the other, each time the one whose going costs least by the posterior of what
+is left, so that settings which stand in for each other do not both go. Then amounts of memory are lowered along their
+grid, no further than a tried point that does as well had them: where a working set ceases to fit is a cliff, which the
+model sees as a slope. What is lost in all, against the winner as it was found, stays within one tolerance. A part that
+may fail where the winner did not is the last that is taken.
 
-Where more settings stay than can be left out one by one, those that the model expects least of are to be left out
-together: a gain that is spread over many settings is offered whole if that one arm shows it.
+Where more settings stay than can be left out one by one, the gain is spread over many, and of most of them the model
+knows little. Then it takes away only what it is surer of, and those that it expects least of are to be left out
+together: they are offered if that one arm shows that they matter.
 """
 
 from __future__ import annotations
@@ -16,16 +18,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Encoding, Point, Rows
+from pgdyno.optimizer.feasibility import fit_feasibility, safety
 from pgdyno.optimizer.model import Vector, fit_sceptical
-from pgdyno.optimizer.observation import ScoredPoint, gather
+from pgdyno.optimizer.observation import Data, ScoredPoint, gather
 
 GAIN_SHARE = 0.1
 """What may be lost of the gain that the model expects, in ln(performance): nine tenths of a gain are its point."""
 NOISE_SHARE = 0.5
 """Of the scatter of one trial, so much may be lost where the gain is small: a few pairs tell no less apart."""
+CAUTION = 1.0
+"""Where a gain is spread, a loss against the winner counts as what is expected and so many of its deviations. Chosen on
+other families of surfaces than those that figures are reported of."""
+UNSAFE = 1e3
+"""What a part loses, in ln(performance), that may fail where the winner did not."""
 LEAST_GAIN = 1e-9
 LEAST_PARTS = 4
 """Where fewer can be measured, time is short: settings go that a few pairs of all of them would not show to matter."""
@@ -88,28 +97,53 @@ def reduce(
     row = encoding.row(winner)
     best, default = map(float, mean(np.array([row, encoding.default])))
     lost = may_lose(best - default, tolerance, NOISE_SHARE * noise_sd)
+    is_safe = _safe_as(row, data)
     names = [dimension.name for dimension in dimensions]
     last = frozenset(names.index(name) for name in needed if name in names)
-    left = _Left(encoding, row, mean, is_possible, best - lost, max(best - default, lost, LEAST_GAIN), last)
-    good = [encoding.point(tried) for tried in data.measured[mean(data.measured) >= left.least]]
+    good = [encoding.point(tried) for tried in data.measured[mean(data.measured) >= best - lost]]
     allowed = most if most < LEAST_PARTS else len(dimensions)
-    left.take_back(allowed)
-    for name in sorted(amounts):
-        left.lower(name, [point[name] for point in good], amounts[name])
-    left.take_back(allowed)  # a setting that only made room for an amount can go now
+
+    def left_by(caution: float) -> _Left:
+        def worth(rows: Rows) -> Vector:
+            less, sd = model.posterior.less(encoding.features(rows), encoding.features(row[None, :]))
+            return best + model.scaled.spread * (less - caution * sd) - np.where(is_safe(rows), 0.0, UNSAFE)
+
+        gain = max(best - default, lost, LEAST_GAIN)
+        left = _Left(encoding, row.copy(), mean, worth, is_possible, best - lost, gain, last)
+        left.take_back(allowed)
+        for name in sorted(amounts):
+            left.lower(name, [point[name] for point in good], amounts[name])
+        left.take_back(allowed)  # a setting that only made room for an amount can go now
+        return left
+
+    left = left_by(0.0)
+    if allowed > most and np.count_nonzero(left.row != encoding.default) > most:
+        left = left_by(CAUTION)
     rest = left.least_of_all(most) if allowed > most else ()
     if rest is None:
         left.take_back(most)
     return FrugalChoice(encoding.point(left.row), left.dropped, frozenset(left.forced), tuple(left.lowered), rest or ())
 
 
+def _safe_as(winner: Rows, data: Data) -> Callable[[Rows], NDArray[np.bool_]]:
+    """Return what tells of rows whether they succeed as surely as the search asks of a point, or as the winner does."""
+    features = data.encoding.features
+    works = fit_feasibility(features(data.rows), data.succeeded, data.encoding.groups)
+    if works is None:
+        return lambda rows: np.ones(len(rows), dtype=np.bool_)
+    least = min(0.0, float(safety(*works.predict(features(winner[None, :])))[0]))
+    return lambda rows: safety(*works.predict(features(rows))) >= least
+
+
 @dataclass
 class _Left:
-    """What is left of a winner; `least` is the mean below which too much of it is lost."""
+    """What is left of a winner; `least` is the worth below which too much of it is lost."""
 
     encoding: Encoding
     row: Rows
     mean: Callable[[Rows], Vector]
+    worth: Callable[[Rows], Vector]
+    """The mean less what the model is not sure of: the winner's own is its mean."""
     is_possible: Callable[[Point], bool]
     least: float
     gain: float
@@ -125,17 +159,17 @@ class _Left:
         while (changed := np.flatnonzero(self.row != default)).size > 1:
             without = np.tile(self.row, (changed.size, 1))
             without[np.arange(changed.size), changed] = default[changed]
-            means, before = self.mean(without), float(self.mean(self.row[None, :])[0])
+            worth, before = self.worth(without), float(self.mean(self.row[None, :])[0])
             allowed = [i for i in range(changed.size) if self._allows(without[i])]
             if not allowed:
                 return
-            cheapest = max(allowed, key=lambda i: (int(changed[i]) not in self.last, float(means[i])))
+            cheapest = max(allowed, key=lambda i: (int(changed[i]) not in self.last, float(worth[i])))
             name = self.encoding.dimensions[changed[cheapest]].name
-            if means[cheapest] < self.least or changed[cheapest] in self.last:
+            if worth[cheapest] < self.least or changed[cheapest] in self.last:
                 if changed.size <= most:
                     return
                 self.forced.append(name)
-            self.dropped[name] = max(0.0, before - float(means[cheapest])) / self.gain
+            self.dropped[name] = max(0.0, before - float(self.mean(without[cheapest][None, :])[0])) / self.gain
             self.row = without[cheapest]
 
     def least_of_all(self, most: int) -> tuple[str, ...] | None:
@@ -164,7 +198,7 @@ class _Left:
         for value in sorted(set(below), reverse=True):
             row = self.row.copy()
             row[place] = self.encoding.row({name: value})[place]
-            if not self._allows(row) or (value not in needless and float(self.mean(row[None, :])[0]) < self.least):
+            if not self._allows(row) or (value not in needless and float(self.worth(row[None, :])[0]) < self.least):
                 return
             self.row = row
             if name not in self.lowered:

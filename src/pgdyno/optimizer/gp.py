@@ -102,6 +102,13 @@ class Posterior:
         variance = own + own[over] - 2 * joint[:, over]
         return mean - mean[over], np.sqrt(np.maximum(variance, 1e-12))
 
+    def less(self, x: Matrix, than: Matrix) -> tuple[Vector, Vector]:
+        """Return mean and standard deviation of the value at each row of x less that at the one row `than`."""
+        k, k_than = self._prior(x, self.x), self._prior(than, self.x)
+        v = solve_triangular(self.factor, (k - k_than).T, lower=True, check_finite=False)
+        variance = 2 * (self.hyper.amplitude + MEAN_VARIANCE - self._prior(x, than)[:, 0])
+        return (k - k_than) @ self.alpha, np.sqrt(np.maximum(variance - np.einsum("ij,ij->j", v, v), 0.0))
+
     def surprise(self) -> Vector:
         """Return how far each target lies from what all others predict for it, in standard deviations."""
         inverse = cho_solve((self.factor, True), np.eye(len(self.x)), check_finite=False)

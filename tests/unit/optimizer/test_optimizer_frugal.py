@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pgdyno.knobs.dimension import Dimension, Value
+from pgdyno.optimizer import frugal
 from pgdyno.optimizer.ask import ask
 from pgdyno.optimizer.frugal import FrugalChoice, may_lose, reduce
 from pgdyno.optimizer.observation import ScoredPoint
@@ -86,6 +87,34 @@ def test_where_more_stay_than_can_be_measured_alone_those_that_matter_least_are_
     bound = reduce(SPACE, history, winner, most=5, **asked)  # type: ignore[arg-type]
     assert "k6" in changed(bound.point)
     assert "k6" not in bound.rest
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_a_gain_that_is_spread_only_that_goes_of_which_the_model_is_sure(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    points = [{name: 2 ** int(rng.integers(5, 10)) for name in DEFAULT} for _ in range(14)]
+    history = [ScoredPoint(point, spread(point) + 0.1 * float(rng.normal())) for point in [DEFAULT, *points]]
+    asked = {"noise_sd": 0.1, "amounts": {}, "tolerance": None, "is_possible": lambda point: True, "most": 4}
+    sure = reduce(SPACE, history, dict.fromkeys(DEFAULT, 256), **asked)  # type: ignore[arg-type]
+    monkeypatch.setattr(frugal, "CAUTION", 0.0)
+    expected = reduce(SPACE, history, dict.fromkeys(DEFAULT, 256), **asked)  # type: ignore[arg-type]
+    assert changed(sure.point) > changed(expected.point)
+    assert len(changed(sure.point)) - len(sure.rest) == 3
+
+
+def test_a_part_that_may_fail_where_the_winner_did_not_is_left_whole() -> None:
+    """Without room made by k1, k0 cannot have that much; the gain is that of k0 alone."""
+    rng = np.random.default_rng(1)
+    points = [{name: 2 ** int(rng.integers(5, 14)) for name in DEFAULT} for _ in range(60)]
+    fails = [point["k0"] > 8 * point["k1"] for point in points]
+    values = [None if failed else 0.2 * math.log2(point["k0"]) for point, failed in zip(points, fails, strict=True)]
+    history = [ScoredPoint(DEFAULT, 1.0), *map(ScoredPoint, points, values)]
+    _, left = reduced([*history, ScoredPoint({**DEFAULT, "k0": 8192, "k1": 8192}, 2.6)], 1)
+    assert changed(left.point) == {"k0", "k1"}
+    _, left = reduced([seen for seen in history if seen.value is not None], 1)
+    assert changed(left.point) == {"k0"}
 
 
 def test_what_the_constraints_need_stays() -> None:
