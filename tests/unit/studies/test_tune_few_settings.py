@@ -12,6 +12,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.frugal import FrugalWinner
+from pgdyno.studies.tune.missing import ARM
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.units import parse_quantity
@@ -116,6 +117,25 @@ def test_a_setting_that_costs_nothing_in_the_proof_goes(monkeypatch):
     assert result["unmeasured"] == []
     runs = {pair["b_run"] for pair in result["confirmation"]["pairs"]}
     assert {laboratory.store.trial(run).spec.arm for run in runs} == {"without jit"}
+
+
+def test_where_a_spread_gain_was_cut_too_far_all_that_is_no_loss_goes_into_the_next_proof(monkeypatch):
+    choose, asked = tune_module.frugal, []
+
+    def chosen(search, found, *, whole, **learnt):
+        asked.append(whole)
+        if not whole:
+            left = found.without("shared_buffers")
+            return FrugalWinner(left, {}, (), tuple(left)[4:])
+        return choose(search, found, whole=whole, **learnt)
+
+    monkeypatch.setattr(tune_module, "frugal", chosen)
+    laboratory = SimulatedLaboratory(work_mem_and_buffers)
+    tuned, _ = run(laboratory, TuneOptions())
+    assert asked == [False, True]
+    assert tuned.is_offered
+    assert {"shared_buffers", "work_mem"} <= set(tuned.winner)
+    assert not [trial for trial in laboratory.store.kept if trial.spec.arm == ARM]
 
 
 def part_of_the_search(monkeypatch, settings, rest):

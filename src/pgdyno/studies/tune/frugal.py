@@ -45,12 +45,14 @@ def frugal(
     refused: Collection[Configuration] = (),
     needed: Sequence[str] = (),
     idle: Collection[str] = (),
+    whole: bool = False,
 ) -> FrugalWinner:
     """Return the frugal part of a configuration that was found: `most` parts to measure, none of what was `refused`.
 
     At least one setting stays; constraints may keep more of them than can be measured. Those that are `needed`, because
     a vetoed proof showed it, go last, and those that are `idle` at once where the constraints let them. Settings that
     failed together in a proof are not proposed with other values: what they lack, or should lack, is another setting.
+    Of a `whole` one only that goes which is surely no loss.
     """
     asked = found.without(*idle)
     if not asked or not search.accepts(asked):
@@ -74,7 +76,7 @@ def frugal(
         most=most,
         needed=needed,
         amounts=amounts,
-        tolerance=search.options.tolerance,
+        tolerance=0.0 if whole else search.options.tolerance,
         is_possible=is_possible,
     )
     settings = point_to_configuration(space, left.point)

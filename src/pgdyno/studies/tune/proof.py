@@ -24,8 +24,10 @@ from pgdyno.trial.laboratory import Laboratory
 WITHOUT, RIVAL = "without ", "rival "
 WITHOUT_REST = f"{WITHOUT}the other settings"
 """The arm without the settings that are left out together."""
-LOST, SHOWN = 1.0, 2.0
+LOST, SHOWN = 2.5, 2.0
 """In standard errors: a loss so far above what may be lost ends a proof; an effect so large is a hint to the next."""
+FEWEST_LOST = 2
+"""Blocks before which no proof is given up: one may have met a busy neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def is_hopeless(blocks: Blocks, options: TuneOptions, noise_sd: float) -> bool:
         return False
     metric = options.metric
     lost, gained = _gains(blocks, WINNER, FOUND, metric), _gains(blocks, BASE, FOUND, metric)
-    if not lost or not gained:
+    if len(lost) < FEWEST_LOST or not gained:
         return False
     scatter = _scatter(lost, noise_sd)
     return statistics.fmean(lost) - LOST * scatter / math.sqrt(len(lost)) > _bound(statistics.fmean(gained), options)

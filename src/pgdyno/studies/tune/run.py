@@ -84,7 +84,7 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     )
     tuned = Tuned(noise, search, drowned=why or "")
     try:
-        _search_and_prove(laboratory, tuned, options, announce)
+        search_and_prove(laboratory, tuned, options, announce)
     except BudgetSpent:
         search.stopped = search.stopped or "time ran out"
         tuned.notes.append("time ran out in mid-work; what was measured until then is kept: a longer --budget")
@@ -107,9 +107,10 @@ def too_short(options: TuneOptions, when: str) -> OutOfTime:
     )
 
 
-def _search_and_prove(
+def search_and_prove(
     laboratory: Laboratory, tuned: Tuned, options: TuneOptions, announce: Callable[[str], None]
 ) -> None:
+    """Run the search of a tune and prove what it found: all that comes after the noise floor is put into `tuned`."""
     search = tuned.search
     search.run()
     announce(f"search ended: {search.stopped}")
@@ -119,13 +120,13 @@ def _search_and_prove(
         return
     first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
     needed: Sequence[str] = ()
-    idle, is_told = frozenset[str](), False
+    idle, is_told, whole = frozenset[str](), False, False
     for turn in range(ROUNDS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
             break
         most = _most_settings(arms, options, again=turn > 0)
-        part = frugal(search, found, most=most, refused=refused, needed=needed, idle=idle)
+        part = frugal(search, found, most=most, refused=refused, needed=needed, idle=idle, whole=whole)
         if part.settings in refused:
             break
         which = f"{len(part.settings)} of the {len(found)} settings that the search found"
@@ -163,6 +164,9 @@ def _search_and_prove(
         first_block += len(proof.blocks.complete) + proof.blocks.lost
         refused.append(part.settings)
         needed = needed_settings(proof.blocks, options, search.noise_sd)
+        if part.rest:  # a gain that is spread: no single setting is missing, and all of them explain it together
+            whole = True
+            continue
         idle |= frozenset(part.settings) - frozenset(needed)
         if is_last or not _can_repair(laboratory, options):
             needed = needed[:1]

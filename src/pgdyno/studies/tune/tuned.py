@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.verdict import Word
+from pgdyno.studies.pairs.blocks import WINNER
 from pgdyno.studies.pairs.drowned import contradicts
 from pgdyno.studies.tune.frugal import FrugalWinner
 from pgdyno.studies.tune.noise_runs import NoiseRuns
@@ -52,7 +53,7 @@ class Tuned:
 
     @property
     def unexplained(self) -> list[str]:
-        """Return the settings of the winner that could have been left out, one by one or together, and were not."""
+        """Return the settings of the winner that could have been left out of what was proved and were not."""
         if self.proof is None:
             return []
         is_told = self.proof.rest_effect is not None or WITHOUT_REST in self.proof.blocks.unmeasured
@@ -63,7 +64,7 @@ class Tuned:
             if name not in self.proof.effects
             and name not in rest
             and WITHOUT + name not in self.proof.blocks.unmeasured
-            and self.search.accepts(self.winner.without(name))
+            and self.search.accepts(self.proof.blocks.arms[WINNER].without(name))
         ]
 
     @property
