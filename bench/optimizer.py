@@ -8,9 +8,9 @@ Normalised regret is (best - returned) / (best - default) of the true performanc
 that a search would return: 0 is the optimum, 1 the default, above 1 is worse than the default. The shares are of the
 seeds that end below the default, and of those that return it. Each search answers in several ways. Of pgdyno's,
 `choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, whole, if fresh pairs call it
-better (up to 24 pairs beside the trials), and `offered` what a tune without a bound of time would offer of it: the few
-settings that it can leave out one by one, chosen by the model, after such pairs. The veto of the proof and what follows
-it are left out. Of others, the bare name is their best measurement, and `proved` that point after the same pairs.
+better (up to 24 pairs beside the trials), and `offered` what a tune without a bound of time offers: its own proof runs
+on the surface, with the frugal choice, arms that leave settings out, veto and repair (`surface_tune.py`).
+Of others, the bare name is their best measurement, and `proved` that point after the same pairs.
 
 Each line names its start: the default alone, or the rules of thumb of the surface (only where it has some). The trials
 of pgdyno's search include the default, measured anew in every ten. Trial by trial, all searches meet the same noise.

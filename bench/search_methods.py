@@ -11,7 +11,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,14 +19,12 @@ import numpy as np
 from numpy.random import Generator
 
 from pgdyno.knobs.dimension import Dimension, Value
-from pgdyno.model.verdict import Metric, Verdict, Word
+from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer.ask import ask
-from pgdyno.optimizer.frugal import reduce
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate, choose
 from pgdyno.stats.sequential import Design, is_final, judge
-from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.run import MOST_SETTINGS
+from surface_tune import taken
 
 Point = Mapping[str, Value]
 BASELINE_EVERY = 10
@@ -110,18 +108,15 @@ def noise(seed: int, trial: int) -> Generator:
     return np.random.default_rng([seed, trial, 99])
 
 
-NOISE_RUNS = TuneOptions().noise_runs
 SCREENING = Design(max_pairs=24)
 """The pairs of baseline and winner in a proof, beside the trials of the search; their rule is that of `pgdyno tune`."""
-PART = replace(SCREENING, confidence=1 - (1 - SCREENING.confidence) / MOST_SETTINGS)
-"""The rule for what a part of the winner is worth, of as many parts as are measured at most."""
 
 
 def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
     """Run the project's optimiser.
 
     `choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, if proved, and `offered`
-    the few settings of that candidate which a tune would prove.
+    what a tune offers of it.
     """
     dimensions = dimensions_of(surface)
     history, cpu_s = searched(surface, trials, seed, advice)
@@ -131,7 +126,7 @@ def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], ad
         returned["choose"][trial] = choose(dimensions, known)
         found = candidate(dimensions, known, seed=seed)
         returned["tune"][trial] = proved(surface, found, seed, trial)
-        returned["offered"][trial] = offered(surface, few_of(surface, found, known, seed), seed, trial)
+        returned["offered"][trial] = taken(surface, dimensions, known, seed)
     return Search(returned, sum(seen.value is None for seen in history), cpu_s)
 
 
@@ -151,83 +146,20 @@ def searched(surface: Surface, trials: int, seed: int, advice: Sequence[Point]) 
     return history, cpu_s / trials
 
 
-def few_of(surface: Surface, found: Point, history: Sequence[ScoredPoint], seed: int) -> tuple[Point, Point]:
-    """Return the part of a candidate that a tune without a bound of time or restarts would prove first.
-
-    And that part without the settings that it would leave out together: the same where there are none.
-    """
-    if found == surface.default:
-        return found, found
-    floor = [surface.measure(dict(surface.default), np.random.default_rng([seed, run, 8])) for run in range(NOISE_RUNS)]
-    noise_sd = float(np.std([value for value in floor if value is not None], ddof=1))
-    left = reduce(
-        dimensions_of(surface),
-        history,
-        found,
-        noise_sd=noise_sd,
-        most=MOST_SETTINGS,
-        amounts={},
-        tolerance=None,
-        is_possible=lambda _: True,
-    )
-    return left.point, {**left.point, **{name: surface.default[name] for name in left.rest}}
-
-
-def offered(surface: Surface, parts: tuple[Point, Point], seed: int, trial: int) -> Point:
-    """Return what a tune offers: the whole part only where it is better than without those left out together."""
-    whole, less = parts
-    if whole == less:
-        return proved(surface, whole, seed, trial)
-    pairs, rng = Pairs(surface), np.random.default_rng([seed, trial, 7])
-    while pairs.measure(rng, surface.default, whole, less) and pairs.count < SCREENING.max_pairs:
-        better = pairs.verdict(0, 1, SCREENING)
-        is_lost = better is not None and is_final(better, SCREENING) and better.word is not Word.BETTER
-        if is_lost or all(verdict is not None and is_final(verdict, design) for verdict, design in (
-            (better, SCREENING), (pairs.verdict(2, 1, PART), PART))):  # fmt: skip
-            break
-    matters, design = pairs.verdict(2, 1, PART), SCREENING
-    answer, place = whole, 1
-    if matters is None or matters.word is not Word.BETTER:
-        answer, place, design = less, 2, PART
-    verdict = pairs.verdict(0, place, design)
-    return answer if verdict is not None and verdict.word is Word.BETTER else surface.default
-
-
-@dataclass
-class Pairs:
-    """Fresh blocks of several points on a surface."""
-
-    surface: Surface
-    blocks: list[list[float]] = field(default_factory=list)
-
-    @property
-    def count(self) -> int:
-        """Return how many blocks there are."""
-        return len(self.blocks)
-
-    def measure(self, rng: Generator, *points: Point) -> bool:
-        """Measure each point once; return False, and keep nothing, where one fails."""
-        values = [self.surface.measure(dict(point), rng) for point in points]
-        known = [float(np.exp(value)) for value in values if value is not None]
-        if len(known) == len(points):
-            self.blocks.append(known)
-        return len(known) == len(points)
-
-    def verdict(self, a: int, b: int, design: Design) -> Verdict | None:
-        """Return the verdict on two points by their places, None before the fewest pairs."""
-        if self.count < design.min_pairs:
-            return None
-        left, right = ([block[place] for block in self.blocks] for place in (a, b))
-        return judge(left, right, metric=Metric.THROUGHPUT, design=design)
-
-
 def proved(surface: Surface, found: Point, seed: int, trial: int) -> Point:
     """Return what was found after this trial if fresh pairs, judged as a tune judges them, call it better."""
-    pairs, rng = Pairs(surface), np.random.default_rng([seed, trial, 7])
-    while found != surface.default and pairs.count < SCREENING.max_pairs:
-        if not pairs.measure(rng, surface.default, found):
+    left, right = list[float](), list[float]()
+    rng = np.random.default_rng([seed, trial, 7])
+    while found != surface.default and len(left) < SCREENING.max_pairs:
+        values = [surface.measure(dict(point), rng) for point in (surface.default, found)]
+        known = [float(np.exp(value)) for value in values if value is not None]
+        if len(known) < 2:
             break
-        verdict = pairs.verdict(0, 1, SCREENING)
-        if verdict is not None and is_final(verdict, SCREENING):
+        left.append(known[0])
+        right.append(known[1])
+        if len(left) < SCREENING.min_pairs:
+            continue
+        verdict = judge(left, right, metric=Metric.THROUGHPUT, design=SCREENING)
+        if is_final(verdict, SCREENING):
             return found if verdict.word is Word.BETTER else surface.default
     return surface.default

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import optimizer as bench
-from pgdyno.optimizer.rank import candidate
-from search_methods import SCREENING, dimensions_of, few_of, load_surfaces, proved, searched
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.proof import WITHOUT
+from search_methods import SCREENING, Surface, dimensions_of, load_surfaces, proved, searched
 from search_peers import NEEDS, SEARCHES
+from surface_tune import ended
 
 pytestmark = pytest.mark.xdist_group("optimizer-peers")
 SURFACES = load_surfaces(Path(bench.__file__).parent / "surfaces")
+NOISE_RUNS = TuneOptions().noise_runs
 PLAIN = {"own": {"choose", "tune", "offered"}, "random": {"random", "random proved"}, "gp": {"gp", "gp proved"}}
 
 
@@ -27,16 +31,38 @@ def test_a_search_answers_in_each_way_after_each_checkpoint(name):
     assert set(NEEDS) == set(SEARCHES) - set(PLAIN)
 
 
-def test_of_what_a_tune_would_offer_no_more_than_five_parts_are_left_out():
+def test_what_a_tune_offers_is_told_by_the_proof_of_a_tune():
     surface = SURFACES.get("bottleneck-5")
     history, _ = searched(surface, 20, 1, ())
-    found = candidate(dimensions_of(surface), history, seed=1)
-    whole, less = few_of(surface, found, history, 1)
-    kept, alone = ({name for name, value in surface.default.items() if point[name] != value} for point in (whole, less))
-    assert len(alone) == 4
-    assert alone < kept
-    told = SEARCHES["own"](surface, 20, 1, (20,), ()).returned["offered"][20]
-    assert told in (whole, less)
+    tuned, laboratory = ended(surface, dimensions_of(surface), history, 1)
+    assert tuned.is_offered
+    arms = tuned.proof.blocks.arms
+    assert len([arm for arm in arms if arm.startswith(WITHOUT)]) == 5
+    offered = SEARCHES["own"](surface, 20, 1, (20,), ()).returned["offered"][20]
+    assert {name for name, value in offered.items() if value != surface.default[name]} == set(tuned.winner)
+    assert len(laboratory.trials) > NOISE_RUNS + len(arms)
+
+
+def test_a_part_that_fails_on_a_surface_is_not_what_a_tune_offers():
+    surface = Fails(SURFACES.get("bottleneck-5"))
+    history, _ = searched(surface.of, 20, 1, ())
+    tuned, _ = ended(surface, dimensions_of(surface.of), history, 1)
+    assert not tuned.is_offered
+    assert tuned.search.failed
+
+
+@dataclass
+class Fails:
+    """A surface of which all but the default fails from now on."""
+
+    of: Surface
+
+    @property
+    def default(self):
+        return self.of.default
+
+    def measure(self, point, rng):
+        return self.of.measure(point, rng) if point == self.of.default else None
 
 
 def test_pairs_prove_a_gain_and_nothing_else():

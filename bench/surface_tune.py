@@ -1,0 +1,127 @@
+"""The proof of a tune on a response surface: the code of `pgdyno tune` from the end of its search on.
+
+Frugal choice, blocks, veto, repair and what is offered are the product's; only the laboratory is simulated. A trial
+measures the surface once with noise, nothing bounds time or restarts, and nothing drifts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.random import Generator
+
+from pgdyno.knobs.dimension import Dimension
+from pgdyno.knobs.space import SearchSpace, configuration_to_point
+from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts, SettingFact
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.optimizer.observation import ScoredPoint
+from pgdyno.stats.noise import noise_floor
+from pgdyno.studies.tune.noise_runs import NoiseRuns
+from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.run import search_and_prove
+from pgdyno.studies.tune.search import Point, Search
+from pgdyno.studies.tune.tuned import Tuned
+from pgdyno.trial.laboratory import Laboratory
+
+
+class Measured(Protocol):
+    """What a trial needs of a surface."""
+
+    @property
+    def default(self) -> Point: ...
+    def measure(self, point: Point, rng: Generator, /) -> float | None: ...
+
+
+class _Facts:
+    """A server that has the knobs of the space and no others."""
+
+    def __init__(self, space: SearchSpace) -> None:
+        self._rows = {dimension.name: _row(dimension) for dimension in space.dimensions}
+
+    def row(self, name: str) -> SettingFact | None:
+        return self._rows.get(name)
+
+
+def _row(dimension: Dimension) -> SettingFact:
+    kind = "enum" if dimension.kind == "choice" else dimension.kind
+    default = dimension.to_text(dimension.default)
+    return SettingFact(dimension.name, default, None, kind, "sighup", "default", enumvals=dimension.choices)
+
+
+@dataclass
+class SurfaceLaboratory:
+    """Runs trials on a surface; what `studies.tune` uses of a laboratory."""
+
+    surface: Measured
+    space: SearchSpace
+    rng: Generator
+    trials: list[Trial] = field(default_factory=list)
+    stopwatch: None = None
+
+    def __post_init__(self) -> None:
+        self.facts = _Facts(self.space)
+        plan = LoadPlan(clients=1, jobs=1, warmup_s=1.0, measure_s=1.0)
+        load = WorkloadSpec("surface", {}, "0" * 16, "a surface", read_only=True)
+        self.study = Study("s1", StudyKind.TUNE, "surface", StudyState.RUNNING, 0.0, "surface", "e1", {}, load, plan)
+
+    def expect(self, trials: int, *, at_most: bool = False) -> None: ...
+
+    def run(self, spec: TrialSpec, *, floor_tps: float | None = None) -> Trial:
+        """Measure a configuration once."""
+        point = configuration_to_point(self.space, spec.configuration, cast(Facts, self.facts))
+        value = self.surface.measure(dict(point), self.rng)
+        state = TrialState.FAILED if value is None else TrialState.COMPLETE
+        outcome = Outcome(state, throughput=None if value is None else math.exp(value), elapsed_s=1.0)
+        self.trials.append(Trial(len(self.trials) + 1, self.study.id, spec, state, outcome))
+        return self.trials[-1]
+
+
+@dataclass
+class EndedSearch(Search):
+    """A search that has these scores already, against a default that stands still."""
+
+    known: Sequence[ScoredPoint] = ()
+
+    def run(self) -> None:
+        """End at once."""
+        self.stopped = "its trials are used up"
+
+    def accepts(self, configuration: Configuration) -> bool:
+        """Accept all: a surface has no constraints."""
+        return True
+
+    def history(self) -> list[ScoredPoint]:
+        """Return what was known, and what the proof let the model learn."""
+        failed = [self._point(trial) for trial in self.failed]
+        kept = [ScoredPoint(seen.point, None if seen.point in failed else seen.value) for seen in self.known]
+        told = [ScoredPoint(self._point(trial), math.log(self._gain(trial))) for trial in self.fresh]
+        return [*kept, *told, *(ScoredPoint(point, None) for point in failed)]
+
+
+def taken(surface: Measured, dimensions: Sequence[Dimension], known: Sequence[ScoredPoint], seed: int) -> Point:
+    """Return what a tune offers that ends its search with these trials; the default where it offers nothing."""
+    tuned, laboratory = ended(surface, dimensions, known, seed)
+    winner = tuned.winner if tuned.is_offered else BASELINE
+    return configuration_to_point(laboratory.space, winner, cast(Facts, laboratory.facts))
+
+
+def ended(
+    surface: Measured, dimensions: Sequence[Dimension], known: Sequence[ScoredPoint], seed: int
+) -> tuple[Tuned, SurfaceLaboratory]:
+    """Return how a tune ends whose search had these trials, and the laboratory of its noise floor and its proof."""
+    space, options = SearchSpace(tuple(dimensions), ()), TuneOptions(seed=seed)
+    simulated = SurfaceLaboratory(surface, space, np.random.default_rng([seed, len(known), 7]))
+    laboratory = cast(Laboratory, simulated)
+    search = EndedSearch(laboratory, space, (), options, known=known)
+    runs = tuple(search.measure_baseline(0, slot) for slot in range(options.noise_runs))
+    floor = noise_floor([run.outcome.throughput for run in runs if run.outcome and run.outcome.throughput])
+    search.noise_sd = floor.pair_sd / math.sqrt(2)
+    tuned = Tuned(NoiseRuns(floor, runs, None, None), search)
+    search_and_prove(laboratory, tuned, options, lambda _: None)
+    return tuned, simulated
