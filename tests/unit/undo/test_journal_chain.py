@@ -80,7 +80,9 @@ def test_a_lost_or_moved_line_is_damage(kinds: list[tuple[str, dict[str, object]
     _, data = journal_bytes(kinds)
     lines = data.splitlines(keepends=True)
     lost = draw.draw(st.integers(0, len(lines) - 2))
-    assert decode(b"".join(lines[:lost] + lines[lost + 1 :])).damage is not None
+    at = len(b"".join(lines[:lost]))
+    damage = decode(b"".join(lines[:lost] + lines[lost + 1 :])).damage
+    assert damage == f"line {lost + 1} at byte {at} has a wrong checksum"
     assert decode(b"".join(lines[1:2] + lines[:1] + lines[2:])).damage is not None
 
 
