@@ -31,7 +31,9 @@ from pathlib import Path
 from pgdyno.trace.build import BuildOptions, build_trace
 meta = build_trace([Path(sys.argv[1])], Path(sys.argv[2]), BuildOptions(builder=sys.argv[3]))
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-print(meta.statements, sum(one.ru_utime + one.ru_stime for one in used), sum(one.ru_maxrss for one in used) / 1024)
+# ru_maxrss of the process itself would be that of the bench, from before it became this one
+own = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+print(meta.statements, sum(one.ru_utime + one.ru_stime for one in used), (own + used[1].ru_maxrss) / 1024)
 """
 _READ = """
 import resource, sys
