@@ -15,6 +15,7 @@ import pytest
 
 from fix_postgres import BUILDS, find_build
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.shapes import plain
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.preflight.examine import examine
 from pgdyno.preflight.stand_in import home_of, stand_in, sweep
@@ -70,7 +71,7 @@ def test_a_preflight_that_was_killed_leaves_no_secret_and_the_next_one_sweeps_it
     assert not left.exists()
     assert list(home_of(user).iterdir()) == []
     assert list(tmp_path.iterdir()) == []
-    said = json.dumps([result.to_json() for result in results])
+    said = json.dumps([plain(result) for result in results])
     assert SECRET not in said
     assert "cannot be written" not in said
 
