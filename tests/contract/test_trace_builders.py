@@ -179,6 +179,21 @@ def log_of(lines: list[tuple[int, str, int, int | None, int, int]]) -> bytes:
     return buffer.getvalue().encode()
 
 
+@pytest.mark.parametrize("segment", [600, 1 << 20])
+def test_a_session_that_goes_on_after_its_end(tmp_path: Path, segment: int) -> None:
+    buffer = io.StringIO(newline="")
+    lines = [(1, "T"), (1, "T"), (1, "Q"), (1, "S"), *[(2, "T")] * 9]
+    for number, (session, letter) in enumerate(lines, 1):
+        made = (session, letter, 1, 0, 0, 3)
+        csv.writer(buffer, lineterminator="\n").writerow(record(number, number, made))
+    log = tmp_path / "made.csv"
+    log.write_text(buffer.getvalue())
+    found = built("python", log, segment=segment)
+    assert isinstance(found[0], TraceMeta)
+    assert (found[0].statements, found[0].lost.cut_statements) == (12, 1)
+    assert built(None, log, segment=segment) == found
+
+
 @slow
 @given(number=st.integers(0, 1 << 32), segment=st.sampled_from([600, 4000, 1 << 20]))
 def test_any_lines_in_any_order(tmp_path: Path, number: int, segment: int) -> None:

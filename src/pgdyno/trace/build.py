@@ -313,7 +313,8 @@ class _Builder:
             "CREATE OR REPLACE TEMP TABLE carry AS SELECT * FROM events WHERE list_contains(?::BIGINT[], rowid)",
             [paired.carried.tolist()],
         )
-        self._retire([one for one in self.pairing.sessions.values() if one.ended])
+        again = {sid for (sid,) in self.db.execute("SELECT DISTINCT sid FROM carry").fetchall()}
+        self._retire([one for one in self.pairing.sessions.values() if one.ended and one.sid not in again])
 
     def _retire(self, sessions: list[SeenSession]) -> None:
         """Put down sessions that need no more attention."""
