@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fix_postgres import NIGHT
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.logs import _Csv
@@ -24,7 +25,9 @@ LOGS = Path(__file__).parents[1] / "data" / "traces"
 NAMES = ["13-A.csv", "13-B.csv", "15-A.csv", "15-B.csv", "18-A.csv", "18-B.csv"]
 pytestmark = pytest.mark.usefixtures("compiled_engine")
 slow = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40 if NIGHT else 4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 Built = tuple[TraceMeta, list[tuple[Any, ...]]]
 
@@ -195,7 +198,7 @@ def test_a_session_that_goes_on_after_its_end(tmp_path: Path, segment: int) -> N
 
 
 @slow
-@given(number=st.integers(0, 1 << 32), segment=st.sampled_from([600, 4000, 1 << 20]))
+@given(number=st.integers(0, 1 << 32), segment=st.sampled_from([600, 4000, 1 << 20] if NIGHT else [4000, 1 << 20]))
 def test_any_lines_in_any_order(tmp_path: Path, number: int, segment: int) -> None:
     log = tmp_path / "made.csv"
     log.write_bytes(log_of(lines_of(number)))
