@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outside.files import open_file, read_bytes
@@ -20,9 +21,10 @@ from pgdyno.trace.compiled_builder import OddLog, build_compiled, unsuitable
 from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
 from pgdyno.trace.found import FoundLoad, checked, meta_of
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
-from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, look, salvage, segments
-from pgdyno.trace.pairing import Events, Paired, Pairing, SeenSession
+from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, count_records, look, salvage, segments
+from pgdyno.trace.pairing import NONE, Events, Paired, Pairing, SeenSession
 from pgdyno.trace.parquet import (
+    DICTIONARY,
     MEMORY_MB,
     SORT_MB,
     bad_input,
@@ -33,7 +35,7 @@ from pgdyno.trace.parquet import (
     write_parquet,
 )
 from pgdyno.trace.refusals import judge
-from pgdyno.trace.rows import CHOSEN, COMMITS, PART, PEOPLE, SETUP, final_query
+from pgdyno.trace.rows import COMMITS, KEYED, PART, PEOPLE, SETUP, final_query
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.stderr_log import StderrReader
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
@@ -172,6 +174,9 @@ class _Builder:
         self.kinds = dict[str, int]()
         self.lost = Lost()
         self.parts = 0
+        self.lines = 0
+        """Of the segment at hand, with those carried into it."""
+        self.carried = 0
         self.doubtful = 0
         self.most_mb = 0
         """What records beyond the common length need."""
@@ -198,9 +203,11 @@ class _Builder:
         source = csv_source(str(segment.path), segment.columns, segment.longest)
         if segment.format == "jsonlog":
             source = json_source(str(segment.path), segment.longest)
+        records: int | None = None
         try:
             self._load(events_query(source, self.zones))
         except bad_input():
+            records = count_records(segment)
             salvage(segment)  # what it leaves out is missing in the count below
             self._load(events_query(source, self.zones))
         while odd := self.db.execute("SELECT DISTINCT zone FROM events WHERE zone IS NOT NULL").fetchall():
@@ -210,49 +217,46 @@ class _Builder:
                     raise unknown_zone(name)
                 self.zones[name] = seconds
             self._load(events_query(source, self.zones))
-        unread = segment.records - (self._count("events") - self._count("carry"))
-        self.lost = replace(self.lost, unreadable=self.lost.unreadable + max(unread, 0) + segment.unreadable)
+        unread = 0
+        if (read := self.lines - self.carried) < segment.records:
+            unread = max((count_records(segment) if records is None else records) - read, 0)
+        self.lost = replace(self.lost, unreadable=self.lost.unreadable + unread + segment.unreadable)
         self._pair(is_last=False)
 
-    def _count(self, table: str) -> int:
-        return int(self.db.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]) if self._has(table) else 0
-
     def _load(self, query: str) -> None:
-        if not self.parts and not self._has("carry"):
-            self.db.execute(f"CREATE OR REPLACE TEMP TABLE events AS {query}")
+        if not self.carried:
+            self.lines = self._number(f"CREATE OR REPLACE TEMP TABLE events AS {query}")
             return
-        self.db.execute("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
-        self.db.execute(f"INSERT INTO events {query}")
+        self.lines = self._number("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
+        self.lines += self._number(f"INSERT INTO events {query}")
 
-    def _has(self, table: str) -> bool:
-        return bool(self.db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [table]).fetchall())
+    def _number(self, query: str) -> int:
+        """Return the number of rows that a command wrote."""
+        return int(self.db.execute(query).fetchall()[0][0])
 
     def end(self) -> None:
         """Pair what is left open."""
-        self.db.execute("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
+        self.lines = self._number("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
         self._pair(is_last=True)
         if self.stderr is not None:
             self.lost = replace(self.lost, unreadable=self.lost.unreadable + self.stderr.unreadable)
         self._retire(list(self.pairing.sessions.values()))
 
     def _pair(self, *, is_last: bool) -> None:
-        if not self._has("carry"):
+        if not self.parts:
             for command in SETUP:
                 self.db.execute(command)
-        again = self._count("carry")
-        unreadable = "sid IS NULL OR n IS NULL OR t IS NULL"
-        bad = self.db.execute(f"SELECT count(*) FROM events WHERE {unreadable}").fetchall()[0][0]
-        self.lost = replace(self.lost, unreadable=self.lost.unreadable + bad)
         found = self.db.execute(
             "SELECT rowid AS rid, sid, n, t, ascii(kind)::BIGINT AS kind, dur, vx, xid, ctl::BIGINT AS ctl, h"
-            f" FROM events WHERE NOT ({unreadable})"
+            " FROM events WHERE sid IS NOT NULL AND n IS NOT NULL AND t IS NOT NULL"
         ).fetchnumpy()
         lines = Events(**{name: np.asarray(column, np.int64) for name, column in found.items()})
+        self.lost = replace(self.lost, unreadable=self.lost.unreadable + self.lines - len(lines.t))
         if len(lines.t):
             self.last_t = max(self.last_t, int(lines.t.max()))
         for letter, count in zip(*np.unique(lines.kind, return_counts=True), strict=True):
             self.kinds[chr(letter)] = self.kinds.get(chr(letter), 0) + int(count)
-        paired = self.pairing.pair(lines, again=again, is_last=is_last)
+        paired = self.pairing.pair(lines, again=self.carried, is_last=is_last)
         self._emit(paired)
         self._carry(paired)
         if self.pairing.twice:
@@ -263,25 +267,21 @@ class _Builder:
             )
 
     def _emit(self, paired: Paired) -> None:
-        rows = paired.rows
-        self.db.register("paired", {one.name: getattr(rows, one.name) for one in fields(rows)})
-        db = self.db
+        db, rows = self.db, paired.rows
+        of_lines = dict[str, NDArray[np.int64]]()
+        for one in fields(rows):
+            if one.name not in ("rid", "sid"):
+                of_lines[one.name] = np.full(self.lines, NONE, np.int64)
+                of_lines[one.name][rows.rid] = getattr(rows, one.name)
+        db.register("paired", of_lines)
         db.execute("INSERT INTO names SELECT DISTINCT sid, label, hash(sql) FROM events WHERE kind = 'N'")
         for sid, seq, rid in paired.late:
             db.execute("INSERT INTO late SELECT ?, ?, state FROM events WHERE rowid = ?", [sid, seq, rid])
-        db.execute(CHOSEN)
+        db.execute(KEYED)
         self._assess()
         part = self.folder / f"part-{self.parts}.parquet"
-        db.execute(f"COPY ({PART}) TO '{part}' (FORMAT parquet, COMPRESSION snappy)")
+        db.execute(f"COPY ({PART}) TO '{part}' (FORMAT parquet, COMPRESSION snappy, {DICTIONARY})")
         self.parts += 1
-        broken, doubtful, unbound = db.execute(
-            "SELECT count(*) FILTER (is_broken), count(*) FILTER (is_doubtful), count(*) FILTER (is_unbound)"
-            " FROM chosen"
-        ).fetchall()[0]
-        self.doubtful += doubtful
-        self.lost = replace(
-            self.lost, truncated=self.lost.truncated + broken, without_params=self.lost.without_params + unbound
-        )
         db.unregister("paired")
 
     def _assess(self) -> None:
@@ -290,8 +290,7 @@ class _Builder:
         if db.execute("SELECT count(*) FROM known").fetchall()[0][0] > 50_000:
             db.execute("DELETE FROM known")
         new = db.execute(
-            "SELECT DISTINCT key FROM chosen"
-            " WHERE key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM known WHERE known.key = chosen.key)"
+            "SELECT DISTINCT key FROM keyed WHERE key NOT NULL AND NOT EXISTS (FROM known WHERE known.key = keyed.key)"
         ).fetchall()
         if not new:
             return
@@ -309,9 +308,9 @@ class _Builder:
         )
 
     def _carry(self, paired: Paired) -> None:
-        self.db.execute(
-            "CREATE OR REPLACE TEMP TABLE carry AS SELECT * FROM events WHERE list_contains(?::BIGINT[], rowid)",
-            [paired.carried.tolist()],
+        self.carried = self._number(
+            "CREATE OR REPLACE TEMP TABLE carry AS SELECT * FROM events"
+            f" WHERE rowid IN ({', '.join(map(str, (NONE, *paired.carried.tolist())))})"
         )
         again = {sid for (sid,) in self.db.execute("SELECT DISTINCT sid FROM carry").fetchall()}
         self._retire([one for one in self.pairing.sessions.values() if one.ended and one.sid not in again])
@@ -367,10 +366,14 @@ class _Builder:
             f"SELECT refused, count(*) FROM {sent} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1"
         ).fetchall()
         late = db.execute("SELECT count(*) FROM late").fetchall()[0][0]
-        last = db.execute(f"SELECT max(due) FROM {parts}").fetchall()[0][0]
+        last, broken, self.doubtful, unbound = db.execute(
+            "SELECT max(due), count(*) FILTER (is_broken), count(*) FILTER (is_doubtful), count(*) FILTER (is_unbound)"
+            f" FROM {parts}"
+        ).fetchall()[0]
         lost = replace(
             self.lost,
-            truncated=self.lost.truncated + pairing_.orphans + pairing_.unworded,
+            truncated=broken + pairing_.orphans + pairing_.unworded,
+            without_params=unbound,
             gaps=pairing_.gaps,
             cut_statements=pairing_.cut,
         )

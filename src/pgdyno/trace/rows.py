@@ -5,6 +5,9 @@ from __future__ import annotations
 from pgdyno.trace.refusals import FASTPATH, FETCH, OURS, REPLICATION
 from pgdyno.trace.schema import TRACE
 
+_PLAIN = ", ".join(f"${number} = ''" for number in range(1, 10))
+"""What stands around nine values, one quote of each two; doubled as in a literal."""
+
 SETUP = (
     "CREATE TEMP TABLE carry AS SELECT * FROM events LIMIT 0",
     "CREATE TEMP TABLE names (sid BIGINT, label VARCHAR, h UBIGINT)",
@@ -18,68 +21,80 @@ SETUP = (
       regexp_extract_all(told, '\$[0-9]+ = (?:NULL|''(?:[^'']|'''')*'')')""",
     """CREATE TEMP MACRO bound(found) AS list_transform(found, lambda one: CASE WHEN suffix(one, '''') THEN
       replace(substr(one, instr(one, '''') + 1, length(one) - instr(one, '''') - 1), '''''', '''') END)""",
-    # constants do not matter to a fingerprint, and few texts are left without them
+    # most values are texts without quotes: then each second piece between quotes is one, and the others are known
+    f"""CREATE TEMP MACRO is_plain(pieces) AS
+      len(pieces) % 2 = 1 AND len(pieces) < 20
+      AND array_to_string(pieces[1:-:2], '''') = left('{_PLAIN}', 4 * len(pieces) - 6)""",
+    # constants do not matter to a fingerprint, and few texts are left without them; letters are sought before patterns
     r"""CREATE TEMP MACRO without_constants(sql) AS CASE
       WHEN regexp_matches(sql, '(?i)^\s*(?:select|insert|update|delete|with|values)\b')
-        AND NOT regexp_matches(sql, '["\\]|--|/\*|\$[A-Za-z_]*\$')
-      THEN regexp_replace(regexp_replace(sql, '''(?:[^'']|'''')*''', '''''', 'g'),
-        '([ =(,+*/<>-])[0-9]+(?:\.[0-9]+)?\b', '\10', 'g')
+        AND NOT (contains(sql, '"') OR contains(sql, '\') OR contains(sql, '--') OR contains(sql, '/*')
+          OR (contains(sql, '$') AND regexp_matches(sql, '\$[A-Za-z_]*\$')))
+      THEN regexp_replace(CASE WHEN contains(sql, '''') THEN regexp_replace(sql, '''(?:[^'']|'''')*''', '''''', 'g')
+          ELSE sql END, '([ =(,+*/<>-])[0-9]+(?:\.[0-9]+)?\b', '\10', 'g')
       ELSE sql END""",
 )
 """After the first table `events` is there."""
 
-CHOSEN = rf"""
-CREATE OR REPLACE TEMP TABLE chosen AS
+KEYED = """
+CREATE OR REPLACE TEMP TABLE keyed AS
+SELECT CASE WHEN seq >= 0 THEN without_constants(sql) END AS key FROM events POSITIONAL JOIN paired
+"""
+"""A row for each line of `events`, as in `paired`, where seq is -1 for a line that is no row of the trace."""
+
+PART = rf"""
 WITH errors AS (
   SELECT rowid AS rid, state, tag, detail AS context FROM events WHERE kind = 'E'
+), chosen AS (
+  SELECT o.*, keyed.key, e.sid, e.kind AS source, e.usr, e.db, e.app, e.sql, e.label, e.is_walsender,
+    CASE WHEN contains(e.label, '/') THEN e.label END AS slash, starts_with(e.label, 'fetch from ') AS is_fetch,
+    CASE WHEN e.kind <> 'E' THEN substr(e.detail, 13) END AS given
+  FROM events AS e POSITIONAL JOIN paired AS o POSITIONAL JOIN keyed WHERE o.seq >= 0
 ), told AS (
-  SELECT o.*, e.kind AS source, e.usr, e.db, e.app, e.sql, x.state, x.tag, x.context, e.is_walsender,
-    chr(o.code::INTEGER) AS letter, starts_with(e.label, 'fetch from ') AS is_fetch,
-    CASE WHEN e.kind <> 'E' THEN substr(e.detail, 13) END AS given,
-    CASE WHEN contains(e.label, '/') AND slashed.label IS NULL THEN regexp_replace(e.label, '/[^/]*$', '')
-      ELSE e.label END AS label
-  FROM paired AS o JOIN events AS e ON e.rowid = o.rid LEFT JOIN errors AS x ON x.rid = o.error
+  SELECT chosen.* EXCLUDE (label, slash), x.state, x.tag, x.context, chr(code::INTEGER) AS letter,
+    CASE WHEN slash IS NOT NULL AND slashed.label IS NULL THEN regexp_replace(slash, '/[^/]*$', '')
+      ELSE chosen.label END AS label
+  FROM chosen LEFT JOIN errors AS x ON x.rid = chosen.error
     LEFT JOIN (SELECT DISTINCT sid, label FROM names WHERE contains(label, '/')) AS slashed
-      ON slashed.sid = e.sid AND slashed.label = e.label AND contains(e.label, '/')
+      ON slashed.label = chosen.slash AND slashed.sid = chosen.sid
 ), kinds AS (
   SELECT *, CASE letter WHEN 'C' THEN 'connect' WHEN 'Q' THEN 'disconnect' WHEN 'N' THEN 'parse'
       WHEN 'X' THEN 'extended' WHEN 'E' THEN CASE
         WHEN regexp_matches(tag, '^(?:PARSE|BIND)\b') OR (coalesce(tag, '') = '' AND regexp_matches(sql, '\$[0-9]'))
         THEN 'extended' ELSE 'simple' END
       ELSE 'simple' END AS kind,
-    coalesce(given, regexp_extract(context, '(?s)(?:^|\n)[^\n]*? with parameters: (\$1 = .*)$', 1)) AS values_
+    coalesce(given, CASE WHEN context IS NOT NULL THEN
+      regexp_extract(context, '(?s)(?:^|\n)[^\n]*? with parameters: (\$1 = .*)$', 1) END) AS values_,
+    CASE WHEN letter = 'E' AND starts_with(tag, 'BIND') THEN hash(sql) END AS sought
   FROM told
 ), named AS (
-  SELECT kinds.*, bound.label AS name_by_text FROM kinds LEFT JOIN (
+  SELECT kinds.*, named.label AS name_by_text FROM kinds LEFT JOIN (
     SELECT sid, h, min(label) AS label FROM names GROUP BY sid, h
-  ) AS bound ON kinds.letter = 'E' AND starts_with(kinds.tag, 'BIND') AND bound.sid = kinds.sid
-    AND bound.h = hash(kinds.sql)
+  ) AS named ON named.h = kinds.sought AND named.sid = kinds.sid
+), split AS (
+  SELECT *, CASE WHEN values_ <> '' THEN string_split(values_, '''') END AS pieces FROM named
 ), parsed AS (
-  SELECT *, CASE WHEN values_ <> '' THEN elements(values_) END AS found FROM named
+  SELECT *, is_plain(pieces) AS is_plain, CASE WHEN NOT is_plain(pieces) THEN elements(values_) END AS found FROM split
 )
 SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
   CASE WHEN kind NOT IN ('parse', 'extended') THEN NULL WHEN letter = 'E' THEN coalesce(name_by_text, '')
     WHEN label = '<unnamed>' THEN '' ELSE replace(label, 'fetch from ', '') END AS statement,
-  sql, bound(found) AS params, tx, xid, state, usr, db, app, without_constants(sql) AS key,
+  tx, xid, state, usr, db, app,
+  coalesce(shown, sql) AS sql, fingerprint,
+  CASE WHEN shown IS NOT NULL THEN NULL WHEN is_plain THEN pieces[2:-:2] ELSE bound(found) END AS params,
   coalesce(found IS NOT NULL AND length(array_to_string(found, ', ')) <> length(values_), false) AS is_broken,
   coalesce(contains(values_, '...'''), false) AS is_doubtful,
-  letter IN ('E', 'X') AND kind = 'extended' AND found IS NULL AND state IS NOT NULL
+  letter IN ('E', 'X') AND kind = 'extended' AND pieces IS NULL AND state IS NOT NULL
     AND regexp_matches(sql, '\$[0-9]')
     AND NOT (letter = 'E' AND (starts_with(tag, 'PARSE') OR (coalesce(tag, '') = '' AND starts_with(state, '42'))))
     AS is_unbound,
   CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}'
     WHEN kind IN ('connect', 'disconnect') THEN NULL
     WHEN is_walsender THEN '{REPLICATION}' WHEN letter = 'F' THEN '{FASTPATH}' WHEN is_fetch THEN '{FETCH}'
-    END AS refused
-FROM parsed
+    ELSE reason END AS refused
+FROM parsed LEFT JOIN known ON known.key = parsed.key
 """
-
-PART = """
-SELECT c.* EXCLUDE (key, is_broken, is_doubtful, is_unbound, refused, sql, params),
-  coalesce(known.shown, sql) AS sql, CASE WHEN known.shown IS NULL THEN params END AS params,
-  known.fingerprint, coalesce(c.refused, known.reason) AS refused
-FROM chosen AS c LEFT JOIN known ON known.key = c.key
-"""
+"""The rows of a segment, in the order of its lines."""
 
 PEOPLE = """
 CREATE TEMP TABLE people AS

@@ -98,6 +98,13 @@ def test_missing_lines_are_counted(tmp_path: Path) -> None:
     assert meta.lost.gaps == 2
 
 
+def test_records_that_are_none_are_counted(tmp_path: Path) -> None:
+    records = [one for one in lines("18-B.csv") if one.count(b"\n") == 1]
+    (tmp_path / "pg.csv").write_bytes(b"".join([*records[:40], b"no,record\n", *records[40:], b"none,either\n"]))
+    meta, _ = build(tmp_path, tmp_path / "pg.csv")
+    assert meta.lost.unreadable == 2
+
+
 def test_a_file_given_twice_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="come twice"):
         build(tmp_path, LOGS / "18-B.csv", LOGS / "18-B.csv")
