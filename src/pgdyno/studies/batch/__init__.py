@@ -1,0 +1,1 @@
+"""Batch chains: run or imported, and compared with the window of today."""
