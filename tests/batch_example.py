@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pgdyno.model.chain import Chain
 from pgdyno.model.results.batch import BatchResult
+from pgdyno.studies.batch.chain import Chain
 from pgdyno.studies.batch.file import parse_chain
 from pgdyno.studies.batch.recorded import read_recorded
 

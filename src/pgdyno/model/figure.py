@@ -23,6 +23,9 @@ class FigureKind(StrEnum):
     """Paired ratios per block as dots, with the interval and the band of equivalence."""
     BARS = "bars"
     """Horizontal bars, stacked where there are several series."""
+    GANTT = "gantt"
+    """Spans of time, a row each: `lo` and `hi` are begin and end on `y`, `x` is the row, `labels` name it. A series for
+    each `group`, which says how what the spans stand for ended; the last column of the table is a note of each row."""
     STAIRCASE = "staircase"
     """Upright bars from left to right, the baseline at 100 first: `y` in percent with `lo` and `hi`, `labels` under
     the bars, one series a `group` (baseline, keep, drop, null, total) that chooses its colour; `x` is the place."""

@@ -37,6 +37,8 @@ class StudyKind(StrEnum):
     """The same, for days: what became slower."""
     REPLAY = "replay"
     """A captured load, sent again."""
+    BATCH = "batch"
+    """A chain of jobs: its window, and whether its jobs succeed."""
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
 

@@ -6,8 +6,8 @@ import pytest
 
 from batch_example import BASE, MONTH, chain_of, csv_of, month_chain, month_rows, recorded
 from pgdyno.errors import UsageError
-from pgdyno.model.chain import Chain
 from pgdyno.model.results.batch import BatchResult, JobEnd
+from pgdyno.studies.batch.chain import Chain
 from pgdyno.studies.batch.comparing import BatchComparison, Standing, compare
 from pgdyno.studies.batch.critical import critical_path
 

@@ -6,7 +6,7 @@ import pytest
 
 from batch_example import SMALL, chain_of
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError
-from pgdyno.model.chain import Expects, Work, cycle_of, in_order
+from pgdyno.studies.batch.chain import Expects, JobWork, cycle_of, in_order
 from pgdyno.studies.batch.file import check_files
 
 
@@ -18,7 +18,7 @@ def test_a_chain_is_read_whole() -> None:
     jobs = chain_of().jobs
     assert list(jobs) == ["load/fetch", "load/copy", "close/sum", "close/mail"]
     copy, total, mail = jobs["load/copy"], jobs["close/sum"], jobs["close/mail"]
-    assert (copy.work, copy.words, copy.after) == (Work.SQL, ("SELECT 1",), ("load/fetch",))
+    assert (copy.work, copy.words, copy.after) == (JobWork.SQL, ("SELECT 1",), ("load/fetch",))
     assert (copy.time_out_s, copy.retries, copy.retry_wait_s) == (300.0, 1, 10.0)
     assert [(one.expects, one.subject, one.wanted) for one in copy.checks] == [(Expects.ROWS, "public.items", "3")]
     assert (jobs["load/fetch"].starts_s, total.starts_s) == (0.0, 3600.0), "counted from the first start"

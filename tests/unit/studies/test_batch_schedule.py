@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from batch_example import chain_of
-from pgdyno.model.chain import Chain, ChainJob
 from pgdyno.model.results.batch import CheckedResult, JobEnd, JobRun
+from pgdyno.studies.batch.chain import Chain, ChainJob
 from pgdyno.studies.batch.executing import execute
 from pgdyno.studies.batch.schedule import AttemptEnd
 

@@ -96,6 +96,8 @@ class BatchResult(StudyResult):
     imported: bool = False
     executions: tuple[BatchExecution, ...] = ()
     jobs: tuple[JobRun, ...] = ()
+    ended: str = ""
+    """Why there are fewer executions than were asked for, or the last is not whole; empty where all were made."""
     peaks: tuple[Peak, ...] = ()
     no_peak: str = ""
     """Why there is no peak; empty where there is one."""
@@ -107,5 +109,5 @@ class BatchResult(StudyResult):
 
     @property
     def exit_code(self) -> ExitCode:
-        """Return 1 where a job did not succeed."""
-        return ExitCode.FINDINGS if self.unsuccessful else ExitCode.OK
+        """Return 1 where a job did not succeed, or not all was executed."""
+        return ExitCode.FINDINGS if self.unsuccessful or self.ended else ExitCode.OK

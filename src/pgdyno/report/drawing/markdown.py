@@ -6,7 +6,7 @@ import html
 import re
 from typing import assert_never
 
-from pgdyno.model.figure import Figure, Table
+from pgdyno.model.figure import Figure, FigureKind, Table
 from pgdyno.outside.words import printable
 from pgdyno.report.drawing import text_charts
 from pgdyno.report.drawing.frames import FRAMED, drawn_table
@@ -91,16 +91,18 @@ def _figure(figure: Figure) -> str:
 
 def _told(figure: Figure) -> str:
     if figure.kind in FRAMED:
-        return _drawn(figure)
+        return _drawn(figure, text_charts.framed_chart(figure, CHART_WIDTH))
+    if figure.kind is FigureKind.GANTT:
+        return _drawn(figure, text_charts.gantt(figure, CHART_WIDTH))
     shown = "" if figure.table is None else f"\n\n{table(figure.table)}"
     caption = f"\n\n{escape(figure.caption)}" if figure.caption else ""
     return f"### {escape(figure.title)}\n\n*{escape(figure.question)}*{shown}{caption}"
 
 
-def _drawn(figure: Figure) -> str:
-    """Return a staircase or curves: drawn in characters, and the numbers below."""
-    chart = "\n".join(text_charts.framed_chart(figure, CHART_WIDTH))
-    parts = (f"### {escape(figure.title)}", f"*{escape(figure.question)}*", fence(chart), table(drawn_table(figure)))
+def _drawn(figure: Figure, lines: list[str]) -> str:
+    """Return a staircase, curves or spans of time: drawn in characters, and the numbers below."""
+    chart = fence("\n".join(lines))
+    parts = (f"### {escape(figure.title)}", f"*{escape(figure.question)}*", chart, table(drawn_table(figure)))
     return "\n\n".join((*parts, *((escape(figure.caption),) if figure.caption else ())))
 
 

@@ -89,7 +89,7 @@ def _axis(axis: Axis) -> dict[str, Json]:
 def _notes(figure: Figure) -> Json:
     """Return the text at the right of each row of a row figure: its ratio and interval, or a bar's last column."""
     table = figure.table
-    if table is not None and figure.kind is FigureKind.BARS:
+    if table is not None and figure.kind in (FigureKind.BARS, FigureKind.GANTT):
         return [row[-1] for row in table.rows]
     if table is None or not {"ratio", "interval"} <= {*table.columns}:
         return []

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdyno.model.chain import Chain, ChainJob, ChainProcess
 from pgdyno.model.results.batch import BatchResult, JobEnd, JobRun
 from pgdyno.model.verdict import Interval
+from pgdyno.studies.batch.chain import Chain, ChainJob, ChainProcess
 from pgdyno.units import plural, seconds_text
 
 WANTED = 3
@@ -48,7 +48,7 @@ class ComparedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutJob:
     """A job that is not compared, and why."""
 
     key: str
@@ -65,7 +65,7 @@ class ComparedProcess:
     jobs: int
     threshold_s: float
     compared: tuple[ComparedJob, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOutJob, ...]
     reference_s: float | None
     windows: tuple[float, ...]
     incomplete: int
@@ -123,7 +123,7 @@ class BatchComparison:
 
 def compare(chain: Chain, reference: BatchResult, found: BatchResult) -> BatchComparison:
     """Compare every process of the chain with the reference."""
-    old, new = _by_key(reference.jobs), _by_key(found.jobs)
+    old, new = by_key(reference.jobs), by_key(found.jobs)
     processes = tuple(_process(one, old, new) for one in chain.processes)
     return BatchComparison(chain.name, processes, overall(processes))
 
@@ -156,7 +156,8 @@ def mean_seconds(runs: Sequence[JobRun]) -> float | None:
     return _mean([one.seconds for one in runs if one.end is JobEnd.SUCCEEDED and one.seconds is not None])
 
 
-def _by_key(runs: Sequence[JobRun]) -> dict[str, list[JobRun]]:
+def by_key(runs: Sequence[JobRun]) -> dict[str, list[JobRun]]:
+    """Return the runs of each job."""
     found: dict[str, list[JobRun]] = {}
     for run in runs:
         found.setdefault(run.key, []).append(run)
@@ -166,7 +167,7 @@ def _by_key(runs: Sequence[JobRun]) -> dict[str, list[JobRun]]:
 def _process(
     process: ChainProcess, old: Mapping[str, Sequence[JobRun]], new: Mapping[str, Sequence[JobRun]]
 ) -> ComparedProcess:
-    compared, left_out = list[ComparedJob](), list[LeftOut]()
+    compared, left_out = list[ComparedJob](), list[LeftOutJob]()
     for job in process.jobs:
         one = _job(job, process.threshold_s, old.get(job.key, ()), new.get(job.key, ()))
         if isinstance(one, ComparedJob):
@@ -185,23 +186,23 @@ def _process(
     )  # fmt: skip
 
 
-def _job(job: ChainJob, threshold_s: float, old: Sequence[JobRun], new: Sequence[JobRun]) -> ComparedJob | LeftOut:
+def _job(job: ChainJob, threshold_s: float, old: Sequence[JobRun], new: Sequence[JobRun]) -> ComparedJob | LeftOutJob:
     if job.skip:
-        return LeftOut(job.key, job.skip, is_skipped=True)
+        return LeftOutJob(job.key, job.skip, is_skipped=True)
     for side, runs in (("the reference", old), ("the new executions", new)):
         skipped = next((one for one in runs if one.end is JobEnd.SKIPPED), None)
         if skipped is not None:
-            return LeftOut(job.key, skipped.reason or f"skipped in {side}, without a reason", is_skipped=True)
+            return LeftOutJob(job.key, skipped.reason or f"skipped in {side}, without a reason", is_skipped=True)
     before, after = mean_seconds(old), mean_seconds(new)
     if before is None or after is None:
         side, runs = ("the reference", old) if before is None else ("the new executions", new)
         ends = ", ".join(dict.fromkeys(one.end.value for one in runs))
-        return LeftOut(job.key, f"{ends} in {side}" if ends else f"not in {side}")
+        return LeftOutJob(job.key, f"{ends} in {side}" if ends else f"not in {side}")
     if before < threshold_s:
         told = f"{seconds_text(before)} in the reference, less than {seconds_text(threshold_s)}"
-        return LeftOut(job.key, told, is_short=True)
+        return LeftOutJob(job.key, told, is_short=True)
     if before <= 0:
-        return LeftOut(job.key, "it took no time in the reference", is_short=True)
+        return LeftOutJob(job.key, "it took no time in the reference", is_short=True)
     return ComparedJob(job.key, before, after)
 
 

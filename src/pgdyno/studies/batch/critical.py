@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.model.chain import Chain, in_order
+from pgdyno.studies.batch.chain import Chain, in_order
 
 _SAME_S = 1e-6
 

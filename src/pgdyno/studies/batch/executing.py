@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from pgdyno.model.chain import Chain, ChainJob
 from pgdyno.model.results.batch import JobEnd, JobRun
+from pgdyno.studies.batch.chain import Chain, ChainJob
 from pgdyno.studies.batch.schedule import (
     AttemptEnd,
-    JobState,
-    Phase,
+    JobPhase,
+    JobStanding,
     Scheduler,
     attempt_ended,
     first_states,
@@ -78,9 +78,9 @@ def execute(
     def now() -> float:
         return clock() - began
 
-    def settle(key: str, state: JobState) -> None:
+    def settle(key: str, state: JobStanding) -> None:
         states[key] = state
-        if state.phase is Phase.OVER:
+        if state.phase is JobPhase.OVER:
             onlooker.ended(key)
             assert state.end is not None, "a job that is over has an end"
             tell(f"{key}: {state.end.value}{f', {state.reason}' if state.reason else ''}")
@@ -117,12 +117,12 @@ def execute(
             told = AttemptEnd(None if ended is None else ended.code, cancelled=why or "the run was interrupted")
             settle(key, attempt_ended(jobs[key], states[key], told, now(), was_late=False))
     for key, state in list(states.items()):
-        if state.phase is not Phase.OVER:
+        if state.phase is not JobPhase.OVER:
             settle(key, never_ran(state, why))
     return tuple(_run(execution, jobs[key], state, onlooker) for key, state in states.items()), why
 
 
-def _run(execution: int, job: ChainJob, state: JobState, onlooker: Onlooker) -> JobRun:
+def _run(execution: int, job: ChainJob, state: JobStanding, onlooker: Onlooker) -> JobRun:
     figures = dict(onlooker.figures(job.key)) if state.began_s is not None else {}
     unknown = dict(figures.pop("unknown", {}))  # type: ignore[call-overload]
     if state.began_s is not None and state.cpu_s is None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, hinted
-from pgdyno.model.chain import Chain, ChainJob, ChainProcess, Expects, JobCheck, Work, cycle_of
 from pgdyno.model.tables import Table, fields_of, near_hint, table_of, tables_of, toml_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.studies.batch.chain import Chain, ChainJob, ChainProcess, Expects, JobCheck, JobWork, cycle_of
 from pgdyno.units import parse_quantity
 
 T = TypeVar("T")
@@ -172,16 +172,16 @@ class _Reader:
         )
         return _Found(job, self.moment(raw.start, lines, place), lines, place)
 
-    def _work(self, raw: _Job, lines: TableLines, place: str) -> tuple[Work, tuple[str, ...]]:
-        given: dict[Work, tuple[str, ...]] = {
-            Work.SQL: (raw.sql,) if raw.sql else (),
-            Work.SQL_FILE: (self._path(raw.sql_file),) if raw.sql_file else (),
-            Work.SCRIPT: (self._path(raw.script),) if raw.script else (),
-            Work.ARGV: raw.argv,
+    def _work(self, raw: _Job, lines: TableLines, place: str) -> tuple[JobWork, tuple[str, ...]]:
+        given: dict[JobWork, tuple[str, ...]] = {
+            JobWork.SQL: (raw.sql,) if raw.sql else (),
+            JobWork.SQL_FILE: (self._path(raw.sql_file),) if raw.sql_file else (),
+            JobWork.SCRIPT: (self._path(raw.script),) if raw.script else (),
+            JobWork.ARGV: raw.argv,
         }
         named = [work for work, words in given.items() if words]
         if raw.skip and not named:
-            return Work.ARGV, ()
+            return JobWork.ARGV, ()
         with self.at(lines.of(named[-1].value) if named else lines.line, place):
             if len(named) != 1:
                 told = " and ".join(work.value for work in named)
@@ -308,10 +308,10 @@ def check_files(chain: Chain, source: str, find: Callable[[str], str]) -> None:
         if job.skip:
             continue
         where = f'{source}: line {job.line}: process "{job.process}": job "{job.name}"'
-        if job.work in (Work.SQL_FILE, Work.SCRIPT) and not Path(job.words[0]).is_file():
+        if job.work in (JobWork.SQL_FILE, JobWork.SCRIPT) and not Path(job.words[0]).is_file():
             hint = "Name it from the folder of the chain's file."
             raise UsageError(f'{where}: {job.work} "{job.words[0]}" is not a file', hint=hint)
-        if job.work in (Work.SCRIPT, Work.ARGV):
+        if job.work in (JobWork.SCRIPT, JobWork.ARGV):
             _find(job.words[0], where, find)
     if chain.restore:
         _find(chain.restore[0], f"{source}: chain: restore", find)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pgdyno.errors import UsageError, hinted
-from pgdyno.model.chain import Chain, ChainJob
 from pgdyno.model.results.batch import BatchExecution, JobEnd, JobRun
 from pgdyno.model.tables import near_hint
 from pgdyno.outside.documents import load_csv
+from pgdyno.studies.batch.chain import Chain, ChainJob
 
 NEEDED = ("process", "job", "start", "end")
 OPTIONAL = ("execution", "code", "status", "reason", "attempts", "cpu_s", "rows")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from pgdyno.model.chain import Chain, ChainJob, in_order
 from pgdyno.model.results.batch import CheckedResult, JobEnd
+from pgdyno.studies.batch.chain import Chain, ChainJob, in_order
 
 
-class Phase(Enum):
+class JobPhase(Enum):
     """Where a job stands."""
 
     WAITING = auto()
@@ -19,10 +19,10 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class JobState:
+class JobStanding:
     """A job's state. Times in seconds since the execution began; `due_s` is when it may begin, or begin again."""
 
-    phase: Phase
+    phase: JobPhase
     due_s: float
     attempts: int = 0
     began_s: float | None = None
@@ -35,7 +35,7 @@ class JobState:
     checks: tuple[CheckedResult, ...] = ()
 
 
-States = Mapping[str, JobState]
+Standings = Mapping[str, JobStanding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class AttemptEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class DueSteps:
     """What is to be done now. `never` are jobs that cannot run any more, with the reason."""
 
     start: tuple[str, ...]
@@ -61,12 +61,12 @@ class Steps:
     never: Mapping[str, str]
 
 
-def first_states(chain: Chain) -> dict[str, JobState]:
+def first_states(chain: Chain) -> dict[str, JobStanding]:
     """Return the states at the beginning: jobs that the chain leaves out are over."""
     return {
-        key: JobState(Phase.OVER, 0.0, end=JobEnd.SKIPPED, reason=job.skip)
+        key: JobStanding(JobPhase.OVER, 0.0, end=JobEnd.SKIPPED, reason=job.skip)
         if job.skip
-        else JobState(Phase.WAITING, job.starts_s)
+        else JobStanding(JobPhase.WAITING, job.starts_s)
         for key, job in chain.jobs.items()
     }
 
@@ -78,62 +78,62 @@ class Scheduler:
         self._jobs = in_order(chain)
         self._places = chain.parallel
 
-    def steps(self, states: States, now_s: float) -> Steps:
+    def steps(self, states: Standings, now_s: float) -> DueSteps:
         """Return what is to be done at this moment; of jobs that could begin the first of the order do."""
-        free = self._places - sum(one.phase is Phase.RUNNING for one in states.values())
+        free = self._places - sum(one.phase is JobPhase.RUNNING for one in states.values())
         start, stop, never = list[str](), list[str](), dict[str, str]()
         for job in self._jobs:
             state = states[job.key]
-            if state.phase is Phase.RUNNING and is_late(job, state, now_s):
+            if state.phase is JobPhase.RUNNING and is_late(job, state, now_s):
                 stop.append(job.key)
-            if state.phase is not Phase.WAITING:
+            if state.phase is not JobPhase.WAITING:
                 continue
             missing = _missing(job, states, never)
             if missing:
                 never[job.key] = missing
-            elif free > 0 and state.due_s <= now_s and all(states[one].phase is Phase.OVER for one in job.after):
+            elif free > 0 and state.due_s <= now_s and all(states[one].phase is JobPhase.OVER for one in job.after):
                 start.append(job.key)
                 free -= 1
-        return Steps(tuple(start), tuple(stop), never)
+        return DueSteps(tuple(start), tuple(stop), never)
 
 
-def is_over(states: States) -> bool:
+def is_over(states: Standings) -> bool:
     """Tell whether nothing is left to run."""
-    return all(one.phase is Phase.OVER for one in states.values())
+    return all(one.phase is JobPhase.OVER for one in states.values())
 
 
-def is_late(job: ChainJob, state: JobState, now_s: float) -> bool:
+def is_late(job: ChainJob, state: JobStanding, now_s: float) -> bool:
     """Tell whether an attempt that runs is beyond its job's time-out."""
     return job.time_out_s is not None and state.attempt_s is not None and now_s - state.attempt_s >= job.time_out_s
 
 
-def started(state: JobState, now_s: float) -> JobState:
+def started(state: JobStanding, now_s: float) -> JobStanding:
     """Return the state of a job whose next attempt began."""
     return replace(
         state,
-        phase=Phase.RUNNING,
+        phase=JobPhase.RUNNING,
         attempts=state.attempts + 1,
         attempt_s=now_s,
         began_s=now_s if state.began_s is None else state.began_s,
     )
 
 
-def attempt_ended(job: ChainJob, state: JobState, ended: AttemptEnd, now_s: float, *, was_late: bool) -> JobState:
+def attempt_ended(job: ChainJob, state: JobStanding, ended: AttemptEnd, now_s: float, *, was_late: bool) -> JobStanding:
     """Return the state after an attempt: over, or waiting for the next one; what was cancelled is not tried again."""
     end, reason = _verdict(job, ended, was_late=was_late)
     cpu = None if ended.cpu_s is None else ended.cpu_s + (state.cpu_s or 0.0)
     state = replace(state, code=ended.code, reason=reason, cpu_s=cpu, checks=ended.checks, ended_s=now_s, end=end)
     again = end in (JobEnd.FAILED, JobEnd.TIMED_OUT, JobEnd.CHECK_FAILED) and state.attempts <= job.retries
     if again:
-        return replace(state, phase=Phase.WAITING, due_s=now_s + job.retry_wait_s)
-    return replace(state, phase=Phase.OVER)
+        return replace(state, phase=JobPhase.WAITING, due_s=now_s + job.retry_wait_s)
+    return replace(state, phase=JobPhase.OVER)
 
 
-def never_ran(state: JobState, reason: str) -> JobState:
+def never_ran(state: JobStanding, reason: str) -> JobStanding:
     """Return the state of a job that cannot run any more; one that was tried before keeps how that ended."""
     if state.end is not None:
-        return replace(state, phase=Phase.OVER)
-    return replace(state, phase=Phase.OVER, end=JobEnd.NOT_RUN, reason=reason)
+        return replace(state, phase=JobPhase.OVER)
+    return replace(state, phase=JobPhase.OVER, end=JobEnd.NOT_RUN, reason=reason)
 
 
 def _verdict(job: ChainJob, ended: AttemptEnd, *, was_late: bool) -> tuple[JobEnd, str]:
@@ -149,12 +149,12 @@ def _verdict(job: ChainJob, ended: AttemptEnd, *, was_late: bool) -> tuple[JobEn
     return JobEnd.SUCCEEDED, ""
 
 
-def _missing(job: ChainJob, states: States, never: Mapping[str, str]) -> str:
+def _missing(job: ChainJob, states: Standings, never: Mapping[str, str]) -> str:
     """Return why a job can never run: one that it waits for is over without success."""
     for other in job.after:
         state = states[other]
         if other in never:
             return f"{other} was not run"
-        if state.phase is Phase.OVER and state.end not in (JobEnd.SUCCEEDED, JobEnd.SKIPPED):
+        if state.phase is JobPhase.OVER and state.end not in (JobEnd.SUCCEEDED, JobEnd.SKIPPED):
             return f"{other}: {'' if state.end is None else state.end.value}"
     return ""

@@ -90,7 +90,7 @@ def read_project(project: Project, store: Store | None) -> ProjectFacts:
         found[scenario.name] = scenario_facts(scenario, pairs)
         for study, trials in pairs:
             ids += [trial.id for trial in trials]
-            if store is not None and (peak := _peak(store, study, trials)) is not None:
+            if store is not None and (peak := peak_of(store, study, trials)) is not None:
                 peaks.append(peak)
     return ProjectFacts(found, tuple(peaks), "" if store is None else store.name, tuple(sorted(set(ids))))
 
@@ -205,7 +205,7 @@ def states_text(trials: Sequence[Trial]) -> str:
     return ", ".join(f"{count} {state.value}" for state, count in state_counts(trials).items()) or "none was made"
 
 
-def _peak(store: Store, study: Study, trials: Sequence[Trial]) -> Peak | None:
+def peak_of(store: Store, study: Study, trials: Sequence[Trial]) -> Peak | None:
     """Return the greatest need of all runs of a study, None when no run was sampled."""
     cores, memory, run, is_full = 0.0, 0.0, 0, False
     for trial in trials:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Work(StrEnum):
+class JobWork(StrEnum):
     """What a job is; in each case a program is started, with a list of arguments and never through a shell."""
 
     SQL = "sql"
@@ -58,7 +58,7 @@ class ChainJob:
 
     process: str
     name: str
-    work: Work
+    work: JobWork
     words: tuple[str, ...]
     after: tuple[str, ...] = ()
     starts_s: float = 0.0

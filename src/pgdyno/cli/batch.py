@@ -1,0 +1,169 @@
+"""`pgdyno batch run|import|compare`: a chain of jobs, its window and its jobs against those of today."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.arguments.flags import FILE, NEW_FILE, Flags, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.numbers import Time, Whole
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import TargetFlags, target_request
+from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
+
+if TYPE_CHECKING:
+    from pgdyno.model.results.batch import BatchResult
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.batch.chain import Chain
+
+LONGEST_S = 86_400.0
+
+
+@click.group("batch")
+def command() -> None:
+    """Run a batch chain, or read what another scheduler recorded, and compare windows and jobs.
+
+    A chain is a TOML file of processes and jobs that wait for each other: docs/reference/batch.md.
+    """
+
+
+class _ChainFlags(Flags):
+    chain: Path = argument("CHAIN.toml", type=FILE)
+
+
+class _RunFlags(_ChainFlags, TargetFlags, JsonFlag, StoreFlag):
+    apply: bool = flag("Run the jobs; without it the plan is printed and nothing is run.")
+    executions: int | None = flag("So many executions.  [default: as the chain says]", type=Whole(1, 100))
+    max_seconds: float = flag("The run ends then, restores included.", default=LONGEST_S, type=Time("s", 1))
+    stop_file: Path | None = flag("The run ends when this file is there.")
+    guards: tuple[str, ...] = flag(
+        "Where a guard of the target trips and ends the run, such as disk=5GB, or NAME=off.",
+        "--guard",
+        metavar="NAME=VALUE",
+    )
+    yes: bool = flag("Do not ask before jobs run on a --target.")
+    report: Path | None = flag("Write the HTML report here.")
+
+
+@verb("run", command)
+def run(flags: _RunFlags) -> int:
+    """Run the chain so many times, the data restored before each, and keep every job.
+
+    Prints the plan, the undo and the outage, and runs nothing without --apply. What the jobs change stays, but for the
+    chain's restore command. A job is a program that runs with your rights: its sessions are named by
+    application_name.
+
+    Exit code 0 where every job succeeded in every execution, 1 where one did not, 6 where the data could not be
+    restored.
+    """
+    from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
+    from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.studies.batch.dry_run import plan_lines
+    from pgdyno.studies.batch.file import check_files
+    from pgdyno.studies.batch.job_process import program_of
+    from pgdyno.studies.batch.options import BatchOptions
+    from pgdyno.studies.batch.run import database_of, run_batch
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.targets.inspect import read_facts
+    from pgdyno.trial.guard_settings import guard_plan
+
+    check_report_path(flags.report)
+    chain = _read(flags.chain)
+    check_files(chain, flags.chain.name, program_of)
+    options = BatchOptions(flags.chain, flags.executions or chain.executions, flags.max_seconds, flags.stop_file)
+    request, progress = target_request(flags), Progress()
+    guards = guard_plan(flags.guards, chain.parallel)
+    with opened(request) as target:
+        for line in plan_lines(chain, options, target.name, database_of(target, chain)):
+            click.echo(line, err=True)
+        if not flags.apply:
+            progress.announce("nothing was run; add --apply to run it")
+            return 0
+        agree(target, f"Run the jobs on {target.name}?", ask=not flags.yes)
+        with open_store(flags.store_url) as store:
+            result = run_batch(
+                store, target, read_facts(target), request, chain, options, guards=guards, announce=progress.announce
+            )
+            write_report(store, result, flags.report, progress)
+            print_result(store, result, flags.as_json)
+    return int(result.exit_code)
+
+
+class _ImportFlags(_ChainFlags, JsonFlag, StoreFlag):
+    file: Path = argument("FILE.csv", type=FILE)
+    label: str | None = flag("What the jobs ran on: the page shows it as the target.")
+
+
+@verb("import", command)
+def import_recorded(flags: _ImportFlags) -> int:
+    """Read the executions that another scheduler recorded, as CSV with the columns process, job, start and end.
+
+    Exit code 0 where every job succeeded in every execution, 1 where one did not.
+    """
+    from pgdyno.cli.requests.study import print_result
+    from pgdyno.cli.terminal.files import read_text
+    from pgdyno.studies.batch.keeping import keep_recorded
+    from pgdyno.studies.batch.recorded import read_recorded
+
+    chain = _read(flags.chain)
+    text = read_text(flags.file, hint="Name a CSV file of recorded jobs.")
+    found = read_recorded(text, chain, source=flags.file.name)
+    with open_store(flags.store_url) as store:
+        result = keep_recorded(store, chain, found, name=flags.file.name, text=text, target=flags.label or "")
+        print_result(store, result, flags.as_json)
+    return int(result.exit_code)
+
+
+class _CompareFlags(_ChainFlags, JsonFlag, StoreFlag):
+    reference: str = argument("REFERENCE")
+    study: str = argument("STUDY", default="last")
+    wanted: str | None = format_flag()
+    output: Path | None = flag("Write here.", "-o", type=NEW_FILE)
+
+
+@verb("compare", command)
+def compare_sides(flags: _CompareFlags) -> int:
+    """Compare the executions of STUDY with those of REFERENCE, two batch studies of the store.
+
+    Exit code 0 where every process keeps to the window of the reference, 1 where one does not, 3 where it is not
+    resolved, such as with fewer than three executions.
+    """
+    from pgdyno.studies.batch.compare_page import compare_page
+    from pgdyno.studies.batch.comparing import compare
+    from pgdyno.studies.batch.words import EXIT_CODES
+
+    chain = _read(flags.chain)
+    with open_store(flags.store_url) as store:
+        reference, found = _result(store, flags.reference), _result(store, flags.study)
+    said = compare(chain, reference, found)
+    if flags.as_json:
+        from pgdyno.studies.batch.compare_json import comparison_json
+
+        click.echo(json.dumps(comparison_json(said)))
+    else:
+        emit(compare_page(chain, reference, found, said), format_of(flags.wanted, flags.output), flags.output)
+    return int(EXIT_CODES[said.standing])
+
+
+def _read(path: Path) -> Chain:
+    from pgdyno.studies.batch.file import parse_chain
+    from pgdyno.studies.batch.job_process import read_own
+
+    return parse_chain(read_own(path), source=path.name, folder=path.absolute().parent)
+
+
+def _result(store: Store, study_id: str) -> BatchResult:
+    from pgdyno.errors import UsageError
+    from pgdyno.model.results.batch import BatchResult
+
+    study = store.study(study_id)
+    result = study.told(BatchResult)
+    if result is None:
+        raise UsageError(
+            f'study "{study.id}" is of kind {study.kind} and has no executions of a batch chain',
+            hint="pgdyno store list shows the kinds; pgdyno batch run or import makes one.",
+        )
+    return result

@@ -1,0 +1,156 @@
+"""The page of a chain against its reference: windows, jobs, means, what was left out, critical path. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgdyno import __version__
+from pgdyno.model.figure import Table
+from pgdyno.model.results.batch import BatchResult
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
+from pgdyno.studies.batch.chain import Chain
+from pgdyno.studies.batch.comparing import BatchComparison, LeftOutJob, by_key, mean_seconds
+from pgdyno.studies.batch.critical import critical_path
+from pgdyno.studies.batch.gantt import gantt
+from pgdyno.studies.batch.page import sizing, trouble
+from pgdyno.studies.batch.words import TONES, few_text, footnotes, means_sentences, title_of, window_sentence
+from pgdyno.units import seconds_text
+
+SIDES = ("reference", "new")
+
+
+def compare_page(chain: Chain, reference: BatchResult, found: BatchResult, said: BatchComparison) -> Report:
+    """Return the report."""
+    sides = (reference, found)
+    sections = (_answer(said, found), _jobs(said), trouble(found), _left_out(said), _critical(chain, sides),
+                _charts(sides), sizing(found), _about(sides))  # fmt: skip
+    known = tuple(one for one in sections if one is not None)
+    return Report(
+        study="",
+        kind="batch",
+        title=title_of(said),
+        word=said.standing.value,
+        tone=TONES[said.standing],
+        lead=f"Batch chain {chain.name}: study {found.study} against the reference, study {reference.study}",
+        stamp=f"{len(found.executions)} against {len(reference.executions)} executions",
+        tiles=(),
+        sections=known,
+        digest=known[:2],
+        provenance={"written by": f"pgdyno {__version__}"},
+        label=f"batch chain {chain.name}",
+    )
+
+
+def _answer(said: BatchComparison, found: BatchResult) -> Section:
+    rows = tuple(
+        (
+            one.name,
+            "unknown" if one.reference_s is None else seconds_text(one.reference_s),
+            ", ".join(seconds_text(window) for window in one.windows) or "none that counts",
+            "unknown" if one.share_pct is None else f"{one.share_pct:.1f}",
+            one.standing.value,
+        )
+        for one in said.processes
+    )
+    columns = ("process", "reference window", "new windows", "% of the reference", "verdict")
+    few = few_text(found)
+    blocks: list[Block] = [Notice((few,))] if few else []
+    blocks += [
+        TableBlock(Table(columns, rows, columns[1:4]), "Pass: the window is not longer than in the reference."),
+        Prose(tuple(map(window_sentence, said.processes)), points=True),
+    ]
+    return Section("answer", "Windows", "Does each process keep to the window of today?", tuple(blocks))
+
+
+def _jobs(said: BatchComparison) -> Section:
+    columns = ("process", "compared jobs", "share of all jobs, %", "jobs with less time", "improvement, %",
+               "mean of the jobs, %")  # fmt: skip
+    rows = tuple(
+        (
+            one.name,
+            str(len(one.compared)),
+            f"{one.compared_pct:.0f}{'*' * bool(one.threshold_s)}",
+            str(one.shorter),
+            _percent(one.saved_pct),
+            _percent(one.mean_saved_pct),
+        )
+        for one in said.processes
+    )
+    caption = (
+        "Improvement is of the summed times of the compared jobs; the mean of the jobs counts each alike. "
+        "A job's time is the mean of the executions in which it succeeded."
+    )
+    blocks = (
+        TableBlock(Table(columns, rows, columns[1:]), caption),
+        Prose((*footnotes(said), *means_sentences(said)), points=True),
+    )
+    return Section("jobs", "Jobs", "How many jobs were compared, and what did they save?", blocks)
+
+
+def _percent(value: float | None) -> str:
+    return "none compared" if value is None else f"{value:.0f}"
+
+
+def _left_out(said: BatchComparison) -> Section | None:
+    every = [one for process in said.processes for one in process.left_out]
+    if not every:
+        return None
+    skipped = [one for one in every if one.is_skipped]
+    others = [one for one in every if not one.is_skipped]
+    blocks = []
+    if skipped:
+        blocks.append(TableBlock(_reasons(skipped), "Skipped jobs, with their reasons."))
+    if others:
+        blocks.append(TableBlock(_reasons(others), f"{len(others)} jobs ran and are not compared.", folded=True))
+    return Section("left-out", "Jobs that are not compared", "What was left out, and why?", tuple(blocks))
+
+
+def _reasons(rows: Sequence[LeftOutJob]) -> Table:
+    return Table(("job", "reason"), tuple((one.key, one.reason) for one in rows))
+
+
+def _critical(chain: Chain, sides: Sequence[BatchResult]) -> Section:
+    blocks: list[Block] = []
+    for name, side in zip(SIDES, sides, strict=True):
+        runs = by_key(side.jobs)
+        means = {key: seconds for key in chain.jobs if (seconds := mean_seconds(runs.get(key, ()))) is not None}
+        found = critical_path(chain, means)
+        rows = tuple(
+            (key, seconds_text(found.jobs[key].start_s), seconds_text(found.jobs[key].end_s)) for key in found.path
+        )
+        caption = (
+            f"Critical path of the {name} side: the window ends after {seconds_text(found.end_s)} at the earliest."
+        )
+        blocks.append(TableBlock(Table(("job", "starts", "ends"), rows, ("starts", "ends")), caption))
+        slack = sorted((one for one in found.jobs.values() if one.key in means), key=lambda one: one.slack_s)
+        table = Table(("job", "slack"), tuple((one.key, seconds_text(one.slack_s)) for one in slack), ("slack",))
+        blocks.append(TableBlock(table, f"Slack on the {name} side: so much later a job could end.", folded=True))
+    told = "By dependencies and calendar; a job that waits for a free place ends later than this says."
+    question = "Which jobs decide when the window ends?"
+    return Section("critical", "Critical path", question, (*blocks, Prose((told,))))
+
+
+def _charts(sides: Sequence[BatchResult]) -> Section | None:
+    figures = []
+    for name, side in zip(SIDES, sides, strict=True):
+        last = side.executions[-1].number if side.executions else 0
+        figure = gantt(side.jobs, last)
+        if figure is not None:
+            figures.append(replace(figure, id=f"{figure.id}-{name}", title=f"{name.capitalize()}: {figure.title}"))
+    return (
+        Section("gantt", "The last executions", "Which job ran when?", (Charts(tuple(figures)),)) if figures else None
+    )
+
+
+def _about(sides: Sequence[BatchResult]) -> Section:
+    rows = tuple(
+        (name, f"study {side.study}, {'recorded by another scheduler' if side.imported else 'run by pgdyno'}")
+        for name, side in zip(SIDES, sides, strict=True)
+    )
+    told = (
+        "The reference is a bound here: its own scatter is not in the interval, which is of the new windows alone.",
+        "The sides were not run in turns; what else differed between their days is in the figures.",
+    )
+    blocks = (FactList(rows), Prose(told, points=True))
+    return Section("about", "Sources and limits", "Where do the figures come from?", blocks)

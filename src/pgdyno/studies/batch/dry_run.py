@@ -1,0 +1,35 @@
+"""What a run of a chain would do, how it is undone and what it costs, in lines for people. Pure."""
+
+from __future__ import annotations
+
+import shlex
+
+from pgdyno.studies.batch.chain import Chain, JobWork, in_order
+from pgdyno.studies.batch.options import BatchOptions
+from pgdyno.units import plural, seconds_text
+
+
+def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) -> list[str]:
+    """Return the plan: each job in a possible order, then undo, outage and bounds."""
+    lines = [
+        f"chain {chain.name}: {plural(len(chain.jobs), 'job')} of {len(chain.processes)} processes, "
+        f"{chain.parallel} at a time, {plural(options.executions, 'execution')} in database {database} of {target}"
+    ]
+    for job in in_order(chain):
+        if job.skip:
+            lines.append(f"  {job.key}: skipped, {job.skip}")
+            continue
+        what = job.words[0].strip().splitlines()[0] if job.work is JobWork.SQL else shlex.join(job.words)
+        parts = [f"after {', '.join(job.after)}"] if job.after else []
+        parts += [f"from {seconds_text(job.starts_s)} on"] if job.starts_s else []
+        parts += [f"at most {seconds_text(job.time_out_s)}"] if job.time_out_s is not None else []
+        parts += [f"tried up to {job.retries + 1} times"] if job.retries else []
+        parts += [plural(len(job.checks), "check")] if job.checks else []
+        told = f" ({'; '.join(parts)})" if parts else ""
+        lines.append(f"  {job.key}: {job.work.value} {what}{told}")
+    restore = f"before each execution: {shlex.join(chain.restore)}" if chain.restore else ""
+    lines.append(f"undo:   what the jobs change stays{f', but for {restore}' if restore else '; no restore is named'}")
+    lines.append("outage: none by pgdyno, which changes no setting; jobs may lock what they like")
+    stop = f", or when {options.stop_file} is there" if options.stop_file is not None else ""
+    lines.append(f"ends:   after {seconds_text(options.max_seconds)} at the latest{stop}")
+    return lines

@@ -1,0 +1,192 @@
+"""Jobs as programs of this machine: an argument list, libpq's variables, a process group, a name on the server.
+
+A job runs with the rights of whoever runs pgdyno; root runs no program that another account could change.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.model.results.batch import CheckedResult
+from pgdyno.outside.files import read_text
+from pgdyno.owner.durable import open_fresh
+from pgdyno.owner.inherited import ProgramKind
+from pgdyno.owner.programs import check_program
+from pgdyno.server.postgres import Postgres
+from pgdyno.studies.batch import sql_program
+from pgdyno.studies.batch.chain import Chain, ChainJob, JobWork
+from pgdyno.studies.batch.checking import make_check
+from pgdyno.studies.batch.schedule import AttemptEnd
+from pgdyno.workloads.driver_process import DriverProcess
+
+LONGEST_TAG = 63
+"""The server keeps so many bytes of an application_name."""
+_LAST = 400
+_END_SESSIONS = (
+    "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
+    " WHERE application_name = %s AND pid <> pg_catalog.pg_backend_pid()"
+)
+
+
+def tags_of(chain: Chain, nonce: str) -> dict[str, str]:
+    """Return by each job what its sessions are called on the server: no two alike, and none like another run's."""
+    return {
+        key: f"{nonce}.{number} {key}".encode("ascii", "replace").decode()[:LONGEST_TAG]
+        for number, key in enumerate(chain.jobs, 1)
+    }
+
+
+def program_of(word: str) -> str:
+    """Return the path of a program. Raises EnvironmentUnsuitable where it is missing, or root may not run it."""
+    if os.geteuid() == 0:
+        return check_program(word, 0)
+    found = shutil.which(word)
+    if found is None:
+        raise EnvironmentUnsuitable(f'program "{word}" was not found, or cannot be run')
+    return str(Path(found).absolute())
+
+
+def read_own(path: Path) -> str:
+    """Return the text of a chain's file. Root takes none that another account can change: it names programs."""
+    if os.geteuid() == 0:
+        status = path.stat()
+        if status.st_uid != 0 or status.st_mode & 0o022:
+            raise UsageError(
+                f'"{path}" names programs, and another account than root can change it',
+                hint=f"chown root: {path} && chmod go-w {path}, or run pgdyno as the account that it belongs to.",
+            )
+    return read_text(path, hint="Name the file of a batch chain.")
+
+
+@dataclass(slots=True)
+class JobStarter:
+    """Starts jobs against one server and its `database`; what they write goes into `folder`, a file a job."""
+
+    server: Postgres
+    database: str
+    folder: Path
+    tags: Mapping[str, str]
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="pgdyno-check"))
+
+    def start(self, job: ChainJob, attempt: int) -> JobAttempt | FailedAttempt:
+        """Start an attempt."""
+        tag = self.tags[job.key]
+        base = self.folder / f"{list(self.tags).index(job.key) + 1}-{attempt}"
+        try:
+            process = run_program(self._argv(job, base), self.environment(tag), base, is_ours=_is_sql(job))
+        except PgdynoError as error:
+            return FailedAttempt(error.one_line)
+        return JobAttempt(self, job, process, tag, base)
+
+    def environment(self, tag: str) -> dict[str, str]:
+        """Return the variables by which a job's program finds the server, and is known there."""
+        return {**self.server.environment(self.database), "PGAPPNAME": tag}
+
+    def _argv(self, job: ChainJob, base: Path) -> list[str]:
+        if job.work is JobWork.SQL:
+            text = base.with_suffix(".sql")
+            with open_fresh(text) as file:
+                file.write(job.words[0].encode())
+            return _sql_argv(text)
+        if job.work is JobWork.SQL_FILE:
+            return _sql_argv(Path(job.words[0]).absolute())
+        return [program_of(job.words[0]), *job.words[1:]]
+
+
+def run_program(argv: list[str], environment: Mapping[str, str], base: Path, *, is_ours: bool = False) -> DriverProcess:
+    """Start a program whose output goes into `base`.out and `base`.err. Raises an error where it cannot be started."""
+    return DriverProcess.start(
+        argv,
+        environment=environment,
+        directory=Path.cwd(),
+        stdout=base.with_suffix(".out"),
+        stderr=base.with_suffix(".err"),
+        kind=ProgramKind.OURSELVES if is_ours else ProgramKind.CLIENT,
+    )
+
+
+def last_words(base: Path) -> str:
+    """Return the last line that a program wrote to stderr."""
+    with suppress(OSError):
+        lines = base.with_suffix(".err").read_text(errors="replace").strip().splitlines()
+        return lines[-1][-_LAST:] if lines else ""
+    return ""
+
+
+@dataclass(slots=True)
+class FailedAttempt:
+    """An attempt whose program could not be started."""
+
+    reason: str
+
+    def poll(self) -> AttemptEnd:
+        """Return its end."""
+        return AttemptEnd(None, failed=self.reason)
+
+    def stop(self) -> None:
+        """Do nothing: nothing runs."""
+
+
+@dataclass(slots=True)
+class JobAttempt:
+    """An attempt that runs: its program first, then its checks."""
+
+    starter: JobStarter
+    job: ChainJob
+    process: DriverProcess
+    tag: str
+    base: Path
+    stopped: bool = False
+    checks: Future[tuple[CheckedResult, ...]] | None = None
+
+    def poll(self) -> AttemptEnd | None:
+        """Return how it ended, None while program or checks run."""
+        code = self.process.poll()
+        if code is None:
+            return None
+        end = AttemptEnd(code, cancelled=self._cancelled(code), failed=self._failed(code), cpu_s=self.process.cpu_s)
+        if code not in self.job.success or not self.job.checks or self.stopped:
+            return end
+        if self.checks is None:
+            self.checks = self.starter.pool.submit(self._make_checks)
+        if not self.checks.done():
+            return None
+        return AttemptEnd(code, cpu_s=self.process.cpu_s, checks=self.checks.result())
+
+    def stop(self) -> None:
+        """End the process group, and the sessions that have the job's name: a server works on for who has gone."""
+        self.stopped = True
+        self.process.terminate()
+        with suppress(PgdynoError):
+            self.starter.server.fetch(_END_SESSIONS, [self.tag])
+
+    def _make_checks(self) -> tuple[CheckedResult, ...]:
+        starter = self.starter
+        return tuple(make_check(starter.server, starter.database, self.tag, one) for one in self.job.checks)
+
+    def _cancelled(self, code: int) -> str:
+        if code < 0:
+            return f"ended by signal {-code}"
+        if code == sql_program.CANCELLED and _is_sql(self.job):
+            return last_words(self.base)
+        return ""
+
+    def _failed(self, code: int) -> str:
+        said = last_words(self.base)
+        return f"exit code {code}{f': {said}' if said else ''}"
+
+
+def _is_sql(job: ChainJob) -> bool:
+    return job.work in (JobWork.SQL, JobWork.SQL_FILE)
+
+
+def _sql_argv(path: Path) -> list[str]:
+    return [sys.executable, "-m", sql_program.__name__, str(path)]

@@ -1,0 +1,67 @@
+"""A chain's executions as a study of the store: the study that begins, and what another scheduler recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.results.batch import BatchResult
+from pgdyno.model.study import PRINTED, Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.batch.chain import Chain
+from pgdyno.studies.batch.recorded import Recorded
+from pgdyno.studies.session.new_study import keep_import, study_id
+
+
+def load_of(chain: Chain) -> WorkloadSpec:
+    """Return the chain as a workload; its fingerprint is of what the jobs are and how they wait for each other."""
+    seal = hashlib.sha256(repr([(job.key, job.words, job.after) for job in chain.jobs.values()]).encode()).hexdigest()
+    return WorkloadSpec("batch", {}, seal[:16], f"batch chain {chain.name}", read_only=False, unit="jobs")
+
+
+def plan_of(chain: Chain, seconds: float) -> LoadPlan:
+    """Return the chain as a plan: so many jobs at a time, for at most so long."""
+    return LoadPlan(clients=chain.parallel, jobs=1, warmup_s=0.0, measure_s=seconds)
+
+
+def spec_of(number: int) -> TrialSpec:
+    """Return an execution as a trial."""
+    return TrialSpec(BASELINE, Role.ARM, "batch", number, 0, factors={"execution": str(number)})
+
+
+def keep_recorded(
+    store: Store, chain: Chain, found: Recorded, *, name: str, text: str, target: str = "", now: float | None = None
+) -> BatchResult:
+    """Keep what another scheduler recorded as one study, an execution a run, and return its result."""
+    at = time.time() if now is None else now
+    study = Study(
+        id=study_id(StudyKind.BATCH, at),
+        kind=StudyKind.BATCH,
+        name=f"import {chain.name}",
+        state=StudyState.RUNNING,
+        created_at=at,
+        target=target or "another machine, which the file does not name",
+        environment="unknown",
+        facts={},
+        workload=load_of(chain),
+        plan=plan_of(chain, max(one.window_s for one in found.executions)),
+        options={PRINTED: True, "files": [{"name": name, "sha256": hashlib.sha256(text.encode()).hexdigest()}]},
+    )
+
+    def body() -> BatchResult:
+        for one in found.executions:
+            run = store.begin_trial(study.id, spec_of(one.number))
+            ended = one.began_at + one.window_s
+            store.finish_trial(run, Outcome(TrialState.COMPLETE, began_at=one.began_at, ended_at=ended))
+        return BatchResult(
+            study=study.id,
+            chain=chain.name,
+            imported=True,
+            executions=found.executions,
+            jobs=found.jobs,
+            no_peak="no samples of its hosts were recorded with the jobs",
+        )
+
+    return keep_import(store, study, body)

@@ -1,0 +1,147 @@
+"""What the server did for each job: its sessions by wait once a second, and counters of jobs that ran alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.rows import DictRow
+
+from pgdyno.errors import PgdynoError
+from pgdyno.linux.cpu import ServerCpu
+from pgdyno.server.postgres import Postgres
+
+INTERVAL_S = 1.0
+RETRY_S = 10.0
+ON_CPU = "CPU"
+"""The class of a session that works and waits for nothing that the server tells."""
+_ACTIVITY = (
+    "SELECT application_name AS tag, coalesce(wait_event_type, 'CPU') AS class, pg_catalog.count(*) AS n"
+    " FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND application_name = ANY(%s) GROUP BY 1, 2"
+)
+_COUNTERS = (
+    "SELECT (CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE"
+    " pg_catalog.pg_current_wal_insert_lsn() - '0/0'::pg_lsn END)::float8 AS wal, (SELECT"
+    " pg_catalog.sum(tup_inserted + tup_updated + tup_deleted) FROM pg_catalog.pg_stat_database WHERE datname = %s"
+    ")::float8 AS rows"
+)
+BESIDE = "other jobs ran beside it, and the server counts for all"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    wal: float | None
+    rows: float | None
+    cpu_s: float | None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Watched:
+    before: _Counters
+    after: _Counters | None = None
+    is_alone: bool = True
+    waits: dict[str, float] = field(default_factory=dict)
+    busy_s: float = 0.0
+    looks: int = 0
+
+
+class ServerOnlooker:
+    """Looks at one server from a session of its own, from the caller's thread; an error costs figures and no run."""
+
+    def __init__(
+        self, server: Postgres, database: str, cpu: ServerCpu, tags: Mapping[str, str], clock: Callable[[], float]
+    ) -> None:
+        self._server, self._database, self._cpu, self._clock = server, database, cpu, clock
+        self._keys = {tag: key for key, tag in tags.items()}
+        self._tags = tags
+        self._jobs: dict[str, _Watched] = {}
+        self._running: set[str] = set()
+        self._session: psycopg.Connection[DictRow] | None = None
+        self._error = ""
+        self._next = self._looked = self._clock()
+
+    def began(self, key: str) -> None:
+        """Note that a job began."""
+        self._jobs[key] = _Watched(self._counters())
+        self._running.add(key)
+        if len(self._running) > 1:
+            for one in self._running:
+                self._jobs[one].is_alone = False
+
+    def ended(self, key: str) -> None:
+        """Note that it is over; nothing for one that never began."""
+        if key in self._running:
+            self._running.discard(key)
+            self._jobs[key].after = self._counters()
+
+    def look(self) -> None:
+        """Count the active sessions of each job, once a second."""
+        now = self._clock()
+        if now < self._next:
+            return
+        passed, self._looked, self._next = now - self._looked, now, now + INTERVAL_S
+        rows = self._ask(_ACTIVITY, [[self._tags[key] for key in self._running]]) if self._running else []
+        if self._error:
+            self._next = now + RETRY_S
+            return
+        seen = set[str]()
+        for row in rows:
+            job = self._jobs[self._keys[str(row["tag"])]]
+            job.waits[str(row["class"])] = job.waits.get(str(row["class"]), 0.0) + passed * int(str(row["n"]))
+            seen.add(str(row["tag"]))
+        for key in self._running:
+            self._jobs[key].looks += 1
+            self._jobs[key].busy_s += passed if self._tags[key] in seen else 0.0
+
+    def figures(self, key: str) -> dict[str, object]:
+        """Return what is known of a job, and why the rest is not."""
+        job, unknown, found = self._jobs[key], dict[str, str](), dict[str, object]()
+        if job.looks:
+            found |= {"busy_s": job.busy_s, "waits": job.waits}
+        else:
+            unknown["busy_s"] = self._error or "it ended before its sessions were looked at, once a second"
+        after = job.after or job.before
+        for name, then, now in (
+            ("wal_bytes", job.before.wal, after.wal),
+            ("rows", job.before.rows, after.rows),
+            ("server_cpu_s", job.before.cpu_s, after.cpu_s),
+        ):
+            if not job.is_alone:
+                unknown[name] = BESIDE
+            elif then is None or now is None or now < then:
+                unknown[name] = job.before.error or after.error or "the server's counter cannot be read"
+            else:
+                found[name] = now - then if name == "server_cpu_s" else int(now - then)
+        return {**found, "unknown": unknown}
+
+    def close(self) -> None:
+        """End the session, so that a restore can drop what it likes."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _counters(self) -> _Counters:
+        rows = self._ask(_COUNTERS, [self._database])
+        cpu = self._cpu.seconds()
+        seconds = cpu if isinstance(cpu, float) else None
+        if not rows:
+            return _Counters(None, None, seconds, self._error)
+        return _Counters(_float(rows[0]["wal"]), _float(rows[0]["rows"]), seconds)
+
+    def _ask(self, query: str, params: list[object]) -> list[DictRow]:
+        try:
+            if self._session is None:
+                self._session = self._server.connect()
+            rows = self._session.execute(query.encode(), params).fetchall()
+        except (PgdynoError, psycopg.Error) as error:
+            self._error = error.one_line if isinstance(error, PgdynoError) else str(error).strip().partition("\n")[0]
+            self.close()
+            return []
+        self._error = ""
+        return rows
+
+
+def _float(value: object) -> float | None:
+    return value if isinstance(value, float) else None

@@ -1,0 +1,167 @@
+"""The page of a batch chain: executions, jobs, checks, restores and peaks of one study. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.model.figure import Table
+from pgdyno.model.results.batch import BatchResult, CheckedResult, JobEnd, JobRun
+from pgdyno.report import chapters
+from pgdyno.report.judgement import standing
+from pgdyno.report.page_frame import framed
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import rounded_text
+from pgdyno.studies.batch.comparing import window_of
+from pgdyno.studies.batch.gantt import gantt
+from pgdyno.studies.batch.words import few_text, judgement
+from pgdyno.units import binary_text, bytes_text, seconds_text
+
+METHOD = (
+    "Executions follow each other, each from the restored data where the chain names a restore command.",
+    "A job begins when those that it waits for are over, its calendar start has come, and a place is free.",
+)
+
+
+def batch_page(record: StudyRecord) -> Report:
+    """Return the page; of a study without a result only how it stands."""
+    result = record.study.told(BatchResult)
+    if result is None:
+        left = standing(record.study)
+        return framed(record, (left.title, left.word, left.tone), (_about(record),), (_about(record),))
+    said = judgement(result)
+    answer = Section("answer", "Answer", "Did the chain do its work, and how long did it take?", _answer(result))
+    pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {record.study.id}"),)),))
+    sections = [answer, trouble(result), _chart(result), _jobs(result), skipped(result), _checks(result),
+                sizing(result), _about(record)]  # fmt: skip
+    return framed(
+        record,
+        (said.title, said.word, said.tone),
+        sections,
+        (answer, trouble(result), pointer),
+        stamp="Recorded by another scheduler: its environment is not known here" if result.imported else "",
+    )
+
+
+def _answer(result: BatchResult) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    few = few_text(result)
+    if few:
+        blocks.append(Notice((few,)))
+    processes = list(dict.fromkeys(one.process for one in result.jobs))
+    rows = tuple(
+        (
+            str(execution.number),
+            "not restored" if execution.restore_s is None else seconds_text(execution.restore_s),
+            seconds_text(execution.window_s),
+            *(_window(result.jobs, execution.number, process) for process in processes),
+            execution.ended,
+        )
+        for execution in result.executions
+    )
+    columns = ("execution", "data restored in", "window", *(f"window of {name}" for name in processes), "ended by")
+    caption = "A window is from the start of the first job to the end of the last; restoring the data is not in it."
+    if rows:
+        blocks.append(TableBlock(Table(columns, rows, columns[1:-1]), caption))
+    blocks.append(Prose(("pgdyno batch compare sets the windows beside those of a reference.",)))
+    return tuple(blocks)
+
+
+def _window(runs: Sequence[JobRun], execution: int, process: str) -> str:
+    window = window_of([one for one in runs if one.execution == execution and one.process == process])
+    return "" if window is None else seconds_text(window)
+
+
+def trouble(result: BatchResult) -> Section | None:
+    """Return the jobs that should have succeeded and did not, None where all did."""
+    if not result.unsuccessful:
+        return None
+    rows = tuple(
+        (str(one.execution), one.key, one.end.value, "" if one.code is None else str(one.code), str(one.attempts),
+         one.reason)
+        for one in result.unsuccessful
+    )  # fmt: skip
+    table = Table(("execution", "job", "end", "code", "attempts", "reason"), rows, ("code", "attempts"))
+    blocks = (TableBlock(table, "A job whose check fails is not successful, whatever it returned."),)
+    return Section("trouble", "Jobs that did not succeed", "What has to be looked at?", blocks)
+
+
+def _chart(result: BatchResult) -> Section | None:
+    figures = [figure for one in result.executions if (figure := gantt(result.jobs, one.number)) is not None]
+    return Section("gantt", "The executions", "Which job ran when?", (Charts(tuple(figures)),)) if figures else None
+
+
+def _jobs(result: BatchResult) -> Section | None:
+    ran = [one for one in result.jobs if one.seconds is not None]
+    if not ran:
+        return None
+    columns = ("execution", "job", "end", "time", "busy", "waits", "rows", "WAL", "server CPU", "own CPU", "attempts")
+    rows = tuple(
+        (
+            str(one.execution),
+            one.key,
+            one.end.value,
+            seconds_text(one.seconds or 0.0),
+            _seconds(one.busy_s),
+            ", ".join(f"{name} {seconds:.0f} s" for name, seconds in sorted(one.waits.items())),
+            "unknown" if one.rows is None else f"{one.rows:,}",
+            "unknown" if one.wal_bytes is None else bytes_text(one.wal_bytes),
+            _seconds(one.server_cpu_s),
+            _seconds(one.cpu_s),
+            str(one.attempts),
+        )
+        for one in ran
+    )
+    blocks: list[Block] = [TableBlock(Table(columns, rows, columns[3:5] + columns[6:]), "Every job.", folded=True)]
+    reasons = dict.fromkeys(f"Unknown, {name}: {why}." for one in ran for name, why in one.unknown.items())
+    told = (
+        "Busy time and waits are of sessions with the job's application_name, looked at once a second.",
+        "Rows (of its database), WAL and server CPU are the whole server's while the job ran alone.",
+        *reasons,
+    )
+    return Section("jobs", "The jobs", "What did each job take?", (*blocks, Prose(told, points=True)))
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown" if value is None else seconds_text(value)
+
+
+def skipped(result: BatchResult) -> Section | None:
+    """Return the jobs that the chain leaves out, with their reasons; None where there is none."""
+    found = {one.key: one.reason or "no reason is given" for one in result.jobs if one.end is JobEnd.SKIPPED}
+    if not found:
+        return None
+    table = TableBlock(Table(("job", "reason"), tuple(found.items())), "Left out of every execution.")
+    return Section("skipped", "Skipped jobs", "What was not done, and why?", (table,))
+
+
+def _checks(result: BatchResult) -> Section | None:
+    rows = tuple((str(one.execution), one.key, check.check, check.found, _passed(check))
+                 for one in result.jobs for check in one.checks)  # fmt: skip
+    if not rows:
+        return None
+    table = TableBlock(Table(("execution", "job", "check", "found", "passed"), rows), "Checks of what the jobs left.")
+    return Section("checks", "Functional checks", "Is what the jobs left right?", (table,))
+
+
+def _passed(check: CheckedResult) -> str:
+    return "could not be made" if check.passed is None else "yes" if check.passed else "no"
+
+
+def sizing(result: BatchResult) -> Section:
+    """Return what each host needed most, or why that is not known."""
+    if not result.peaks:
+        told = f"The peak of CPU and memory is unknown: {result.no_peak or 'it was not recorded'}."
+        return Section("sizing", "Sizing hint", "How large has the host to be?", (Prose((told,)),))
+    rows = tuple(
+        (one.host, "unknown" if one.cores is None else rounded_text(one.cores),
+         "unknown" if one.memory_bytes is None else binary_text(one.memory_bytes), one.source)
+        for one in result.peaks
+    )  # fmt: skip
+    table = Table(("host", "busy cores at peak", "memory at peak", "from"), rows, ("busy cores at peak",))
+    caption = "The greatest mean of ten seconds in a row, of the server's processes; memory is total less available."
+    return Section("sizing", "Sizing hint", "How large has the host to be?", (TableBlock(table, caption),))
+
+
+def _about(record: StudyRecord) -> Section:
+    return chapters.about(record.study, record.trials, METHOD)

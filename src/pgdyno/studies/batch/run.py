@@ -1,0 +1,222 @@
+"""Run a chain so many times: restore, execute, look, keep. What the jobs change stays, but for a restore."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.model.facts import Facts
+from pgdyno.model.guard import GuardPlan
+from pgdyno.model.results.batch import BatchExecution, BatchResult, JobRun
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import Outcome, TrialState
+from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.probes.sampler import Sampler
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.batch.chain import Chain
+from pgdyno.studies.batch.executing import execute
+from pgdyno.studies.batch.job_process import JobStarter, last_words, program_of, run_program, tags_of
+from pgdyno.studies.batch.keeping import load_of, plan_of, spec_of
+from pgdyno.studies.batch.observing import ServerOnlooker
+from pgdyno.studies.batch.options import BatchOptions
+from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.project.build import peak_of
+from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.study_session import signals_interrupt
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.target import Target
+from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
+from pgdyno.units import seconds_text
+
+Announce = Callable[[str], None]
+_RESTORE_LOOK_S = 0.5
+_UNENDED = "the study did not come to its end"
+
+
+def run_batch(
+    store: Store,
+    target: Target,
+    facts: Facts,
+    request: TargetRequest,
+    chain: Chain,
+    options: BatchOptions,
+    *,
+    guards: GuardPlan,
+    announce: Announce,
+) -> BatchResult:
+    """Execute the chain, and return every job of every execution; what was done until then is kept whatever ends it.
+
+    Side effects on the target: whatever jobs and restore command do. Raises EnvironmentUnsuitable where the data
+    cannot be restored.
+    """
+    began = time.time()
+    study = observed_study(
+        StudyKind.BATCH, chain.name, request, target, facts, began=began, seconds=options.max_seconds,
+        options={"file": str(options.path), "executions": options.executions, "parallel": chain.parallel},
+    )  # fmt: skip
+    study = replace(study, workload=load_of(chain), plan=plan_of(chain, options.max_seconds))
+    store.add_study(study)
+    with signals_interrupt(), owning(store, study.id, began, resumes=False):
+        result = BatchResult(study=study.id, environment=study.environment, chain=chain.name)
+        try:
+            with _guarded(target, guards, chain, announce) as breach, tempfile.TemporaryDirectory() as folder:
+                runs = _Runs(store, study, target, chain, Path(folder), _halt(options, breach), announce)
+                for number in range(1, options.executions + 1):
+                    try:
+                        execution, jobs = runs.one(number)
+                    except _Halted as halted:
+                        result = replace(result, ended=f"{halted}, before execution {number}")
+                        break
+                    result = replace(result, executions=(*result.executions, execution), jobs=(*result.jobs, *jobs))
+                    if execution.ended:
+                        result = replace(result, ended=f"{execution.ended}, in execution {number}")
+                        break
+            if result.ended:
+                announce(f"ended by {result.ended}")
+            peak = peak_of(store, study, store.trials(study.id))
+            result = replace(
+                result,
+                peaks=() if peak is None else (peak,),
+                no_peak="no sample of the host was taken" if peak is None else "",
+                elapsed_s=time.time() - began,
+            )
+            store.update_study(study.id, state=StudyState.COMPLETE, result=result)
+        except BaseException as error:
+            store.abandon_running(study.id)
+            is_failure = isinstance(error, PgdynoError)
+            state = StudyState.FAILED if is_failure else StudyState.INTERRUPTED
+            ended = str(error) if is_failure else "an interruption"
+            store.update_study(study.id, state=state, result=replace(result, ended=ended, no_peak=_UNENDED))
+            raise
+    return result
+
+
+class _Halted(Exception):
+    """The run is to end, and no job runs."""
+
+
+class _Runs:
+    """The executions of one study."""
+
+    def __init__(
+        self,
+        store: Store,
+        study: Study,
+        target: Target,
+        chain: Chain,
+        folder: Path,
+        halt: Callable[[], str],
+        announce: Announce,
+    ) -> None:
+        self._store, self._study, self._target, self._chain = store, study, target, chain
+        self._folder, self._halt, self._announce = folder, halt, announce
+        self._database = database_of(target, chain)
+        self._tags = tags_of(chain, secrets.token_hex(2))
+
+    def one(self, number: int) -> tuple[BatchExecution, tuple[JobRun, ...]]:
+        """Restore the data and execute the chain once."""
+        if why := self._halt():
+            raise _Halted(why)
+        restored = self._restore(number) if self._chain.restore else None
+        self._announce(f"execution {number} of chain {self._chain.name}")
+        run = self._store.begin_trial(self._study.id, spec_of(number))
+        folder = self._folder / str(number)
+        folder.mkdir()
+        server = self._target.postgres
+        onlooker = ServerOnlooker(server, self._database, self._target.cpu, self._tags, time.monotonic)
+        starter = JobStarter(server, self._database, folder, self._tags)
+        sampler = Sampler(self._target, load_database=self._database, driver_pids=lambda: (), folder=folder)
+        began_at, began = time.time(), time.monotonic()
+        try:
+            with sampler:
+                jobs, why = execute(
+                    self._chain, number, starter, onlooker,
+                    clock=time.monotonic, sleep=time.sleep, halt=self._halt, tell=self._announce,
+                )  # fmt: skip
+        finally:
+            onlooker.close()
+            starter.pool.shutdown(wait=False, cancel_futures=True)
+        seconds = time.monotonic() - began
+        self._store.add_samples(run, sampler.stop().rows)
+        state = TrialState.PARTIAL if why else TrialState.COMPLETE
+        outcome = Outcome(state, reason=why or None, began_at=began_at, ended_at=began_at + seconds)
+        self._store.finish_trial(run, outcome)
+        ends = [one.ended_s for one in jobs if one.ended_s is not None]
+        window = max(ends, default=0.0)
+        return BatchExecution(
+            number=number, began_at=began_at, window_s=window, restore_s=restored, run=run, ended=why
+        ), jobs
+
+    def _restore(self, number: int) -> float:
+        """Run the restore command, and return how long it took."""
+        began, base = time.monotonic(), self._folder / f"restore-{number}"
+        words = self._chain.restore
+        environment = {**self._target.postgres.environment(self._database), "PGAPPNAME": "pgdyno restore"}
+        process = run_program([program_of(words[0]), *words[1:]], environment, base)
+        longest, late = self._chain.restore_time_out_s, ""
+        try:
+            while (code := process.wait(_RESTORE_LOOK_S)) is None:
+                if why := self._halt():
+                    raise _Halted(why)
+                if longest is not None and time.monotonic() - began > longest:
+                    late = f"it took longer than {longest:g} s"
+                    break
+        finally:
+            process.terminate()
+        if code != 0:
+            raise EnvironmentUnsuitable(
+                f"the data could not be restored before execution {number}: {late or f'exit code {code}'}",
+                detail=last_words(base) or None,
+                hint="Run the restore command by hand; what was executed before is kept.",
+            )
+        seconds = time.monotonic() - began
+        self._announce(f"data restored in {seconds_text(seconds)}")
+        return seconds
+
+
+def database_of(target: Target, chain: Chain) -> str:
+    """Return the database of the chain's jobs: its own, else the one that the target names."""
+    if chain.database:
+        return chain.database
+    return str(target.postgres.fetch("SELECT pg_catalog.current_database() AS name")[0]["name"])
+
+
+@contextmanager
+def _guarded(target: Target, plan: GuardPlan, chain: Chain, announce: Announce) -> Iterator[Callable[[], str]]:
+    """Watch disk, memory and connections of the target, and yield what says which guard was breached."""
+    reader = GuardReader(target)
+    try:
+        sentry = Sentry(reader, plan)
+        announce(off_text(sentry.begin(chain.parallel)))
+
+        def breach() -> str:
+            try:
+                sentry.check()
+            except GuardBreached as stopped:
+                return str(stopped.breach)
+            return ""
+
+        with sentry.watch():
+            yield breach
+    finally:
+        reader.close()
+
+
+def _halt(options: BatchOptions, breach: Callable[[], str]) -> Callable[[], str]:
+    ends = time.monotonic() + options.max_seconds
+
+    def halt() -> str:
+        if options.stop_file is not None and os.path.lexists(options.stop_file):
+            return "the stop file"
+        if time.monotonic() >= ends:
+            return f"--max-seconds {options.max_seconds:g}"
+        return breach()
+
+    return halt

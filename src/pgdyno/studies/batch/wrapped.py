@@ -1,0 +1,88 @@
+"""A job that another scheduler starts: run as it is, and recorded as a row of the CSV that `batch import` reads."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from pgdyno.errors import UsageError
+from pgdyno.model.results.batch import JobEnd
+from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.studies.batch.job_process import LONGEST_TAG, program_of
+
+COLUMNS = ("execution", "process", "job", "start", "end", "code", "status", "attempts", "cpu_s")
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedJob:
+    """Which job of which process it is, and in which execution."""
+
+    process: str
+    name: str
+    execution: int
+
+
+def run_wrapped(job: WrappedJob, argv: Sequence[str], record: Path) -> int:
+    """Run the program with our own input and output, add a row to `record`, and return its exit code.
+
+    The program's sessions have the job's name as application_name, and it gets the signals that we get. A code is as
+    a shell has it: 128 and its number for a signal.
+    """
+    program = program_of(argv[0])
+    _add_row(record, None)  # a file that cannot be written is told before the job runs
+    tag = f"{job.process}/{job.name}".encode("ascii", "replace").decode()[:LONGEST_TAG]
+    environment = {**inherited(ProgramKind.PERSONAL), **inherited(ProgramKind.CLIENT), "PGAPPNAME": tag}
+    began = time.time()
+    process = subprocess.Popen([program, *argv[1:]], env=environment)
+    with _handing_on(process):
+        _, status, usage = os.wait4(process.pid, 0)
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    end = JobEnd.CANCELLED if code < 0 else JobEnd.SUCCEEDED if code == 0 else ""
+    cpu = f"{usage.ru_utime + usage.ru_stime:.3f}"
+    moments = [datetime.fromtimestamp(at, UTC).isoformat() for at in (began, max(began, time.time()))]
+    _add_row(record, [str(job.execution), job.process, job.name, *moments, str(code), end, "1", cpu])
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _handing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Send the program the signals that would end us."""
+
+    def hand_on(number: int, _frame: FrameType | None) -> None:
+        os.kill(process.pid, number)
+
+    previous = {number: signal.signal(number, hand_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _add_row(record: Path, row: Sequence[str] | None) -> None:
+    """Add a row, below the names of the columns in an empty file; jobs that end at once take turns."""
+    try:
+        with os.fdopen(os.open(record, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            text = io.StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            if os.fstat(file.fileno()).st_size == 0:
+                writer.writerow(COLUMNS)
+            if row is not None:
+                writer.writerow(row)
+            file.write(text.getvalue().encode())
+    except OSError as error:
+        raise UsageError(
+            f'record "{record}" cannot be written', detail=error.strerror, hint="Name a file with --record jobs.csv."
+        ) from error
