@@ -31,12 +31,14 @@ def compared(month: tuple[Chain, BatchResult, BatchResult]) -> BatchComparison:
     return compare(*month)
 
 
+@pytest.mark.requirement("R-BAT-03")
 def test_windows_in_per_cent_of_the_reference(compared: BatchComparison) -> None:
     assert [round(one.share_pct or 0) for one in compared.processes] == [54, 40, 67]
     assert [one.standing for one in compared.processes] == [Standing.PASS] * 3
     assert compared.standing is Standing.PASS
 
 
+@pytest.mark.requirement("R-BAT-04")
 def test_jobs_compared_shorter_and_improved(compared: BatchComparison) -> None:
     rows = [
         (len(one.compared), round(one.compared_pct), one.shorter, round(one.saved_pct or 0))
@@ -52,6 +54,7 @@ def test_each_overall_mean_has_its_name(compared: BatchComparison) -> None:
     assert "summed times of all compared jobs" in means
 
 
+@pytest.mark.requirement("R-BAT-05")
 def test_jobs_below_the_threshold_are_left_out_with_the_reason(compared: BatchComparison) -> None:
     first = compared.processes[0]
     short = [one for one in first.left_out if one.is_short]
@@ -70,6 +73,7 @@ def test_one_row_changes_the_table(month: tuple[Chain, BatchResult, BatchResult]
     assert round(third.saved_pct or 0) == 31
 
 
+@pytest.mark.requirement("R-BAT-02")
 def test_a_longer_window_fails_and_fewer_executions_resolve_nothing() -> None:
     chain = chain_of()
     old = recorded(chain, SOME)
@@ -92,6 +96,14 @@ def test_a_process_with_a_failed_job_has_no_window_that_counts() -> None:
     assert process.standing is Standing.FAIL
     assert process.share_pct is None
     assert ("load/copy", "failed in the new executions") in [(one.key, one.reason) for one in process.left_out]
+
+
+def test_a_job_that_one_side_skips_is_in_the_window_of_neither() -> None:
+    chain = chain_of()
+    row = "1,close,mail,2026-10-30 23:00:30,2026-10-30 23:40:00,0,,\n"
+    found = compare(chain, recorded(chain, SOME + row), recorded(chain, SOME)).processes[1]
+    assert (found.reference_s, found.windows, found.share_pct) == (30.0, (30.0,), 100.0)
+    assert found.left_out[0].is_short
 
 
 @pytest.mark.parametrize(

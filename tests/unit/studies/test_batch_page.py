@@ -54,6 +54,7 @@ def page_of(result: BatchResult) -> Report:
     return kind_of(StudyKind.BATCH).page(StudyRecord(study, ()))
 
 
+@pytest.mark.requirement("R-BAT-02", "R-BAT-03", "R-BAT-04")
 def test_the_tables_of_the_certification_are_printed(month: Report) -> None:
     for text in (text_of(month), markdown.render(month)):
         lines = [" ".join(line.replace("|", " ").split()) for line in text.splitlines()]
@@ -64,6 +65,7 @@ def test_the_tables_of_the_certification_are_printed(month: Report) -> None:
         assert any("process 3: pass, done in 67.0 % " in line for line in lines)
 
 
+@pytest.mark.requirement("R-BAT-05", "R-BAT-06", "R-BAT-09", "R-BAT-10")
 def test_the_footnote_and_the_name_of_each_mean_are_printed(month: Report) -> None:
     text = text_of(month)
     assert "only jobs that took 5:00 min or longer in the reference are compared; 486 shorter jobs left out" in text
@@ -103,6 +105,7 @@ def test_only_the_longest_of_many_jobs_are_drawn() -> None:
     assert "The 60 longest of 1143 jobs are drawn." in figure.caption
 
 
+@pytest.mark.requirement("R-BAT-01")
 def test_jobs_that_did_not_succeed_are_told_first() -> None:
     result = recorded(chain_of(), SOME)
     report = page_of(result)

@@ -164,6 +164,17 @@ def test_other_codes_can_be_success() -> None:
     assert found["p/a"].end is JobEnd.SUCCEEDED
 
 
+def test_those_behind_a_skipped_job_wait_for_whom_it_would_have_waited() -> None:
+    world = World({"p/a": 5.0})
+    found, _ = run(jobs_of("a", 'b after = ["a"];skip = "no tape"', 'c after = ["b"]'), world)
+    assert world.order == ["p/a", "p/c"]
+    assert (found["p/c"].began_s or 0.0) >= 5.0
+    broken, _ = run(
+        jobs_of("a", 'b after = ["a"];skip = "no tape"', 'c after = ["b"]'), World(ends={"p/a": [AttemptEnd(1)]})
+    )
+    assert (broken["p/c"].end, broken["p/c"].reason) == (JobEnd.NOT_RUN, "p/a: failed")
+
+
 def test_a_skipped_job_lets_others_go_on() -> None:
     found, _ = run(chain_of(), World())
     assert (found["close/mail"].end, found["close/mail"].reason) == (JobEnd.SKIPPED, "no mail server")

@@ -15,9 +15,13 @@ from pgdyno.studies.batch.critical import critical_path
 from pgdyno.studies.batch.gantt import gantt
 from pgdyno.studies.batch.page import sizing, trouble
 from pgdyno.studies.batch.words import TONES, few_text, footnotes, means_sentences, title_of, window_sentence
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 SIDES = ("reference", "new")
+_GAPS = (
+    "A window is of the jobs that neither side skips. Where others waited for one that the reference ran, its time is "
+    "still in the reference's window."
+)
 
 
 def compare_page(chain: Chain, reference: BatchResult, found: BatchResult, said: BatchComparison) -> Report:
@@ -98,11 +102,12 @@ def _left_out(said: BatchComparison) -> Section | None:
         return None
     skipped = [one for one in every if one.is_skipped]
     others = [one for one in every if not one.is_skipped]
-    blocks = []
+    blocks: list[Block] = []
     if skipped:
         blocks.append(TableBlock(_reasons(skipped), "Skipped jobs, with their reasons."))
+        blocks.append(Prose((_GAPS,)))
     if others:
-        blocks.append(TableBlock(_reasons(others), f"{len(others)} jobs ran and are not compared.", folded=True))
+        blocks.append(TableBlock(_reasons(others), f"{plural(len(others), 'job')} more, not compared.", folded=True))
     return Section("left-out", "Jobs that are not compared", "What was left out, and why?", tuple(blocks))
 
 

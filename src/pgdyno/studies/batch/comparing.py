@@ -1,13 +1,14 @@
 """A chain's executions against those of the reference: windows by process, times by job, means by name. Pure.
 
-The window of a process is from the start of its first job to the end of its last. A job's time is the mean of the
-executions in which it succeeded. An execution of a process counts when every job that is not skipped succeeded in it.
+The window of a process is from the start of its first job to the end of its last; jobs that one side skips are in the
+window of neither. A job's time is the mean of the executions in which it succeeded. An execution of a process counts
+when every job that is not skipped succeeded in it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -174,8 +175,9 @@ def _process(
             compared.append(one)
         else:
             left_out.append(one)
-    references, _ = _windows(process, old)
-    windows, incomplete = _windows(process, new)
+    skipped = {one.key for one in left_out if one.is_skipped}
+    references, _ = _windows(process, old, skipped)
+    windows, incomplete = _windows(process, new, skipped)
     reference = _mean(references)
     share = 100 * sum(windows) / len(windows) / reference if windows and reference else None
     interval = _interval(windows, reference)
@@ -206,16 +208,18 @@ def _job(job: ChainJob, threshold_s: float, old: Sequence[JobRun], new: Sequence
     return ComparedJob(job.key, before, after)
 
 
-def _windows(process: ChainProcess, runs: Mapping[str, Sequence[JobRun]]) -> tuple[list[float], int]:
-    """Return the windows of the executions that count, and how many do not."""
+def _windows(
+    process: ChainProcess, runs: Mapping[str, Sequence[JobRun]], skipped: Collection[str]
+) -> tuple[list[float], int]:
+    """Return the windows of the executions that count, and how many do not; of jobs that no side skips."""
     by_execution: dict[int, list[JobRun]] = {}
-    for job in process.jobs:
-        for run in runs.get(job.key, ()):
+    wanted = {job.key for job in process.jobs} - {*skipped}
+    for key in wanted:
+        for run in runs.get(key, ()):
             by_execution.setdefault(run.execution, []).append(run)
-    wanted = {job.key for job in process.jobs if not job.skip}
     windows, incomplete = list[float](), 0
     for _, some in sorted(by_execution.items()):
-        good = {one.key for one in some if one.end in (JobEnd.SUCCEEDED, JobEnd.SKIPPED)}
+        good = {one.key for one in some if one.end is JobEnd.SUCCEEDED}
         window = window_of(some)
         if window is not None and wanted <= good:
             windows.append(window)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.batch import BatchResult, CheckedResult, JobEnd, JobRun
-from pgdyno.report import chapters
+from pgdyno.model.study import files_of
+from pgdyno.report import provenance
 from pgdyno.report.judgement import standing
 from pgdyno.report.page_frame import framed
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
@@ -164,4 +165,14 @@ def sizing(result: BatchResult) -> Section:
 
 
 def _about(record: StudyRecord) -> Section:
-    return chapters.about(record.study, record.trials, METHOD)
+    study = record.study
+    environment = provenance.environment(study, record.trials)
+    facts = FactList(tuple(row for row in environment.rows if row[0] != "driver"))
+    told = (
+        ("chain", study.workload.description),
+        ("fingerprint of its jobs", study.workload.fingerprint),
+        ("jobs at a time", str(study.plan.clients)),
+        *((f"file {name}", f"sha256 {seal}") for name, seal in files_of(study)),
+    )
+    blocks = (facts, FactList(told), *(() if study.was_read else (Prose(METHOD, points=True),)))
+    return Section("about", "Environment and method", "What exactly was run, where and how?", blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -76,6 +76,7 @@ class Scheduler:
 
     def __init__(self, chain: Chain) -> None:
         self._jobs = in_order(chain)
+        self._after = _really_after(self._jobs)
         self._places = chain.parallel
 
     def steps(self, states: Standings, now_s: float) -> DueSteps:
@@ -88,10 +89,11 @@ class Scheduler:
                 stop.append(job.key)
             if state.phase is not JobPhase.WAITING:
                 continue
-            missing = _missing(job, states, never)
+            after = self._after[job.key]
+            missing = _missing(after, states, never)
             if missing:
                 never[job.key] = missing
-            elif free > 0 and state.due_s <= now_s and all(states[one].phase is JobPhase.OVER for one in job.after):
+            elif free > 0 and state.due_s <= now_s and all(states[one].phase is JobPhase.OVER for one in after):
                 start.append(job.key)
                 free -= 1
         return DueSteps(tuple(start), tuple(stop), never)
@@ -149,12 +151,22 @@ def _verdict(job: ChainJob, ended: AttemptEnd, *, was_late: bool) -> tuple[JobEn
     return JobEnd.SUCCEEDED, ""
 
 
-def _missing(job: ChainJob, states: Standings, never: Mapping[str, str]) -> str:
+def _really_after(jobs: Sequence[ChainJob]) -> dict[str, tuple[str, ...]]:
+    """Return for whom each job waits when those that are skipped hand on for whom they would have waited."""
+    skipped = {job.key for job in jobs if job.skip}
+    found: dict[str, tuple[str, ...]] = {}
+    for job in jobs:
+        names = [name for other in job.after for name in (found[other] if other in skipped else (other,))]
+        found[job.key] = tuple(dict.fromkeys(names))
+    return found
+
+
+def _missing(after: Sequence[str], states: Standings, never: Mapping[str, str]) -> str:
     """Return why a job can never run: one that it waits for is over without success."""
-    for other in job.after:
+    for other in after:
         state = states[other]
         if other in never:
             return f"{other} was not run"
-        if state.phase is JobPhase.OVER and state.end not in (JobEnd.SUCCEEDED, JobEnd.SKIPPED):
+        if state.phase is JobPhase.OVER and state.end is not JobEnd.SUCCEEDED:
             return f"{other}: {'' if state.end is None else state.end.value}"
     return ""

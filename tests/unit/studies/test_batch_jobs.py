@@ -1,0 +1,95 @@
+"""What starts jobs: their names on the server, a job of another scheduler as a row that is read again, examples."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from batch_example import chain_of, recorded
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.results.batch import JobEnd
+from pgdyno.studies.batch.dry_run import plan_lines
+from pgdyno.studies.batch.file import check_files, parse_chain
+from pgdyno.studies.batch.job_process import LONGEST_TAG, program_of, read_own, tags_of
+from pgdyno.studies.batch.options import BatchOptions
+from pgdyno.studies.batch.recorded import read_recorded
+from pgdyno.studies.batch.wrapped import WrappedJob, run_wrapped
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "batch"
+
+
+def test_each_job_has_a_name_of_its_own_that_the_server_keeps_whole() -> None:
+    long = "ü" * 70
+    text = f'version = 1\n[chain]\nname = "c"\n[[process]]\nname = "{long}"\n'
+    text += "".join(f'[[process.job]]\nname = "{long}{number}"\nargv = ["true"]\n' for number in (1, 2))
+    tags = tags_of(chain_of(text), "ab12")
+    assert len(set(tags.values())) == 2
+    assert all(len(tag.encode()) <= LONGEST_TAG for tag in tags.values())
+    assert next(iter(tags.values())).startswith("ab12.1 ")
+
+
+@pytest.mark.parametrize(("code", "end"), [(0, JobEnd.SUCCEEDED), (4, JobEnd.FAILED)])
+def test_a_wrapped_job_is_a_row_that_an_import_reads(code: int, end: JobEnd, tmp_path: Path) -> None:
+    record = tmp_path / "jobs.csv"
+    told = "import os, sys; sys.exit({} if os.environ['PGAPPNAME'] == 'load/fetch' else 9)"
+    assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", told.format(code)], record) == code
+    assert run_wrapped(WrappedJob("load", "copy", 1), [sys.executable, "-c", ""], record) == 0
+    found = {one.key: one for one in recorded(chain_of(), record.read_text()).jobs}
+    assert (found["load/fetch"].end, found["load/fetch"].code) == (end, code)
+    assert found["load/copy"].end is JobEnd.SUCCEEDED
+    assert found["load/copy"].cpu_s is not None
+    assert found["close/sum"].end is JobEnd.NOT_RUN
+
+
+def test_a_wrapped_job_that_a_signal_ended_was_cancelled(tmp_path: Path) -> None:
+    record = tmp_path / "jobs.csv"
+    told = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", told], record) == 143
+    assert next(iter(recorded(chain_of(), record.read_text()).jobs)).end is JobEnd.CANCELLED
+
+
+def test_no_job_runs_whose_record_cannot_be_written(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    with pytest.raises(UsageError, match="cannot be written"):
+        run_wrapped(
+            WrappedJob("load", "fetch", 1),
+            [sys.executable, "-c", f"open({str(made)!r}, 'w')"],
+            tmp_path / "nowhere" / "jobs.csv",
+        )
+    assert not made.exists()
+
+
+def test_a_program_that_is_missing_is_named() -> None:
+    with pytest.raises(EnvironmentUnsuitable, match='program "no-such-program" was not found'):
+        program_of("no-such-program")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is careful about whose chain it is")
+def test_root_takes_no_chain_that_another_account_can_change(tmp_path: Path) -> None:
+    chain = tmp_path / "chain.toml"
+    chain.write_text("version = 1")
+    chain.chmod(0o644)
+    assert read_own(chain) == "version = 1"
+    chain.chmod(0o666)
+    with pytest.raises(UsageError, match="another account than root can change it"):
+        read_own(chain)
+    chain.chmod(0o644)
+    os.chown(chain, 65534, -1)
+    with pytest.raises(UsageError, match="another account than root"):
+        read_own(chain)
+
+
+def test_the_examples_are_read_and_their_plan_is_told() -> None:
+    path = EXAMPLES / "month-end.toml"
+    chain = parse_chain(path.read_text(), source=path.name, folder=EXAMPLES)
+    check_files(chain, path.name, str)
+    found = read_recorded((EXAMPLES / "month-end.csv").read_text(), chain, source="month-end.csv")
+    assert len(found.executions) == 1
+    lines = plan_lines(chain, BatchOptions(path, 3, 60.0, Path("stop")), "the sandbox", "app")
+    assert lines[0].startswith("chain month-end: 7 jobs of 3 processes, 2 at a time, 3 executions in database app")
+    assert "  hand over/tape: skipped, there is no tape library here" in lines
+    assert any(line.startswith("  load/bookings: sql_file ") and "tried up to 2 times" in line for line in lines)
+    assert [line.partition(":")[0] for line in lines[-3:]] == ["undo", "outage", "ends"]
