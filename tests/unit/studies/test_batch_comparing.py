@@ -78,13 +78,16 @@ def test_a_longer_window_fails_and_fewer_executions_resolve_nothing() -> None:
     chain = chain_of()
     old = recorded(chain, SOME)
     later = SOME.replace("22:11:00", "22:12:00")
-    three = later + "".join(later.partition("\n")[2].replace("\n1,", f"\n{n},").replace("1,", f"{n},", 1) for n in "23")
+    rows = later.partition("\n")[2]
+    three = later + "".join(rows.replace("1,load", f"{n},load").replace("1,close", f"{n},close") for n in "23")
     found = {one.name: one for one in compare(chain, old, recorded(chain, three)).processes}
     assert found["load"].standing is Standing.FAIL
     assert round(found["load"].share_pct or 0) == 109
-    once = compare(chain, old, recorded(chain, SOME)).processes[0]
-    assert once.standing is Standing.NOT_RESOLVED
-    assert once.reason == "1 execution of the 3 that a verdict wants"
+    two = SOME + SOME.partition("\n")[2].replace("1,load", "2,load").replace("1,close", "2,close")
+    for text, count in ((SOME, "1 execution"), (two, "2 executions")):
+        few = compare(chain, old, recorded(chain, text)).processes[0]
+        assert few.standing is Standing.NOT_RESOLVED
+        assert few.reason == f"{count} of the 3 that a verdict wants"
 
 
 def test_a_process_with_a_failed_job_has_no_window_that_counts() -> None:

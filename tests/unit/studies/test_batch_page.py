@@ -88,6 +88,7 @@ def test_a_gantt_chart_has_each_span_in_its_place() -> None:
     payload = figure_payload(figure)
     assert isinstance(payload, dict)
     assert payload["notes"] == ["30:00 min", "30:00 min, failed", "20:00 min, cancelled"]
+    assert (figure.y.unit, figure.y.hi, figure.series[0].hi) == ("min", 80.0, (30.0,))
     text = text_of(page_of(recorded(chain_of(), SOME)))
     rows = {name: next(line for line in text.splitlines() if line.strip().startswith(name) and mark in line)
             for name, mark in (("load/fetch", "█"), ("load/copy", "▒"), ("close/sum", "░"))}  # fmt: skip

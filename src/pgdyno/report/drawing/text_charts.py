@@ -9,7 +9,7 @@ from dataclasses import replace
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series
 from pgdyno.report.drawing import text_curves
 from pgdyno.report.drawing.frames import framed
-from pgdyno.units import digits_text, seconds_text
+from pgdyno.units import digits_text
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 GAP = "·"
@@ -186,7 +186,7 @@ def gantt(figure: Figure, width: int) -> list[str]:
         drawn = " " * left + glyph * max(1, right - left)
         name = label if len(label) <= label_width else f"{label[: label_width - 1]}…"
         lines.append(f"{name:<{label_width}}  {drawn:<{space}}  {notes[place] if notes else ''}".rstrip())
-    low, high = (seconds_text(value) for value in (lo, hi))
+    low, high = (f"{value:g} {figure.y.unit}" for value in (lo, hi))
     lines.append(f"{'':<{label_width}}  {low:<{space - len(high)}}{high}")
     key = {SPANS.get(one.group, LOST): one.name for one in figure.series}
     return [*lines, f"{'':<{label_width}}  {'   '.join(f'{glyph} {name}' for glyph, name in key.items())}"]

@@ -11,6 +11,7 @@ from pgdyno.units import plural, seconds_text
 
 MOST_ROWS = 60
 """Beyond that nobody reads the rows: the longest jobs are drawn, and the caption says so."""
+UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 GROUPS = {
     JobEnd.SUCCEEDED: "keep",
     JobEnd.FAILED: "drop",
@@ -28,7 +29,9 @@ def gantt(runs: Sequence[JobRun], execution: int) -> Figure | None:
         return None
     longest = sorted(ran, key=lambda one: -(one.seconds or 0.0))[:MOST_ROWS]
     shown = sorted(longest, key=lambda one: (one.began_s or 0.0, one.ended_s or 0.0))
-    lo, hi = zero_based([one.ended_s or 0.0 for one in shown])
+    end = max(one.ended_s or 0.0 for one in ran)
+    unit, length = next((unit for unit in UNITS if end > 3 * unit[1]), UNITS[-1])
+    lo, hi = zero_based([(one.ended_s or 0.0) / length for one in shown])
     series = []
     for group, name in _NAMES.items():
         some = [(row, one) for row, one in enumerate(shown) if GROUPS.get(one.end, "drop") == group]
@@ -37,9 +40,9 @@ def gantt(runs: Sequence[JobRun], execution: int) -> Figure | None:
                 Series(
                     name,
                     tuple(float(row) for row, _ in some),
-                    tuple(one.seconds for _, one in some),
-                    tuple(one.began_s for _, one in some),
-                    tuple(one.ended_s for _, one in some),
+                    tuple((one.seconds or 0.0) / length for _, one in some),
+                    tuple((one.began_s or 0.0) / length for _, one in some),
+                    tuple((one.ended_s or 0.0) / length for _, one in some),
                     "bars",
                     tuple(one.key for _, one in some),
                     group,
@@ -50,14 +53,13 @@ def gantt(runs: Sequence[JobRun], execution: int) -> Figure | None:
         for one in shown
     )
     left = f" The {MOST_ROWS} longest of {len(ran)} jobs are drawn." if len(ran) > MOST_ROWS else ""
-    end = max(one.ended_s or 0.0 for one in ran)
     return Figure(
         FigureKind.GANTT,
         f"gantt-{execution}",
         f"Execution {execution}: {plural(len(ran), 'job')} in {seconds_text(end)}",
         "Which job ran when?",
         Axis("job"),
-        Axis("time since the execution began", "s", lo=lo, hi=hi),
+        Axis("time since the execution began", unit, lo=lo, hi=hi),
         tuple(series),
         table=Table(("job", "began", "ended", "how", "time"), rows, ("began", "ended")),
         caption=f"A row a job, in the order in which they began.{left}",

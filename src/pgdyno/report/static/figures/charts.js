@@ -154,7 +154,7 @@ function gantt(host, figure) {
   chart.setOption({
     ...option,
     grid: { left: narrow ? 132 : 220, right: narrow ? 96 : 170, top: 12, bottom: 46 },
-    xAxis: { ...value, name: figure.y.label, nameGap: 28 },
+    xAxis: { ...value, nameGap: 28 },
     yAxis: [
       { ...category, data: spans.map(one => one.label), axisLabel: { ...label, width: narrow ? 120 : 205, overflow: "truncate" } },
       { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right", axisLabel: { ...label, formatter: text => text.slice(text.indexOf("\n") + 1) } },
