@@ -12,6 +12,7 @@ from pgdyno.cli.arguments.flags import FILE, NEW_FILE, Flags, JsonFlag, argument
 from pgdyno.cli.arguments.numbers import Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
+from pgdyno.cli.main import INTERRUPTED
 from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
 
 if TYPE_CHECKING:
@@ -84,9 +85,13 @@ def run(flags: _RunFlags) -> int:
             return 0
         agree(target, f"Run the jobs on {target.name}?", ask=not flags.yes)
         with open_store(flags.store_url) as store:
-            result = run_batch(
-                store, target, read_facts(target), request, chain, options, guards=guards, announce=progress.announce
-            )
+            try:
+                result = run_batch(
+                    store, target, read_facts(target), request, chain, options,
+                    guards=guards, announce=progress.announce,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                return _interrupted(flags.as_json)
             write_report(store, result, flags.report, progress)
             print_result(store, result, flags.as_json)
     return int(result.exit_code)
@@ -146,6 +151,15 @@ def compare_sides(flags: _CompareFlags) -> int:
     else:
         emit(compare_page(chain, reference, found, said), format_of(flags.wanted, flags.output), flags.output)
     return int(EXIT_CODES[said.standing])
+
+
+def _interrupted(as_json: bool) -> int:
+    """Say so in other words than those of a verb that puts a server back: nobody knows what the jobs changed."""
+    said = "interrupted; the jobs were ended, and what they changed on the server stays"
+    if as_json:
+        click.echo(json.dumps({"error": {"message": said, "exit_code": INTERRUPTED}}))
+    click.echo(said, err=True)
+    return INTERRUPTED
 
 
 def _read(path: Path) -> Chain:

@@ -20,6 +20,7 @@ Reader = tuple[str, tuple[Path | Callable[[], str], ...], tuple[tuple[str, ...],
 HAMMERDB = tuple(sorted(path for path in (DATA / "hammerdb").iterdir() if path.suffix in (".log", ".json", ".out")))
 LOGS = tuple(sorted((DATA / "pg-logs").iterdir()))
 PLANS = tuple(sorted((*(EXAMPLES / "plans").iterdir(), *(EXAMPLES / "ybio").glob("*.toml"))))
+CHAIN = EXAMPLES / "batch" / "month-end.toml"
 CONF = "shared_buffers = 128MB\nwork_mem = '8MB'  # a remark\nsearch_path = '\"$user\", public'\nvm.swappiness = 1\n"
 SETTINGS = (
     "name,setting,unit,vartype,enumvals\nwork_mem,4096,kB,integer,\nfsync,on,,bool,{}\nwal_level,replica,,enum,\n"
@@ -49,6 +50,8 @@ READERS: tuple[Reader, ...] = (
         (DATA / "projects" / "customer_benchmark.toml",),
         (("project", "check", "{}"), ("project", "report", "{}"), ("project", "fix", "{}")),
     ),
+    ("chain.toml", (CHAIN,), (("batch", "import", "{}", str(CHAIN.with_suffix(".csv"))),)),
+    ("jobs.csv", (CHAIN.with_suffix(".csv"),), (("batch", "import", str(CHAIN), "{}"),)),
     ("rules/house.toml", (EXAMPLES / "rules" / "house.toml",), (("rules", "--rules", "rules"),)),
     ("topology.toml", (EXAMPLES / "storage" / "ds8000.toml",), (("disks", "{}", "--data", "4"), ("disks", "{}"))),
     ("hammerdb.log", HAMMERDB, (("import", "hammerdb", "{}"),)),

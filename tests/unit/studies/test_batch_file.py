@@ -38,6 +38,7 @@ def test_a_chain_is_read_whole() -> None:
         ("retries = 1", "retires = 1", "retries", 'unknown key "retires"'),
         ("retries = 1", 'retries = "1"', "retries", '"retries" is text and not a whole number'),
         ("rows = 3", "rows = 3\nchecksum = '1'", 'table = "public.items"', "it does not say one thing"),
+        ('"public.items"', '"items"', 'table = "public.items"', 'table "items" has no schema'),
         ('sql = "SELECT 1"', 'sql = "SELECT 1"\nscript = "x"', 'sql = "SELECT 1"', "it has sql and script"),
         ('sql = "SELECT 1"\n', "", 'name = "copy"', "it says nothing of what is to be run"),
         ('"2026-10-30 23:00"', '"at night"', '"2026-10-30 23:00"', 'start "at night"'),

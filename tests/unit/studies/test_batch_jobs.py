@@ -62,6 +62,12 @@ def test_no_job_runs_whose_record_cannot_be_written(tmp_path: Path) -> None:
     assert not made.exists()
 
 
+@pytest.mark.parametrize("name", ["a/b", "", "two\nlines", "\udcff"])
+def test_a_wrapped_job_has_a_name_that_a_chain_could_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a name"):
+        run_wrapped(WrappedJob("load", name, 1), [sys.executable, "-c", ""], tmp_path / "jobs.csv")
+
+
 def test_a_program_that_is_missing_is_named() -> None:
     with pytest.raises(EnvironmentUnsuitable, match='program "no-such-program" was not found'):
         program_of("no-such-program")

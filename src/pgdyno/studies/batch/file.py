@@ -24,7 +24,7 @@ MOST_EXECUTIONS = 100
 MOST_RETRIES = 100
 LONGEST_NAME = 80
 START_FORM = "%Y-%m-%d %H:%M"
-_NAME = re.compile(r"[^/\s\x00-\x1f][^/\x00-\x1f]*")
+NAME = re.compile(r"[^/\s\x00-\x1f][^/\x00-\x1f]*")
 HINT = "docs/reference/batch.md has every key; examples/batch has a chain."
 
 
@@ -140,9 +140,7 @@ class _Reader:
     def name(self, text: str, lines: TableLines, place: str) -> str:
         """Return a name that can be part of a key."""
         with self.at(lines.of("name"), place):
-            if not _NAME.fullmatch(text) or len(text) > LONGEST_NAME:
-                hint = f"A name has 1 to {LONGEST_NAME} characters, no slash and no line break."
-                raise UsageError(f'"{text[:LONGEST_NAME]}" is not a name', hint=hint)
+            check_name(text)
         return text
 
     def job(self, table: Table, lines: TableLines, place: str, process: str, at: tuple[str | int, ...]) -> _Found:
@@ -199,6 +197,8 @@ class _Reader:
     def _check(self, table: Table, lines: TableLines, place: str) -> JobCheck:
         raw = self.fields(_Check, table, lines, place)
         with self.at(lines.line, place):
+            if raw.table and raw.table.count(".") != 1:
+                raise UsageError(f'table "{raw.table}" has no schema', hint="Write it as schema.table.")
             if raw.true and not (raw.table or raw.checksum or raw.rows is not None):
                 return JobCheck(Expects.TRUE, raw.true)
             if raw.table and not raw.true and (raw.rows is not None) != bool(raw.checksum):
@@ -300,6 +300,13 @@ def _key(name: str, process: str, known: Mapping[str, object]) -> str:
     if key not in known:
         raise UsageError(f'after: there is no job "{name}"', hint=near_hint(key, list(known)[:50]))
     return key
+
+
+def check_name(text: str) -> None:
+    """Raise UsageError where a text cannot be the name of a chain, a process or a job."""
+    if not NAME.fullmatch(text) or len(text) > LONGEST_NAME or not text.isprintable():
+        hint = f"A name has 1 to {LONGEST_NAME} characters, no slash and no line break."
+        raise UsageError(f'"{text[:LONGEST_NAME]}" is not a name', hint=hint)
 
 
 def check_files(chain: Chain, source: str, find: Callable[[str], str]) -> None:

@@ -49,11 +49,12 @@ def _answer(result: BatchResult) -> tuple[Block, ...]:
     few = few_text(result)
     if few:
         blocks.append(Notice((few,)))
+    unrestored = "not recorded" if result.imported else "not restored"
     processes = list(dict.fromkeys(one.process for one in result.jobs))
     rows = tuple(
         (
             str(execution.number),
-            "not restored" if execution.restore_s is None else seconds_text(execution.restore_s),
+            unrestored if execution.restore_s is None else seconds_text(execution.restore_s),
             seconds_text(execution.window_s),
             *(_window(result.jobs, execution.number, process) for process in processes),
             execution.ended,

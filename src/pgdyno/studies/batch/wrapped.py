@@ -19,6 +19,7 @@ from types import FrameType
 from pgdyno.errors import UsageError
 from pgdyno.model.results.batch import JobEnd
 from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.studies.batch.file import check_name
 from pgdyno.studies.batch.job_process import LONGEST_TAG, program_of
 
 COLUMNS = ("execution", "process", "job", "start", "end", "code", "status", "attempts", "cpu_s")
@@ -39,6 +40,8 @@ def run_wrapped(job: WrappedJob, argv: Sequence[str], record: Path) -> int:
     The program's sessions have the job's name as application_name, and it gets the signals that we get. A code is as
     a shell has it: 128 and its number for a signal.
     """
+    check_name(job.process)
+    check_name(job.name)
     program = program_of(argv[0])
     _add_row(record, None)  # a file that cannot be written is told before the job runs
     tag = f"{job.process}/{job.name}".encode("ascii", "replace").decode()[:LONGEST_TAG]
