@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli.batch import command
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.results.batch import BatchResult, JobEnd, JobRun
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
@@ -253,3 +254,16 @@ def test_a_dry_run_runs_nothing_and_a_stop_file_ends_a_run(way: str, home: Path,
     code, out, _ = call(home, *words, "--apply")
     found = read(home, json.loads(out)["study"])
     assert (code, found.executions, found.ended) == (1, (), "the stop file, before execution 1")
+
+
+@pytest.mark.requirement("R-BAT-08")
+def test_nothing_runs_on_data_that_could_not_be_restored(home: Path, target: str) -> None:
+    chain = home / "unrestored.toml"
+    broken = [sys.executable, "-c", "raise SystemExit('no backup here')"]
+    head, _, rest = CHAIN.partition("restore = ")
+    chain.write_text(f"{head}restore = {json.dumps(broken)}\n{rest.partition(chr(10))[2]}")
+    chain.chmod(0o644)
+    with pytest.raises(EnvironmentUnsuitable, match="before execution 1: exit code 1") as caught:
+        call(home, "run", str(chain), "--target", target, "--apply", "--yes")
+    assert caught.value.detail == "no backup here"
+    assert read(home, "last").executions == ()
