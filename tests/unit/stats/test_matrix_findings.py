@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from matrix_example import made_row, seed_rows
@@ -189,6 +189,7 @@ def test_the_knee_is_the_smallest_load_near_the_greatest_throughput(
 @pytest.mark.requirement("R-BEN-14")
 @given(st.integers(1, 50), st.integers(2, 64), st.floats(0.0, 4.0))
 def test_locks_outgrow_the_load_only_beyond_it(clients: int, times: int, per_client: float) -> None:
+    assume(abs(1 + per_client - OUTGROWN) > 1e-9)  # at the limit itself rounding decides
     first, last = made_row(clients, 100.0), made_row(clients * times, 100.0)
     grown = {name: times * (1 + per_client) * held for name, held in first.locks.items()}
     growth = lock_growth(curves([last, first])[0] if per_client else curves([first, last])[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno import __version__
 from pgdyno.model.figure import Table
 from pgdyno.model.results.batch import BatchResult, CheckedResult, JobEnd, JobRun
 from pgdyno.model.study import files_of
@@ -168,7 +169,8 @@ def sizing(result: BatchResult) -> Section:
 def _about(record: StudyRecord) -> Section:
     study = record.study
     environment = provenance.environment(study, record.trials)
-    facts = FactList(tuple(row for row in environment.rows if row[0] != "driver"))
+    driver = "another scheduler" if study.was_read else f"the jobs of the chain, started by pgdyno {__version__}"
+    facts = FactList(tuple((name, driver if name == "driver" else value) for name, value in environment.rows))
     told = (
         ("chain", study.workload.description),
         ("fingerprint of its jobs", study.workload.fingerprint),
