@@ -26,10 +26,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 BLOCKS = 8
 """Seconds of lines made beforehand, used in turns: making them anew would cost the writer more than 30,000 a second."""
@@ -57,6 +59,23 @@ def write(rate: int, seconds: int, speed: float) -> None:
             told = f"{began + second + 1}.000 s, {rate}.0 tps, lat 1.100 ms stddev 0.500, 0 failed"
             sys.stderr.write(f"progress: {told}\n")
             sys.stderr.flush()
+
+
+@contextmanager
+def recording(watcher: Any, store: Any, study: str) -> Iterator[Any]:  # noqa: ANN401 - of this checkout or of an older one
+    """Give what tells the watcher and the board, which was one class before a study's row had one of its own."""
+    from pgdyno.store.live import LiveBoard
+    from pgdyno.trial import live_recorder
+
+    try:
+        from pgdyno.trial.live_row import LiveRow
+    except ImportError:
+        older: Any = live_recorder.LiveRecorder
+        with older(watcher, LiveBoard(store), study) as recorder:
+            yield recorder
+        return
+    with LiveRow(LiveBoard(store), study) as row:
+        yield live_recorder.LiveRecorder(watcher, row)
 
 
 @dataclass
@@ -101,10 +120,8 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
     from pgdyno.probes.sampler import Overhead, SampleBatch, Sampler
     from pgdyno.sandbox.sandbox import Sandbox
     from pgdyno.store.catalogue import Store
-    from pgdyno.store.live import LiveBoard
     from pgdyno.targets.inspect import read_facts
     from pgdyno.trial import laboratory as module
-    from pgdyno.trial.live_recorder import LiveRecorder
     from pgdyno.trial.sentry import Sentry
     from pgdyno.workloads.pgbench.command import DriverOptions, Pgbench, RunCommand
     from pgdyno.workloads.pgbench.load import PgbenchLoad
@@ -152,7 +169,7 @@ def measure(rate: int, seconds: int, speed: float) -> dict[str, object]:
             study = Study("s1", StudyKind.BENCH, "own cost", StudyState.RUNNING, 0.0, "sandbox", "e", {},
                           workload.spec(), plan)  # fmt: skip
             store.add_study(study)
-            with LiveRecorder(meter, LiveBoard(store), study.id) as recorder:
+            with recording(meter, store, study.id) as recorder:
                 laboratory = module.Laboratory(
                     study=study, target=target, workload=workload, store=store, facts=read_facts(target), session=None,
                     watcher=recorder, folder=Path(name) / "runs", sentry=Sentry(GuardReader(target), guards),

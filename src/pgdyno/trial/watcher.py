@@ -35,28 +35,3 @@ class Watcher(Protocol):
 
     def trial_ended(self, trial: Trial) -> None:
         """Hear the outcome."""
-
-
-class Unwatched:
-    """A watcher to whom nothing matters, for what has no trials to tell of."""
-
-    def outlook(self, outlook: Outlook) -> None:
-        """Do nothing."""
-
-    def trial_began(self, spec: TrialSpec, number: int, run_id: int) -> None:
-        """Do nothing."""
-
-    def phase(self, text: str) -> None:
-        """Do nothing."""
-
-    def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
-        """Do nothing."""
-
-    def guards(self, lamps: Sequence[Indicator]) -> None:
-        """Do nothing."""
-
-    def notice(self, text: str) -> None:
-        """Do nothing."""
-
-    def trial_ended(self, trial: Trial) -> None:
-        """Do nothing."""

@@ -22,7 +22,7 @@ from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.session.ownership import owning, runner_of
-from pgdyno.trial.live_recorder import first_state
+from pgdyno.trial.live_row import first_state
 
 YEARS_S = 40 * 365 * 86400.0
 Add = Callable[..., str]
@@ -116,6 +116,22 @@ def test_a_study_is_owned_by_one_process_and_given_back(store: Store, add: Add, 
         assert found is not None
         assert found.pid == ProcessIdentity.own().pid
     assert LiveBoard(store).row(name) is None
+
+
+def test_a_study_that_is_held_gives_signs_of_life_whatever_its_kind(store: Store, add: Add) -> None:
+    name, board, now = add("held"), LiveBoard(store), [100.0]
+    with owning(store, name, 100.0, resumes=False, clock=lambda: now[0]) as row:
+        row.put(phase="watching")
+        now[0] = 200.0
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            seen = board.row(name)
+            if seen is not None and (seen.at, seen.phase) == (200.0, "watching"):
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail(f"its row is as it was: {seen}")
+    assert board.row(name) is None
 
 
 def test_of_two_who_claim_at_once_one_succeeds(store: Store, add: Add, living: Live) -> None:

@@ -9,31 +9,39 @@ from pgdyno.studies.replay.board import ReplayProgress
 from pgdyno.trace.engine.tally import RunTally
 
 
-class Recorder:
+class Row:
     def __init__(self) -> None:
-        self.told: list[tuple[float, float, str, LivePoint]] = []
+        self.told: list[tuple[float, float, str]] = []
+        self.points: list[LivePoint] = []
 
-    def progress(self, elapsed_s: float, duration_s: float, place: str, point: LivePoint) -> None:
-        self.told.append((elapsed_s, duration_s, place, point))
+    def progress(self, elapsed_s: float, duration_s: float, place: str) -> None:
+        self.told.append((elapsed_s, duration_s, place))
+
+    def is_due(self, now: float) -> bool:
+        return now == int(now)
+
+    def add(self, point: LivePoint) -> None:
+        self.points.append(point)
 
 
 @pytest.mark.parametrize(("at_s", "due"), [(-1.0, 0), (0.04, 0), (0.05, 10), (0.14, 10), (0.15, 15), (99.0, 18)])
 def test_statements_are_due_by_the_tenth_and_the_speed(at_s: float, due: int) -> None:
-    progress = ReplayProgress(Recorder(), {0: 10, 2: 5, 7: 3}, speed=2.0, seconds=4.0)  # type: ignore[arg-type]
+    progress = ReplayProgress(Row(), {0: 10, 2: 5, 7: 3}, speed=2.0, seconds=4.0)  # type: ignore[arg-type]
     assert f"of 18 statements sent, {due} due;" in progress.words(RunTally(at_us=int(at_s * 1e6)))
 
 
 def test_rates_are_of_the_time_between_two_tellings() -> None:
-    recorder = Recorder()
-    progress = ReplayProgress(recorder, {0: 100}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]
+    row = Row()
+    progress = ReplayProgress(row, {0: 100}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]
     progress.tell(RunTally(at_us=-500_000), 99.0)
     progress.tell(RunTally(at_us=200_000, sent=30, done=20, late_us=1500, errors=2), 100.0)
+    progress.tell(RunTally(at_us=400_000, sent=50, done=45, late_us=1500, errors=2), 100.5)
     progress.tell(RunTally(at_us=600_000, sent=70, done=60, late_us=1500, errors=2), 101.0)
-    assert [point.tps for *_, point in recorder.told] == [None, pytest.approx(100), pytest.approx(100)]
-    assert recorder.told[-1][:3] == (
+    assert [point.tps for point in row.points] == [None, pytest.approx(100), pytest.approx(100)]
+    assert row.told[-1] == (
         0.6, 1.0, "70 of 100 statements sent, 100 due; 2 answered otherwise; the injector at most 1.5 ms late"
     )  # fmt: skip
 
 
 def test_a_trace_without_statements_is_told_too() -> None:
-    assert ReplayProgress(Recorder(), {}, speed=1.0, seconds=0.0).words(RunTally()).startswith("0 of 0")  # type: ignore[arg-type]
+    assert ReplayProgress(Row(), {}, speed=1.0, seconds=0.0).words(RunTally()).startswith("0 of 0")  # type: ignore[arg-type]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.probes.latest import latest_point
 from pgdyno.trial.live_recorder import LiveRecorder
+from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.pace import Outlook
 from pgdyno.workloads.protocol import LoadReading
 
@@ -75,8 +77,10 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def recorder(board: Board, heard: Heard, **more: Any) -> LiveRecorder:
-    return LiveRecorder(heard, board, "s1", interval_s=0.01, **more)  # type: ignore[arg-type]  # doubles
+@contextmanager
+def recorder(board: Board, heard: Heard, **more: Any) -> Iterator[LiveRecorder]:
+    with LiveRow(board, "s1", interval_s=0.01, **more) as row:  # type: ignore[arg-type]  # a double
+        yield LiveRecorder(heard, row)  # type: ignore[arg-type]  # a double
 
 
 def test_the_board_has_what_was_heard_and_the_display_hears_it_all() -> None:
@@ -124,9 +128,11 @@ def test_a_point_becomes_text_once_however_often_the_board_is_written(monkeypatc
 def test_a_run_without_trials_says_how_far_it_is_with_a_point_a_second() -> None:
     board = Board()
     with recorder(board, Heard()) as live:
-        live.phase("sending")
+        live.row.phase("sending")
         for at in (100.0, 100.4, 101.1):
-            live.progress(at - 100.0, 1.0, "70 of 100 statements sent", LivePoint(at, tps=7.0))
+            live.row.progress(at - 100.0, 1.0, "70 of 100 statements sent")
+            if live.row.is_due(at):
+                live.row.add(LivePoint(at, tps=7.0))
         until(lambda: board.shown and len(board.shown[-1].points) == 2)
     state = board.shown[-1]
     assert (state.phase, state.place, state.run) == ("sending", "70 of 100 statements sent", None)

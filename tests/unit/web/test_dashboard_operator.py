@@ -20,7 +20,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.person.questions import candidate_question
-from pgdyno.trial.live_recorder import first_state
+from pgdyno.trial.live_row import first_state
 from pgdyno.web import overview
 from pgdyno.web.access import Access, access_of
 from pgdyno.web.app import make_app

@@ -63,12 +63,13 @@ def run_batch(
     )  # fmt: skip
     study = replace(study, workload=load_of(chain), plan=plan_of(chain, options.max_seconds))
     store.add_study(study)
-    with signals_interrupt(), owning(store, study.id, began, resumes=False):
+    with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
         result = BatchResult(study=study.id, environment=study.environment, chain=chain.name)
         try:
             with _guarded(target, guards, chain, announce) as breach, tempfile.TemporaryDirectory() as folder:
                 runs = _Runs(store, study, target, chain, Path(folder), _halt(options, breach), announce)
                 for number in range(1, options.executions + 1):
+                    row.put(phase="running", place=f"execution {number} of {options.executions}")
                     try:
                         execution, jobs = runs.one(number)
                     except _Halted as halted:

@@ -30,7 +30,6 @@ from pgdyno.server.role_settings import Override, read_overrides
 from pgdyno.stats.body_index import StatementReference, body_of, reference_of
 from pgdyno.stats.period_choice import wash_of
 from pgdyno.store.catalogue import Store
-from pgdyno.store.live import LiveBoard
 from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.checking import surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
@@ -122,8 +121,8 @@ class LiveGround:
         stop, recording = StopFile(folder / "stop"), Recording(folder)
         quiet = QuietTimes.of(self.options.not_during, folder / "pause")
         earlier = self._earlier(study, recording) if resumes else None
-        ending = self.stack.enter_context(kept(self.store, study, self.began, resumes=resumes))
-        recorder = self.stack.enter_context(LiveRecorder(watcher, LiveBoard(self.store), study.id))
+        ending, row = self.stack.enter_context(kept(self.store, study, self.began, resumes=resumes))
+        recorder = LiveRecorder(watcher, row)
         operators = self.options.operators
         hands = self.stack.enter_context(
             LiveHands(
@@ -131,7 +130,7 @@ class LiveGround:
                 stop,
                 folder / "pause",
                 decided=lambda decision: ending.decide(decision, self.announce),
-                show=recorder.desk,
+                show=lambda desk: row.put(desk=desk),
                 announce=self.announce,
                 inbox=None if operators is None else Inbox(RequestBoard(self.store), operators),
             )

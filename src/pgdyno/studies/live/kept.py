@@ -12,6 +12,7 @@ from pgdyno.model.results.live import LiveDecision, LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.session.ownership import owning, runner_of
+from pgdyno.trial.live_row import LiveRow
 
 
 def mark_killed(store: Store) -> None:
@@ -66,20 +67,20 @@ class Ending:
 
 
 @contextmanager
-def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> Iterator[Ending]:
+def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> Iterator[tuple[Ending, LiveRow]]:
     """Keep the study while it runs, and say at its end, after the server was put back, what became of it.
 
-    Where it `resumes`, it is there already, and errors are those of `owning`.
+    Gives its row on the live board, too. Where it `resumes`, it is there already, and errors are those of `owning`.
     """
     if not resumes:
         store.add_study(study)
     told = study.told(LiveResult)
     ending = Ending(store, study, told, decisions=[] if told is None else list(told.decisions))
-    with owning(store, study.id, now, resumes=resumes):
+    with owning(store, study.id, now, resumes=resumes) as row:
         if resumes:
             store.update_study(study.id, state=StudyState.RUNNING)
         try:
-            yield ending
+            yield ending, row
         except BaseException as error:
             store.hurry()
             if ending.is_stored:

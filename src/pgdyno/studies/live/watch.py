@@ -79,7 +79,8 @@ def open_watchable(label: str, facts: Facts, reader: StatementReader) -> int:
 def _kept(store: Store, study: Study, now: float) -> Iterator[None]:
     """Keep the study while it runs, and say of one that did not come to its end what became of it."""
     store.add_study(study)
-    with signals_interrupt(), owning(store, study.id, now, resumes=False):
+    with signals_interrupt(), owning(store, study.id, now, resumes=False) as row:
+        row.put(phase="watching", place="statements, the load and the guards; nothing is changed")
         try:
             yield
         except BaseException:

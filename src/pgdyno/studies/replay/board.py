@@ -10,7 +10,7 @@ from pgdyno.model.live import LivePoint
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.parquet import connection, parquet_source
 from pgdyno.trace.schema import Row
-from pgdyno.trial.live_recorder import LiveRecorder
+from pgdyno.trial.live_row import LiveRow
 
 _DUE = """
 SELECT due_us // 100000, count(*) FROM {source}
@@ -19,21 +19,23 @@ WHERE kind NOT IN (?, ?) AND refused IS NULL GROUP BY 1 ORDER BY 1
 
 
 class ReplayProgress:
-    """Tells a recorder how a replay goes; `due` are statements by the tenth of a second in the trace."""
+    """Tells a row how a replay goes; `due` are statements by the tenth of a second in the trace."""
 
-    def __init__(self, recorder: LiveRecorder, due: dict[int, int], *, speed: float, seconds: float) -> None:
-        self._recorder, self._speed, self._seconds = recorder, speed, seconds
+    def __init__(self, row: LiveRow, due: dict[int, int], *, speed: float, seconds: float) -> None:
+        self._row, self._speed, self._seconds = row, speed, seconds
         self._moments, self._due = list(due), list(accumulate(due.values()))
         self._last: tuple[float, int] | None = None
 
     def tell(self, tally: RunTally, now: float) -> None:
         """Put on the board what the engines said last; `now` is seconds since the epoch."""
         elapsed_s = max(0.0, tally.at_us / 1e6)
-        point = LivePoint(now)
-        if self._last is not None and elapsed_s > self._last[0]:
-            point = LivePoint(now, tps=(tally.done - self._last[1]) / (elapsed_s - self._last[0]))
+        self._row.progress(elapsed_s, self._seconds, self.words(tally))
+        if not self._row.is_due(now):
+            return
+        before_s, done = self._last or (elapsed_s, 0)
+        passed_s = elapsed_s - before_s
+        self._row.add(LivePoint(now, tps=(tally.done - done) / passed_s if passed_s > 0 else None))
         self._last = (elapsed_s, tally.done)
-        self._recorder.progress(elapsed_s, self._seconds, self.words(tally), point)
 
     def words(self, tally: RunTally) -> str:
         """Return how many statements are due, sent, unlike, and how late the injector was at most."""

@@ -30,7 +30,6 @@ from pgdyno.replay.target_facts import (
 )
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
-from pgdyno.store.live import LiveBoard
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.replay.board import ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
@@ -47,9 +46,8 @@ from pgdyno.trace.engines import choose_engine, run_engines
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts, OutcomeWriter
 from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
-from pgdyno.trial.live_recorder import LiveRecorder
+from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
-from pgdyno.trial.watcher import Unwatched
 from pgdyno.units import seconds_text
 
 TAPE = "tape"
@@ -163,15 +161,11 @@ def replay(
     steps, limits = Steps(_since_last(store, ready, began)), Limits(error_percent=options.error_limit_percent)
     writer = OutcomeWriter(options.output, _facts_of(ready, options, began))
     store.add_study(study)
-    with (
-        signals_interrupt(),
-        owning(store, study.id, began, resumes=False),
-        LiveRecorder(Unwatched(), LiveBoard(store), study.id) as recorder,
-    ):
+    with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
         try:
             tape = options.output / TAPE
             try:
-                recorder.phase("making the tape")
+                row.phase("making the tape")
                 announce(f"making the tape of {ready.meta.statements:,} statements")
                 taped = write_tape(
                     options.trace, tape, options.order, lambda rows: announce(f"{rows:,} rows are on the tape")
@@ -181,15 +175,15 @@ def replay(
                     f"sending {taped.statements:,} statements of {ready.meta.sessions:,} sessions "
                     f"in {seconds_text(ready.seconds)}"
                 )
-                recorder.phase("sending")
-                tally = _send(ready, options, tape, writer, announce, tell, recorder)
+                row.phase("sending")
+                tally = _send(ready, options, tape, writer, announce, tell, row)
                 steps.end(INJECT)
             finally:
                 tape.unlink(missing_ok=True)
             told = result_of(
                 study, ready.meta, options, taped, tally, writer.records(), limits, ready.seconds, ready.engine
             )
-            recorder.phase("comparing")
+            row.phase("comparing")
             data = _compared_data(ready, options, announce) if options.data_of is not None else ()
             steps.end(ANALYSE)
             result = replace(told, data=data, phases=dict(steps.seconds), elapsed_s=time.time() - began)
@@ -213,15 +207,15 @@ def _send(
     writer: OutcomeWriter,
     announce: Callable[[str], None],
     tell: Callable[[RunTally], None],
-    recorder: LiveRecorder,
+    row: LiveRow,
 ) -> RunTally:
     """Send the tape while guards watch the target; where one trips, the sessions end."""
     reader = GuardReader(ready.target)
     try:
         sentry = Sentry(reader, options.guards)
         announce(off_text(sentry.begin(ready.asked.most_sessions)))
-        recorder.guards(sentry.lamps)
-        progress = ReplayProgress(recorder, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds)
+        row.guards(sentry.lamps)
+        progress = ReplayProgress(row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds)
         watch = _Watch(writer, options, sentry, tell, progress)
         with sentry.watch():
             tally = run_engines(ready.plan, tape, writer.files, program=ready.program, watch=watch.look)

@@ -18,7 +18,7 @@ from pgdyno.model.study import STUDY_ID, Study, StudyState
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
-from pgdyno.trial.live_recorder import first_state
+from pgdyno.trial.live_row import LiveRow, first_state
 
 _LOOK_S = 0.5
 
@@ -79,8 +79,10 @@ def runs_elsewhere(live: Live) -> EnvironmentUnsuitable:
 
 
 @contextmanager
-def owning(store: Store, study_id: str, now: float, *, resumes: bool) -> Iterator[None]:
-    """Hold a study as its one process until the block ends.
+def owning(
+    store: Store, study_id: str, now: float, *, resumes: bool, clock: Callable[[], float] = time.time
+) -> Iterator[LiveRow]:
+    """Hold a study as its one process until the block ends, and give its row, which is written each second until then.
 
     Raises EnvironmentUnsuitable that names the process which runs it, and UsageError as `check_resumable` where it
     `resumes`; nothing of the study was touched then.
@@ -97,7 +99,8 @@ def owning(store: Store, study_id: str, now: float, *, resumes: bool) -> Iterato
     if other is not None:
         raise runs_elsewhere(other)
     try:
-        yield
+        with LiveRow(board, study_id, clock=clock) as row:
+            yield row
     finally:
         with suppress(StoreError):  # the row stays, and shows that its process is gone
             board.clear(study_id)

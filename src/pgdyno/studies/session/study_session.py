@@ -29,7 +29,6 @@ from pgdyno.remote.session import undo_abandoned
 from pgdyno.server import places
 from pgdyno.server.outage import Outage
 from pgdyno.store.catalogue import Store
-from pgdyno.store.live import LiveBoard
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.session.company_look import FirstLook, looker
 from pgdyno.studies.session.environment_change import environment_changes, facts_image, settings_changes
@@ -140,7 +139,7 @@ def open_stand(
     with ExitStack() as stack:
         stack.enter_context(signals_interrupt())
         if request.resume is not None:
-            stack.enter_context(owning(store, request.resume, clock(), resumes=True))
+            row = stack.enter_context(owning(store, request.resume, clock(), resumes=True, clock=clock))
         target = stack.enter_context(opened(request.target))
         undo_root = places.ensure(places.state_dir() / "undo")
         put_back_abandoned(target, undo_root, announce, may_change=request.changes)
@@ -171,9 +170,9 @@ def open_stand(
         data.make_ready(workload, facts, policy=request.plan.reset)
         study = _study(request, store, target, facts, workload.spec(), began, working_set)
         if request.resume is None:
-            stack.enter_context(owning(store, study.id, clock(), resumes=False))
+            row = stack.enter_context(owning(store, study.id, clock(), resumes=False, clock=clock))
         ending = stack.enter_context(_Ending(store, study, announce))
-        recorder = stack.enter_context(LiveRecorder(watcher, LiveBoard(store), study.id, clock=clock))
+        recorder = LiveRecorder(watcher, row)
         session: ServerSession | None = None
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()

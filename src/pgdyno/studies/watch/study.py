@@ -61,7 +61,8 @@ def watch_server(
             now = (*old, *other_profile(earlier, facts.environment_hash(), seen.at_work))
             return result_of(study, facts, seen, passed, 100 * (time.process_time() - cpu) / passed, old=now)
 
-        with signals_interrupt(), owning(store, study.id, began, resumes=False):
+        with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
+            row.put(phase="watching", place=f"statements and settings, every {seconds_text(period_s)}")
             try:
                 announce(_begins(target.name, seconds, period_s))
                 seen = watch(
