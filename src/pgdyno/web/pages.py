@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pgdyno.outside.words import printable_value
 from pgdyno.report.wording import metric_text, number_text, purpose_text
 from pgdyno.units import seconds_text
-from pgdyno.web.overview import Overview, StudyCard, moment_text
+from pgdyno.web.cards import StudyCard
+from pgdyno.web.overview import Overview, moment_text
 
 FILES = {
     "live.css": ("pgdyno.web", "static/live.css", "text/css"),

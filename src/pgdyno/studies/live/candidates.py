@@ -10,6 +10,7 @@ from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.live import LiveCandidate
 from pgdyno.report.wording import settings_text
+from pgdyno.studies.live.rationale import reasons
 from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.trial.live_cycle import LiveEnding
 from pgdyno.units import digits_text
@@ -96,6 +97,36 @@ def _cost(other: float | None, one: float | None, tolerance: float) -> int:
     if other is None or one is None or abs(other - one) <= tolerance * one:
         return 0
     return -1 if other < one else 1
+
+
+def candidate_of(
+    number: int, settings: Configuration, origin: str, outcome: LiveOutcome, *, pair_sd: float, memory_bytes: int
+) -> LiveCandidate:
+    """Return a candidate with what its pairs came to; `pair_sd` is the scatter of one, `memory_bytes` its demand."""
+    ratios = tuple(pair.log_ratio for pair in outcome.pairs)
+    fate, why = fate_of(outcome)
+    changed = tuple(one for one in outcome.plans if one.word == "changed")
+    return LiveCandidate(
+        number=number,
+        settings=dict(settings),
+        origin=origin,
+        fate=fate,
+        why=why,
+        pairs=len(ratios),
+        ratio=math.exp(sum(ratios) / len(ratios)) if ratios else None,
+        error=pair_sd / math.sqrt(len(ratios)) if ratios else None,
+        cpu=_ratio_of(outcome, "cpu_ms"),
+        reads=_ratio_of(outcome, "blocks_read"),
+        memory_bytes=memory_bytes,
+        device=_ratio_of(outcome, "device_requests"),
+        reasons=reasons(outcome.second, changed) if ratios else (),
+        plans=changed,
+    )
+
+
+def _ratio_of(outcome: LiveOutcome, name: str) -> float | None:
+    """Return B over A of a second metric, None where it is not known or A had none of it."""
+    return next((one.b / one.a for one in outcome.second if one.name == name and one.a > 0), None)
 
 
 def fate_of(outcome: LiveOutcome) -> tuple[str, str]:

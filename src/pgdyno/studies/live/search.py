@@ -34,12 +34,11 @@ from pgdyno.studies.live.candidates import (
     REJECTED,
     Proposal,
     Reply,
-    fate_of,
+    candidate_of,
     is_near,
     step_towards,
     told,
 )
-from pgdyno.studies.live.rationale import reasons
 from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.studies.live.world import LiveStopped, StopAsked
 from pgdyno.trial.live_cycle import STUDY_STOPS, LiveEnding
@@ -160,7 +159,10 @@ class LiveSearcher:
         origin = suggestion.origin if answer.settings == proposed else "edited by hand"
         outcome = self.duels.compare(BASELINE, answer.settings, SCREEN, search_ends_at, self._is_enough)
         self._heed(outcome, answer.settings)
-        self._keep(self._judged(number, answer.settings, origin, outcome))
+        if answer.settings not in self._dead:
+            self.pairs.append((answer.settings, tuple(pair.log_ratio for pair in outcome.pairs)))
+        memory = round(self.memory(answer.settings))
+        self._keep(candidate_of(number, answer.settings, origin, outcome, pair_sd=self.pair_sd, memory_bytes=memory))
 
     def _ask(self) -> Suggestion:
         return ask(
@@ -216,29 +218,6 @@ class LiveSearcher:
         gain = -sum(map(math.log, ratios)) / len(ratios)
         reach = self.pair_sd / math.sqrt(len(ratios))
         return gain <= 0 or gain + reach < self._best()[0]
-
-    def _judged(self, number: int, settings: Configuration, origin: str, outcome: LiveOutcome) -> LiveCandidate:
-        ratios = tuple(pair.log_ratio for pair in outcome.pairs)
-        fate, why = fate_of(outcome)
-        changed = tuple(one for one in outcome.plans if one.word == "changed")
-        if settings not in self._dead:
-            self.pairs.append((settings, ratios))
-        return LiveCandidate(
-            number=number,
-            settings=dict(settings),
-            origin=origin,
-            fate=fate,
-            why=why,
-            pairs=len(ratios),
-            ratio=math.exp(sum(ratios) / len(ratios)) if ratios else None,
-            error=self.pair_sd / math.sqrt(len(ratios)) if ratios else None,
-            cpu=_ratio_of(outcome, "cpu_ms"),
-            reads=_ratio_of(outcome, "blocks_read"),
-            memory_bytes=round(self.memory(settings)),
-            device=_ratio_of(outcome, "device_requests"),
-            reasons=reasons(outcome.second, changed) if ratios else (),
-            plans=changed,
-        )
 
     def memory(self, settings: Configuration) -> float:
         """Return the bytes that a configuration can demand at worst."""
@@ -395,8 +374,3 @@ class LiveSearcher:
         outcome = self.duels.compare(a, b, design, self.ends_at)
         self._heed(outcome, b)
         return None if self.is_over else outcome
-
-
-def _ratio_of(outcome: LiveOutcome, name: str) -> float | None:
-    """Return B over A of a second metric, None where it is not known or A had none of it."""
-    return next((one.b / one.a for one in outcome.second if one.name == name and one.a > 0), None)

@@ -1,0 +1,104 @@
+"""What on the dashboard's first page needs a look: silent studies, guards, failures, answers waited for. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.model.guard import Colour
+from pgdyno.model.job import Job, JobState
+from pgdyno.model.study import Study, StudyState
+from pgdyno.model.trial import Trial, TrialState
+from pgdyno.studies.kinds import judged, kind_of
+from pgdyno.units import plural, seconds_text
+from pgdyno.web.cards import StudyCard
+
+RECENT_S = 24 * 3600.0
+"""For how long a study or job that failed, or a study that fell silent, is shown."""
+MANY_DISTURBED = 0.25
+"""From this share of disturbed trials on a study is worth a look: its verdict takes longer, or never comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something to look at; `tone` is `bad` or `unsure`, `study` where to look, `name` how that study is called."""
+
+    tone: str
+    text: str
+    study: str = ""
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return what makes it the same alert in the next second, whatever numbers are in its words."""
+        return f"{self.study} {re.sub(r'[0-9.,]+', '', self.text)}"
+
+
+def named(alerts: Sequence[Alert], studies: Sequence[Study], cards: Sequence[StudyCard]) -> tuple[Alert, ...]:
+    """Return the alerts with the names of their studies."""
+    names = {study.id: study.name for study in (*studies, *(card.study for card in cards))}
+    return tuple(replace(alert, name=names.get(alert.study, "")) for alert in alerts)
+
+
+def _disturbed(counts: Mapping[str, int]) -> str:
+    """Say of a study that others disturbed a large share of its trials; empty where they did not."""
+    disturbed = counts.get(TrialState.DISTURBED.value, 0)
+    ended = sum(counts.values()) - counts.get(TrialState.RUNNING.value, 0)
+    if not disturbed or disturbed < MANY_DISTURBED * ended:
+        return ""
+    return f"others on the host disturbed {disturbed} of {plural(ended, 'trial')}, which are not used"
+
+
+def alerts_of(
+    cards: Sequence[StudyCard],
+    studies: Sequence[Study],
+    counts: Mapping[str, Mapping[str, int]],
+    jobs: Sequence[Job],
+    now: float,
+) -> list[Alert]:
+    """Return what has to be looked at; `now` is seconds since the epoch, `counts` are trials by study and state."""
+    found = []
+    for card in cards:
+        live = card.live
+        if card.silent_s is not None:
+            found.append(Alert("unsure" if card.is_over else "bad", _silence(card), live.study))
+        else:
+            if card.question is not None:
+                found.append(Alert("unsure", f"an answer is waited for: {card.question.title}", live.study))
+            for lamp in live.lamps:
+                if lamp.colour in (Colour.RED, Colour.AMBER):
+                    tone = "bad" if lamp.colour == Colour.RED else "unsure"
+                    found.append(Alert(tone, f"guard {lamp.name} is {lamp.colour}: {lamp.text}", live.study))
+            if told := _disturbed(counts.get(live.study, {})):
+                found.append(Alert("unsure", told, live.study))
+            tripped = [trial for trial in card.trials if _reason(trial).startswith("guard ")]
+            found += [Alert("unsure", f"trial {trial.id} was ended: {_reason(trial)}", live.study) for trial in tripped]
+    for study in studies:
+        if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
+            found.append(Alert("bad", "a study failed:", study.id))
+        elif study.state is not StudyState.RUNNING and now - study.created_at < RECENT_S:
+            told = judged(study).alert if study.state is StudyState.COMPLETE else ""
+            told = told or _disturbed(counts.get(study.id, {}))
+            found += [Alert("unsure", told, study.id)] if told else []
+    for job in jobs:
+        if job.state is JobState.FAILED and now - (job.ended_at or job.added_at) < RECENT_S:
+            found.append(Alert("bad", f"job {job.id} failed: {job.reason or 'no reason was kept'}", job.study or ""))
+    return found
+
+
+def _reason(trial: Trial) -> str:
+    return (trial.outcome.reason if trial.outcome else None) or ""
+
+
+def _silence(card: StudyCard) -> str:
+    live, seconds = card.live, seconds_text(card.silent_s or 0)
+    verb = kind_of(card.study.kind).resumed_by
+    if card.is_over:
+        again = f"; pgdyno {verb} --resume {live.study} goes on" if verb else ""
+        return f"study {live.study} was killed {seconds} ago, and its server is as it was found{again}."
+    again = f", then pgdyno {verb} --resume {live.study} goes on" if verb else ""
+    return (
+        f"study {live.study} has not responded for {seconds}: process {live.pid} on {live.host} was killed, or "
+        f"hangs. pgdyno rollback --list shows whether its server was put back{again}."
+    )
