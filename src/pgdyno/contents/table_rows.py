@@ -7,7 +7,7 @@ The whole table is read once, and a second time only where it differs. Two rows 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import LiteralString, TypeAlias, TypeVar
@@ -102,8 +102,7 @@ def _span(sides: TwoSides, table: StoredTable) -> tuple[int, int] | None:
 
 def _by_key(first: Found, second: Found) -> list[DifferentRow]:
     found = list[DifferentRow]()
-    left: Mapping[object, object] = {key: row_hash for key, row_hash in first}  # noqa: C416 - tuples of any length
-    right: Mapping[object, object] = {key: row_hash for key, row_hash in second}  # noqa: C416
+    left, right = ({row[0]: row[1] for row in side} for side in (first, second))
     for key in sorted(left.keys() | right.keys(), key=str):
         if key not in right:
             what = RowIs.MISSING

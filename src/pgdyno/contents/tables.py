@@ -67,10 +67,15 @@ def tables_of(rows: AskRows) -> dict[str, StoredTable]:
     keys = {oid: names for oid, names in rows(_KEYS) if isinstance(names, list)}
     found = dict[str, StoredTable]()
     for schema, name, oid, count, columns, types in rows(_TABLES):
-        pairs = zip(columns or (), types or (), strict=True)  # type: ignore[call-overload] # arrays of text
-        table = StoredTable(str(schema), str(name), tuple(pairs), tuple(keys.get(oid, ())), int(str(count)))
+        pairs = tuple(zip(_texts(columns), _texts(types), strict=True))
+        table = StoredTable(str(schema), str(name), pairs, tuple(keys.get(oid, ())), int(str(count)))
         found[table.text] = table
     return found
+
+
+def _texts(values: object) -> list[str]:
+    """Return an array of texts; a table without columns has none."""
+    return [str(one) for one in values] if isinstance(values, list) else []
 
 
 def sequences_of(rows: AskRows) -> dict[str, object]:

@@ -42,7 +42,7 @@ class _Declared(NamedTuple):
 @overload
 def flag(help: str, *names: str, default: T, **settings: object) -> T: ...
 @overload
-def flag(help: str, *names: str, **settings: object) -> Any: ...  # noqa: ANN401
+def flag(help: str, *names: str, **settings: object) -> Any: ...  # noqa: ANN401 - the field's own type, as of dataclasses.field
 def flag(help: str, *names: str, **settings: object) -> Any:
     """Declare a flag: what help says of it, its names where the field's does not do, and settings of `click.option`.
 
@@ -51,7 +51,7 @@ def flag(help: str, *names: str, **settings: object) -> Any:
     return _Declared(names, {"help": help, **settings})
 
 
-def argument(metavar: str, **settings: object) -> Any:  # noqa: ANN401
+def argument(metavar: str, **settings: object) -> Any:  # noqa: ANN401 - the field's own type
     """Declare what is given without a flag: how help calls it, and settings of `click.argument`."""
     return _Declared((), {"metavar": metavar, **settings}, is_argument=True)
 
@@ -85,7 +85,7 @@ def verb(
     group: click.Group | None = None,
     *,
     cls: type[click.Command] = GroupedCommand,
-    **settings: Any,  # noqa: ANN401
+    **settings: Any,  # noqa: ANN401 - those of whatever class of command it is
 ) -> Callable[[Callable[[Any], object]], click.Command]:
     """Return what makes a command of a function, with the flags that its parameter `flags` declares."""
 

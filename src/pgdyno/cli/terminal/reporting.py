@@ -26,7 +26,7 @@ _ENDINGS = {
 FORMATS = ("text", "md", "html", "pdf", "json", "csv")
 
 
-def format_flag() -> Any:  # noqa: ANN401
+def format_flag() -> Any:  # noqa: ANN401 - the type of the field that it declares, see `flag`
     """Declare the form of a report."""
     words = "Format of the output.  [default: by the ending of --output, else text]"
     return flag(words, "--format", type=click.Choice(FORMATS))

@@ -24,7 +24,7 @@ WANTED = 3
 class Standing(StrEnum):
     """Whether a process keeps to the window of the reference."""
 
-    PASS = "pass"  # noqa: S105
+    PASS = "pass"  # noqa: S105 - a verdict, and no password
     FAIL = "fail"
     NOT_RESOLVED = "not resolved"
 
