@@ -1,0 +1,1 @@
+"""The movers: one module each, and `registry.py` that finds them by the word of a plan."""

@@ -1,0 +1,233 @@
+"""What a rehearsal of a migration comes to: its phases and items with their times, what was found, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pgdyno.errors import ExitCode
+from pgdyno.model.results.parts import StudyResult
+
+
+class MigrationPhase(StrEnum):
+    """A phase of a migration. Which of them there are, and which waits for which, the mover says."""
+
+    ASSESS = "assess"
+    CONFIGURATION = "configuration"
+    """Settings of the target for the load; they are put back before the validation."""
+    EXPORT = "export"
+    TRANSFER = "transfer"
+    STRUCTURES = "structures"
+    IMPORT = "import"
+    UPGRADE = "upgrade"
+    CATCH_UP = "catch-up"
+    INDEXES = "indexes"
+    CONSTRAINTS = "constraints"
+    SEQUENCES = "sequences"
+    STATISTICS = "statistics"
+    CUT_OVER = "cut-over"
+    VALIDATION = "validation"
+    WAY_BACK = "way back"
+    """The way back is rehearsed: what leads to the old server again, after the cut-over."""
+
+
+class ItemEnd(StrEnum):
+    """How an item or a phase ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+    LEFT_OUT = "left out"
+    """This mover or this plan has nothing to do in it, with the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemTiming:
+    """One item of a phase: a table, an index, a file. Times in seconds since the rehearsal began.
+
+    `attempt` is the run of the rehearsal that did it: 1, or more after it was resumed.
+    """
+
+    phase: MigrationPhase
+    item: str
+    kind: str
+    end: ItemEnd
+    began_s: float | None = None
+    ended_s: float | None = None
+    bytes: int | None = None
+    rows: int | None = None
+    attempt: int = 1
+    reason: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it took; None where it never ran."""
+        return None if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTiming:
+    """One phase. `after` are those that it waited for; times as those of an item.
+
+    `source_limit` and `target_limit` name the resource that held it back on each side, with the sentence that says so
+    in `limits`, by side. `planned_s` is what the plan allowed for it.
+    """
+
+    phase: MigrationPhase
+    end: ItemEnd
+    after: tuple[MigrationPhase, ...] = ()
+    began_s: float | None = None
+    ended_s: float | None = None
+    jobs: int = 1
+    items: int = 0
+    bytes: int | None = None
+    rows: int | None = None
+    planned_s: float | None = None
+    source_limit: str = ""
+    target_limit: str = ""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it took; None where it never ran."""
+        return None if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
+
+
+class FindingWeight(StrEnum):
+    """What an assessment's finding means for the migration."""
+
+    STOPS = "stops the migration"
+    DIFFERS = "the target will differ"
+    KNOW = "good to know"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssessFinding:
+    """What the assessment found. `object` names it, `text` says it; `hint` is what to do."""
+
+    weight: FindingWeight
+    topic: str
+    object: str
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationFinding:
+    """A difference between source and target after the migration. `rows` are the keys of rows that differ.
+
+    `topic` is one word or two: rows, sequence, index, constraint, privilege, owner, extension, collation, role ...
+    """
+
+    topic: str
+    object: str
+    expected: str
+    found: str
+    rows: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Return the difference in words."""
+        named = f" ({'; '.join(self.rows)})" if self.rows else ""
+        return f"{self.topic} {self.object}: {self.expected} expected, {self.found} found{named}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationResult:
+    """What the validation found. `compared` counts what was compared by topic; `unread` says what could not be read."""
+
+    compared: Mapping[str, int] = field(default_factory=dict)
+    findings: tuple[ValidationFinding, ...] = ()
+    unread: tuple[str, ...] = ()
+    seconds: float | None = None
+
+    @property
+    def is_same(self) -> bool:
+        """Return whether nothing differs and all was read."""
+        return not (self.findings or self.unread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSetting:
+    """A setting of the target while it was loaded: `during` as it was read back, `before` and `after` as they stood."""
+
+    name: str
+    before: str
+    during: str
+    after: str | None = None
+    """None where the rehearsal ended before it was read again."""
+
+    @property
+    def is_reverted(self) -> bool:
+        """Return whether it stands as before."""
+        return self.after == self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateResult(StudyResult):
+    """A rehearsal. Times in seconds; what a resumed one stood still in between is in `paused_s` and in no other."""
+
+    plan: str
+    fingerprint: str = ""
+    """Of what is moved and how: rehearsals with the same one make a trend."""
+    mover: str = ""
+    source: str = ""
+    source_version: str = ""
+    target_version: str = ""
+    database: str = ""
+    jobs: int = 1
+    number: int = 1
+    """The how manieth rehearsal of this plan in the store."""
+    window_s: float | None = None
+    planned_s: float | None = None
+    total_s: float | None = None
+    """From the first phase's begin to the last one's end; None where it did not come to its end."""
+    outage_s: float | None = None
+    """How long nobody could have worked: the whole, or what a mover with a cut-over measured."""
+    paused_s: float = 0.0
+    attempts: int = 1
+    source_bytes: int | None = None
+    target_bytes: int | None = None
+    rows: int | None = None
+    phases: tuple[PhaseTiming, ...] = ()
+    items: tuple[ItemTiming, ...] = ()
+    assessment: tuple[AssessFinding, ...] = ()
+    validation: ValidationResult | None = None
+    settings: tuple[LoadSetting, ...] = ()
+    way_back: str = ""
+    ended: str = ""
+    """Why it did not come to its end; empty where it did."""
+
+    @property
+    def margin_s(self) -> float | None:
+        """Return what is left of the window; negative where it was too short, None where one is not known."""
+        return None if self.window_s is None or self.total_s is None else self.window_s - self.total_s
+
+    @property
+    def margin_pct(self) -> float | None:
+        """Return the margin in percent of the window."""
+        return None if self.margin_s is None or not self.window_s else 100 * self.margin_s / self.window_s
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Return why it is no success, a clause each: empty for one that may be repeated in earnest."""
+        found = [f"ended by {self.ended}"] if self.ended else []
+        found += [f"phase {one.phase} failed: {one.reason}" for one in self.phases if one.end is ItemEnd.FAILED]
+        if self.validation is None and not self.ended:
+            found.append("nothing was validated")
+        if self.validation is not None and self.validation.findings:
+            found.append(f"the validation found {len(self.validation.findings)} differences")
+        if self.validation is not None and self.validation.unread:
+            found.append(f"the validation could not read {len(self.validation.unread)} things")
+        if any(not one.is_reverted for one in self.settings):
+            found.append("settings for the load are still in force")
+        if self.margin_s is not None and self.margin_s < 0:
+            found.append("the window was too short")
+        return tuple(found)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return 1 where it failed, differs, or took longer than its window."""
+        return ExitCode.FINDINGS if self.faults else ExitCode.OK
