@@ -8,7 +8,7 @@ import pytest
 
 from live_search_example import BETTER, CANDIDATES, SETTINGS, WORSE, search
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.model.results.live import LiveOwnEffect
+from pgdyno.model.results.live import LiveCandidate, LiveOwnEffect
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.report.drawing.html import render as render_html
@@ -17,6 +17,7 @@ from pgdyno.report.sections import Charts
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
+from pgdyno.studies.live.figures import knobs_of
 from pgdyno.studies.live.search_words import search_judgement
 from pgdyno.studies.reports import compose
 from pgdyno.studies.winner import offered_by
@@ -83,3 +84,13 @@ def test_a_search_survives_the_store():
     found = search(finals=(BETTER,), chosen=0)
     kept = study(found).result
     assert result_from_json(StudyKind.LIVE, plain(kept)) == kept
+
+
+def test_each_candidate_stands_with_its_knobs_beside_its_effect():
+    more = LiveCandidate(number=3, settings={"work_mem": "32MB"}, origin="model", fate="measured", pairs=2, ratio=0.7)
+    block = knobs_of([*CANDIDATES[1:], more])
+    assert block.table.columns == ("number", "B / A", "give or take", "work_mem", "random_page_cost")
+    assert block.table.rows == (
+        ("3", "0.7", "unknown", "32MB", "as found"),
+        ("2", "0.81", "5.0 %", "16MB", "1.5"),
+    )

@@ -22,6 +22,7 @@ from pgdyno.stats.sequential import Design
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.arms import Arms
+from pgdyno.studies.live.figures import running
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED
 from pgdyno.studies.live.switchback import Switchback
@@ -44,6 +45,11 @@ def of(world, outcome):
     result = switched(WATCHED, ARMS, outcome, world.reference, KEYS, NAMES, seed=3, session="x", elapsed_s=9.0)
     assert result.switch is not None
     return result
+
+
+def page_of(result):
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE, result=result)
+    return compose(StudyRecord(study, []))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +101,10 @@ def test_a_vetoed_statement_is_named_first_and_a_better_word_beside_it_is_not_ac
     assert not result.switch.is_acceptable
     assert result.switch.unwatched > 0
     assert 0 < result.switch.unwatched_share < 1
+    (drawn,) = (one for one in page_of(result).figures() if one.id == "statements-forest")
+    assert [(one.name, one.x[0]) for one in drawn.series] == [("vetoed or suspected", 0.0), ("watched", 1.0)]
+    assert drawn.series[0].labels[0].startswith(f"{1000 + slow}\nvetoed")
+    assert "not watched" not in "".join(label for one in drawn.series for label in one.labels), "they have a table"
 
 
 def test_what_speaks_against_a_better_b_is_said_and_costs_its_exit_code():
@@ -162,3 +172,18 @@ def test_the_page_of_a_rejected_plan_claims_nothing_of_pairs_or_guards():
     assert report.word == REJECTED
     assert not {"pairs", "guards", "changes"} & {one.id for one in report.sections}
     assert "would have set" in str(report.sections)
+
+
+def test_the_page_has_the_interval_after_each_pair_and_the_pairs_as_points():
+    result, outcome = told(World(0.8, seed=3))
+    pairs = result.switch.pairs
+    assert [one.interval is None for one in pairs[:3]] == [True, True, False], "the first look is at three pairs"
+    assert pairs[-1].interval == outcome.verdict.interval
+    figure = running(result.switch, outcome.verdict)
+    means, points = figure.series
+    assert means.x == tuple(float(one.number) for one in pairs[2:])
+    assert (means.lo[-1], means.hi[-1]) == (outcome.verdict.interval.lo, outcome.verdict.interval.hi)
+    assert points.y == tuple(one.ratio for one in pairs)
+    assert figure.table.rows[0][3:] == ("none yet", "none yet")
+    alone = replace(result.switch, pairs=tuple(replace(one, interval=None) for one in pairs))
+    assert running(alone, outcome.verdict) is None, "of an earlier result nothing is known"

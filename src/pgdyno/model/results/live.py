@@ -94,12 +94,16 @@ class LiveReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePair:
-    """One pair that was judged: B over A of the statements' time, and of the offered work; `first` came first."""
+    """One pair that was judged: B over A of the statements' time, and of the offered work; `first` came first.
+
+    `interval` is that of the verdict after this pair; None before its first look.
+    """
 
     number: int
     ratio: float
     work: float
     first: str
+    interval: Annotated[Interval | None, OMITTED] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from pgdyno.report.figures import ends_of, interval_series, intervals_table, rat
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.wording import bare_range_text, capital, settings_text
 from pgdyno.studies.live.candidates import cheaper_neighbour
+from pgdyno.studies.live.figures import knobs_of
 from pgdyno.studies.live.switch_page import switch_sections
 from pgdyno.studies.live.switch_words import judgement
 from pgdyno.units import bytes_text, digits_text, plural, seconds_text
@@ -78,7 +79,7 @@ def _candidates(search: LiveSearch) -> Section:
     blocks: list[Block] = [TableBlock(Table(columns, rows, (*columns[2:9], "number")), caption)]
     measured = [one for one in search.candidates if one.ratio is not None]
     if measured:
-        blocks.append(_moved(search, measured))
+        blocks += [knobs_of(measured), _moved(search, measured)]
         blocks.insert(0, Charts((_figure(measured),)))
     blocks.insert(0, Prose((f"No more were tried: {search.stopped or 'unknown why'}.",)))
     return Section("candidates", "Candidates", "What was tried, and what did it look like?", tuple(blocks))

@@ -18,8 +18,9 @@ from pgdyno.report.wording import (
     range_text,
     settings_text,
 )
+from pgdyno.studies.live.figures import running
 from pgdyno.studies.live.rationale import rationale
-from pgdyno.studies.live.switch_result import SECOND
+from pgdyno.studies.live.switch_result import NOT_WATCHED, SECOND, WATCHED
 from pgdyno.units import digits_text, plural, seconds_text
 
 MOST_DRAWN = 20
@@ -104,7 +105,9 @@ def _pairs(switch: LiveSwitch) -> Section:
     blocks: list[Block] = [FactList(tuple(rows))]
     if switch.verdict is not None and switch.pairs:
         ratios = {f"pair {one.number}, {one.first} first\n{one.ratio:.3f}x": one.ratio for one in switch.pairs}
-        blocks.insert(0, Charts((pairs_figure([MetricRow(switch.verdict, ratios)], subject="B", reference="A"),)))
+        estimate = pairs_figure([MetricRow(switch.verdict, ratios)], subject="B", reference="A")
+        course = running(switch, switch.verdict)
+        blocks.insert(0, Charts((estimate,) if course is None else (estimate, course)))
         columns = ("pair", "first", "B / A", "offered work B / A")
         table = Table(
             columns,
@@ -159,7 +162,7 @@ def _statements(switch: LiveSwitch) -> Section:
         "Mean time under B over that under A. The intervals are of single statements, by the scatter of their calls: "
         "they make no claim; the indicator is what the veto says."
     )
-    drawn = [one for one in switch.statements if one.ratio is not None][:MOST_DRAWN]
+    drawn = [one for one in switch.statements if one.ratio is not None and one.lamp != NOT_WATCHED][:MOST_DRAWN]
     blocks: list[Block] = [Prose((watched,))]
     if drawn:
         blocks.append(Charts((_forest(drawn),)))
@@ -168,6 +171,7 @@ def _statements(switch: LiveSwitch) -> Section:
 
 
 def _forest(drawn: list[LiveChange]) -> Figure:
+    alarming = sum(one.lamp != WATCHED for one in drawn)  # they come first
     rows = [
         (f"{one.queryid}\n{one.lamp}, {100 * one.share:.1f} % of the time", one.ratio)
         for one in drawn
@@ -177,15 +181,23 @@ def _forest(drawn: list[LiveChange]) -> Figure:
     return Figure(
         kind=FigureKind.FOREST,
         id="statements-forest",
-        title=f"{plural(len(drawn), 'statement')} by their share of the time, vetoed ones first",
+        title=f"{plural(len(drawn), 'watched statement')} by their share of the time, "
+        f"{f'{alarming} vetoed or suspected first' if alarming else 'none vetoed or suspected'}",
         question="Which statements became slower or faster?",
         x=Axis("statement"),
         y=axis,
-        series=(interval_series("statement", rows, axis, "effect"),),
+        series=tuple(
+            interval_series(name, part, axis, group, first)
+            for name, part, group, first in (
+                ("vetoed or suspected", rows[:alarming], "drop", 0),
+                ("watched", rows[alarming:], "effect", alarming),
+            )
+            if part
+        ),
         bands=(Band("y", 1 / 1.2, 1.2, "tolerated (within 1.2 times)"),),
         marks=(Mark("y", 1.0, "no difference", "reference"),),
         table=intervals_table("statement", rows),
-        caption="Left of 1 the statement is faster under B.",
+        caption="Left of 1 the statement is faster under B. Those that are not watched are in the table alone.",
         n=len(drawn),
     )
 

@@ -68,6 +68,7 @@ def switch_of(
     """Return what came of two arms; `not_tested` as in `LiveSwitch`."""
     changes = statement_changes(outcome, reference, keys, names)
     unwatched = [one for one in changes if one.lamp == NOT_WATCHED]
+    running = outcome.running or (None,) * len(outcome.pairs)
     return LiveSwitch(
         a=dict(arms.a),
         b=dict(arms.b),
@@ -78,8 +79,16 @@ def switch_of(
         seed=seed,
         verdict=outcome.verdict,
         pairs=tuple(
-            LivePair(number=number, ratio=math.exp(pair.log_ratio), work=math.exp(pair.work_log_ratio), first=first)
-            for number, (pair, first) in enumerate(zip(outcome.pairs, outcome.orders, strict=True), 1)
+            LivePair(
+                number=number,
+                ratio=math.exp(pair.log_ratio),
+                work=math.exp(pair.work_log_ratio),
+                first=first,
+                interval=interval,
+            )
+            for number, (pair, first, interval) in enumerate(
+                zip(outcome.pairs, outcome.orders, running, strict=True), 1
+            )
         ),
         lost=dict(outcome.lost),
         covered=outcome.covered,

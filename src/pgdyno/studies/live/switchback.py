@@ -68,8 +68,9 @@ class LiveOutcome:
 
     `vetoed` has the factor of each statement that became too slow, by its number, `vanished` are those that hardly ran
     any more under B, `second` is what the server did beside; `breaches` are the guards that tripped. `kept` are the
-    periods of the pairs, A's and B's, `orders` the arms that came first. `stopped` says why it was ended from outside,
-    or could not go on; `is_asked` that a person wanted that.
+    periods of the pairs, A's and B's, `orders` the arms that came first, `running` the verdict's interval after each
+    pair, None before its first look. `stopped` says why it was ended from outside, or could not go on;
+    `is_asked` that a person wanted that.
     """
 
     ending: LiveEnding
@@ -90,6 +91,7 @@ class LiveOutcome:
     stopped: str = ""
     is_asked: bool = False
     plans: tuple[PlanChange, ...] = ()
+    running: tuple[Interval | None, ...] = ()
 
     @property
     def covered(self) -> float:
@@ -345,8 +347,15 @@ class Switchback:
         return fades_in([one for one, _ in found], [other for _, other in found])
 
     def _verdict(self) -> Verdict | None:
-        ratios = [math.exp(pair.log_ratio) for pair in self._pairs]
-        return judge([1.0] * len(ratios), ratios, metric=Metric.STATEMENT_TIME, design=self.design) if ratios else None
+        return self._after(len(self._pairs)) if self._pairs else None
+
+    def _after(self, pairs: int) -> Verdict:
+        ratios = [math.exp(pair.log_ratio) for pair in self._pairs[:pairs]]
+        return judge([1.0] * pairs, ratios, metric=Metric.STATEMENT_TIME, design=self.design)
+
+    def _running(self) -> tuple[Interval | None, ...]:
+        found = (self._after(pairs).interval for pairs in range(1, len(self._pairs) + 1))
+        return tuple(one if math.isfinite(one.hi) else None for one in found)
 
     def outcome(self, ending: LiveEnding) -> LiveOutcome:
         """Return what there is by now, with this ending."""
@@ -372,4 +381,5 @@ class Switchback:
             stopped=self._stopped,
             is_asked=self._is_asked,
             plans=self.plans,
+            running=self._running(),
         )
