@@ -77,6 +77,14 @@ def between(reader: StatementReader, work: Callable[[], object]) -> StatementDel
     return deltas(before, reader.statements())
 
 
+def test_a_role_that_only_watches_sees_checkpoints_begin(owner: Postgres) -> None:
+    with opened(owner) as reader, owner.connect("postgres") as session:
+        before = reader.housework()
+        session.execute("CHECKPOINT")
+        eventually(lambda: reader.housework().checkpoints > before.checkpoints, "the checkpoint is counted")
+        assert before.vacuums >= 0
+
+
 def test_calls_and_times_are_those_that_the_clients_made(owner: Postgres) -> None:
     with app_session(owner) as app, opened(owner) as reader:
         app.execute("SELECT pg_sleep(0.001)", prepare=False)

@@ -32,6 +32,10 @@ class FigureKind(StrEnum):
     LINES = "lines"
     """Curves over a number, such as throughput by clients: every series with points, and whiskers where it has
     `lo` and `hi`; marks and bands on either axis."""
+    TRACKS = "tracks"
+    """Named rows over one axis of values, `y`: `x` is the row, whose name is a mark of the kind `row`. A series with
+    `hi` has a span from `y` to `hi` a point, a moment where both are the same; one without is a line from row to row,
+    in front where its group is `best`."""
 
 
 @dataclass(frozen=True, slots=True)

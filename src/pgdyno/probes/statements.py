@@ -33,7 +33,7 @@ _SINCE = 6
 EXTENSION = "pg_stat_statements"
 _VIEWS = (
     "live_statements", "live_server", "live_sessions", "live_databases", "live_entries", "live_crossing",
-    "live_own_sessions", "live_texts",
+    "live_own_sessions", "live_texts", "live_housework",
 )  # fmt: skip
 _WHO = (
     "SELECT oid::int8 AS oid, rolname::text AS role, pg_catalog.pg_has_role(oid, 'pg_read_all_stats', 'USAGE') AS sees "
@@ -97,6 +97,14 @@ def _table(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
     if not bool(np.all((counters >= 0) & (counters <= MOST_COUNTED))):
         raise psycopg.DataError("a counter of pg_stat_statements is no count")
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class Housework:
+    """Checkpoints that began since the statistics were reset, and how many tables are being vacuumed now."""
+
+    checkpoints: int
+    vacuums: int
 
 
 class StatementReader:
@@ -194,6 +202,11 @@ class StatementReader:
         return DatabaseTotals(
             float(row["commits"]), float(row["rollbacks"]), None if active is None else float(active), *sums
         )
+
+    def housework(self) -> Housework:
+        """Return what the server does beside its statements. Errors as `statements`."""
+        row = self._row("live_housework")
+        return Housework(int(row["checkpoints"]), int(row["vacuums"]))
 
     def entries(self) -> int:
         """Return how many entries pg_stat_statements holds, ours and nested ones too. Errors as `statements`."""

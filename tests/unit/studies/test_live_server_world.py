@@ -11,9 +11,10 @@ import pytest
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import GuardKind, GuardPlan
-from pgdyno.probes.statements import DatabaseTotals, SessionCounts
+from pgdyno.probes.statements import DatabaseTotals, Housework, SessionCounts
 from pgdyno.stats.body_index import PeriodCounts, StatementBody
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
+from pgdyno.studies.live.course.moments import LiveCourse
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.server_world import ServerWorld, StopFile
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
@@ -34,11 +35,13 @@ class Server:
         self.arm, self.watching, self.loaded_at, self.looked, self.breach, self.jump = BASELINE, 0, 1.0, 0, None, 0.0
         self.others_say = None
         self.started, self.blocked = [], 0
+        self.checkpoints, self.vacuums = 7, 0
         self.world = ServerWorld(
             session=self, reader=self, sentry=self, others=self, watcher=self, stop=StopFile(tmp_path / "stop"),
             guards=LiveGuards(LiveLoad(BODY, RATE, 3.0, 4.0, 2), GuardPlan()),
             arms={A: BASELINE, B: Configuration.of({"work_mem": "64MB"})}, size=1,
             calls_a_second=RATE, dbname="shop", ends_at=2000.0, clock=lambda: self.now, sleep=self.sleep,
+            course=LiveCourse(lambda: self.now),
         )  # fmt: skip
 
     def sleep(self, seconds):
@@ -63,6 +66,9 @@ class Server:
 
     def databases(self):
         return DatabaseTotals(0.0, 0.0, self.spent, 3.0 * self.calls, 2.0 * self.calls, self.calls)
+
+    def housework(self):
+        return Housework(self.checkpoints, self.vacuums)
 
     def crossing(self, after, before):
         assert before - after == 30.0
@@ -312,3 +318,24 @@ def test_sessions_that_wait_for_locks_end_an_arm_for_no_fault_of_it(server):
     with pytest.raises(GuardBreached, match="lock-waits") as told:
         server.world.count(25.0)
     assert told.value.breach.kind is GuardKind.ENVIRONMENT
+
+
+def test_what_goes_on_is_told_with_its_moments(server):
+    server.world.apply(A)
+    server.vacuums = 1
+    server.world.count(10.0)
+    server.checkpoints, server.vacuums = 8, 0
+    server.world.apply(B)
+    server.world.count(10.0)
+    server.breach = breached()
+    with pytest.raises(GuardBreached):
+        server.world.count(10.0)
+    server.breach = None
+    server.world.apply(BASELINE_ARM)
+    server.world.rest(60.0)
+    server.world.put_back()
+    seen = [(one.lane, round(one.seconds)) for one in server.world.course.moments]
+    assert [lane for lane, _ in seen] == ["A", "vacuum", "B", "checkpoint", "guard", "baseline", "rest"]
+    assert dict(seen)["rest"] == 60
+    assert dict(seen)["A"] >= 10
+    assert dict(seen)["checkpoint"] == 0, "it was seen to begin, and nothing more"

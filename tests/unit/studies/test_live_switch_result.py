@@ -22,7 +22,7 @@ from pgdyno.stats.sequential import Design
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.arms import Arms
-from pgdyno.studies.live.figures import running
+from pgdyno.studies.live.course.figures import running
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED
 from pgdyno.studies.live.switchback import Switchback

@@ -296,12 +296,25 @@ class LiveDecision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveMoment:
+    """Something that went on `at` (seconds since the epoch), for so many seconds; 0 where it has no length.
+
+    `lane` is baseline, A or B for the arm in force, else pause, rest, checkpoint, vacuum or guard.
+    """
+
+    lane: str
+    at: float
+    seconds: float
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveResult(StudyResult):
     """What the reference says: the length of a period (None: none can carry a claim), and what it shows.
 
     `body` are the statements by which a claim would be made, dearest first; `beside` the dearest that are not in it.
     `switch` is what came of two arms, `search` of a search, where that was asked for and the load can carry a claim.
-    `decisions` are those of persons, in their order.
+    `decisions` are those of persons, in their order, `moments` what went on from the first switch on, the newest 4000.
     """
 
     title: str
@@ -316,6 +329,7 @@ class LiveResult(StudyResult):
     switch: Annotated[LiveSwitch | None, OMITTED] = None
     search: Annotated[LiveSearch | None, OMITTED] = None
     decisions: Annotated[tuple[LiveDecision, ...], OMITTED] = ()
+    moments: Annotated[tuple[LiveMoment, ...], OMITTED] = ()
 
     @property
     def headline(self) -> Verdict | None:

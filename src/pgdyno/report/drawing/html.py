@@ -25,7 +25,7 @@ from pgdyno.report.drawing.payload import figures_json
 from pgdyno.report.drawing.tables import MOST_PRINTED, MOST_ROWS, cut_text
 from pgdyno.report.sections import Block, Report
 
-FIGURES = tuple(f"figures/{name}.js" for name in ("look", "strips", "charts", "curves", "page"))
+FIGURES = tuple(f"figures/{name}.js" for name in ("look", "strips", "charts", "curves", "tracks", "page"))
 """Ours, in the order in which they need each other."""
 SCRIPTS = ("vendor/uplot.iife.min.js", "vendor/echarts.min.js", *FIGURES)
 STYLES = ("vendor/uplot.min.css", "report.css")

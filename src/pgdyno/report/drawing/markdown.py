@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import assert_never
 
 from pgdyno.model.figure import Figure, FigureKind, Table
 from pgdyno.outside.words import printable
-from pgdyno.report.drawing import text_charts
+from pgdyno.report.drawing import text_charts, text_tracks
 from pgdyno.report.drawing.frames import FRAMED, drawn_table
 from pgdyno.report.drawing.tables import MOST_ROWS, cut_text
 from pgdyno.report.sections import (
@@ -94,15 +95,17 @@ def _told(figure: Figure) -> str:
         return _drawn(figure, text_charts.framed_chart(figure, CHART_WIDTH))
     if figure.kind is FigureKind.GANTT:
         return _drawn(figure, text_charts.gantt(figure, CHART_WIDTH))
+    if figure.kind is FigureKind.TRACKS:
+        return _drawn(figure, text_tracks.tracks(figure, CHART_WIDTH))
     shown = "" if figure.table is None else f"\n\n{table(figure.table)}"
     caption = f"\n\n{escape(figure.caption)}" if figure.caption else ""
     return f"### {escape(figure.title)}\n\n*{escape(figure.question)}*{shown}{caption}"
 
 
-def _drawn(figure: Figure, lines: list[str]) -> str:
-    """Return a staircase, curves or spans of time: drawn in characters, and the numbers below."""
-    chart = fence("\n".join(lines))
-    parts = (f"### {escape(figure.title)}", f"*{escape(figure.question)}*", chart, table(drawn_table(figure)))
+def _drawn(figure: Figure, chart: Sequence[str]) -> str:
+    """Return a figure drawn in characters, and its numbers below."""
+    drawn = fence("\n".join(chart))
+    parts = (f"### {escape(figure.title)}", f"*{escape(figure.question)}*", drawn, table(drawn_table(figure)))
     return "\n\n".join((*parts, *((escape(figure.caption),) if figure.caption else ())))
 
 

@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pgdyno.model.figure import Figure, FigureKind, Table
-from pgdyno.report.drawing import text_charts
+from pgdyno.report.drawing import text_charts, text_tracks
 from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
 from pgdyno.report.drawing.line_breaks import held
 from pgdyno.report.drawing.tables import MOST_TEXT_ROWS, cut_text
@@ -44,6 +44,7 @@ _DRAW = {
     FigureKind.STAIRCASE: text_charts.framed_chart,
     FigureKind.LINES: text_charts.framed_chart,
     FigureKind.TIMELINE: text_charts.timeline,
+    FigureKind.TRACKS: text_tracks.tracks,
 }
 LONGEST_WORD = 44
 """A longer word is no number and no name of a setting."""

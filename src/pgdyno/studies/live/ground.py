@@ -255,6 +255,7 @@ class WatchedServer:
             stop=self.stop,
             quiet=self.quiet,
             announce=ground.announce,
+            course=self.ending.course,
             arms=arms,
             size=len(self.keys),
             calls_a_second=float(self.reference.calls.sum()) / self.reference.seconds,

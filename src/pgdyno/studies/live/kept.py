@@ -11,6 +11,7 @@ from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, StoreError
 from pgdyno.model.results.live import LiveDecision, LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.course.moments import LiveCourse
 from pgdyno.studies.session.ownership import owning, runner_of
 from pgdyno.trial.live_row import LiveRow
 
@@ -25,7 +26,7 @@ def mark_killed(store: Store) -> None:
 
 @dataclass(slots=True)
 class Ending:
-    """The study in the store, until it has a result, with what persons decided."""
+    """The study in the store, until it has a result, with what persons decided and how it went."""
 
     store: Store
     study: Study
@@ -34,6 +35,7 @@ class Ending:
     is_stored: bool = False
     """The store calls it complete already, whatever ends this process later."""
     decisions: list[LiveDecision] = field(default_factory=list)
+    course: LiveCourse = field(default_factory=LiveCourse)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def decide(self, decision: LiveDecision, announce: Callable[[str], None]) -> None:
@@ -46,7 +48,7 @@ class Ending:
     def hear(self, result: LiveResult, announce: Callable[[str], None]) -> None:
         """Keep what there is so far, for after a kill, too; a store that refuses has it at the end."""
         with self._lock:
-            self.so_far = self._with_decisions(result)
+            self.so_far = self._with_course(result)
             try:
                 self.store.update_study(self.study.id, result=self.so_far)
             except StoreError as refused:
@@ -54,7 +56,7 @@ class Ending:
 
     def complete(self, result: LiveResult) -> LiveResult:
         """Keep the result, which is what the verb returns, too."""
-        self.so_far, self.is_complete = self._with_decisions(result), True
+        self.so_far, self.is_complete = self._with_course(result), True
         return self.so_far
 
     def store_complete(self, result: LiveResult) -> None:
@@ -62,8 +64,8 @@ class Ending:
         self.store.update_study(self.study.id, state=StudyState.COMPLETE, result=self.complete(result))
         self.is_stored = True
 
-    def _with_decisions(self, result: LiveResult) -> LiveResult:
-        return replace(result, decisions=tuple(self.decisions))
+    def _with_course(self, result: LiveResult) -> LiveResult:
+        return replace(result, decisions=tuple(self.decisions), moments=self.course.moments)
 
 
 @contextmanager
@@ -75,7 +77,9 @@ def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> It
     if not resumes:
         store.add_study(study)
     told = study.told(LiveResult)
-    ending = Ending(store, study, told, decisions=[] if told is None else list(told.decisions))
+    ending = Ending(store, study, told)
+    if told is not None:
+        ending.decisions, ending.course.kept = list(told.decisions), list(told.moments)
     with owning(store, study.id, now, resumes=resumes) as row:
         if resumes:
             store.update_study(study.id, state=StudyState.RUNNING)

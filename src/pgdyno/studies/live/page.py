@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from pgdyno.model.figure import Table
 from pgdyno.model.results.live import LivePeriod, LiveReference, LiveResult, LiveStatement
 from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
 from pgdyno.report.judgement import standing_text
-from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.sections import Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text
 from pgdyno.stats.restart_pairs import COLD_S, PERIOD_S, USUAL_SD, restart_pairs
 from pgdyno.stats.sequential import Design
+from pgdyno.studies.live.course.figures import moment_text, timeline
 from pgdyno.studies.live.kind import KIND
 from pgdyno.studies.live.search_page import search_lead, search_sections
 from pgdyno.studies.live.switch_page import switch_lead, switch_sections, switch_tiles
@@ -53,7 +52,7 @@ def live_page(record: StudyRecord) -> Report:
         else ()
         if search
         else _tiles(result),
-        sections=(*ours, *_decisions(result), *sections, _about(record)),
+        sections=(*ours, *_course(result), *_decisions(result), *sections, _about(record)),
         digest=ours or sections,
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
@@ -202,7 +201,7 @@ def _decisions(result: LiveResult | None) -> tuple[Section, ...]:
     columns = ("when", "who", "where", "asked", "answer", "why")
     rows = tuple(
         (
-            datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            moment_text(one.at),
             one.who,
             one.where,
             one.asked or "an order of theirs",
@@ -216,8 +215,12 @@ def _decisions(result: LiveResult | None) -> tuple[Section, ...]:
     return (Section("decisions", "Decisions", "Who approved what, and why?", (block,)),)
 
 
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _course(result: LiveResult | None) -> tuple[Section, ...]:
+    figure = None if result is None else timeline(result.moments)
+    if figure is None:
+        return ()
+    question = "What went on while the server was switched?"
+    return (Section("course", "What happened when", question, (Charts((figure,)),)),)
 
 
 def _about(record: StudyRecord) -> Section:

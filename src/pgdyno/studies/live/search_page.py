@@ -11,7 +11,7 @@ from pgdyno.report.figures import ends_of, interval_series, intervals_table, rat
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.wording import bare_range_text, capital, settings_text
 from pgdyno.studies.live.candidates import cheaper_neighbour
-from pgdyno.studies.live.figures import knobs_of
+from pgdyno.studies.live.course.figures import knobs_of
 from pgdyno.studies.live.switch_page import switch_sections
 from pgdyno.studies.live.switch_words import judgement
 from pgdyno.units import bytes_text, digits_text, plural, seconds_text

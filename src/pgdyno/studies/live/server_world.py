@@ -16,9 +16,10 @@ from typing import Protocol, TypeVar
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Breach
-from pgdyno.probes.statements import DatabaseTotals, SessionCounts
+from pgdyno.probes.statements import DatabaseTotals, Housework, SessionCounts
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, counts
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
+from pgdyno.studies.live.course.moments import GUARD, PAUSE, REST, LiveCourse
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reference import AWAY_S, LATE_S
@@ -54,6 +55,9 @@ class SwitchReads(Protocol):
     def databases(self) -> DatabaseTotals:
         """Return what all databases did."""
 
+    def housework(self) -> Housework:
+        """Return what the server does beside its statements."""
+
     def crossing(self, after: float, before: float) -> int:
         """Count the statements at work that began between two moments of the server's clock."""
 
@@ -81,8 +85,8 @@ class ServerWorld:
     `calls_a_second` are the reference's, `ends_at` is when the study's time is over, by `clock`. `dbname` is the
     database that most of the load's time is spent in: guards of errors, deadlocks and temporary files watch that.
     `cpu_s` returns the server's CPU seconds, `device_requests` what the disks of its host completed, None where they
-    cannot be seen. Where it `keeps_session`, a comparison ends in the baseline and another one may follow. What it has
-    waited for `quiet` times to end, `waited_s`, is not of the study's time.
+    cannot be seen. `course` hears what goes on. Where it `keeps_session`, a comparison ends in the baseline and another
+    one may follow. What it has waited for `quiet` times to end, `waited_s`, is not of the study's time.
     """
 
     session: ServerSession
@@ -102,6 +106,7 @@ class ServerWorld:
     wall: Callable[[], float] = time.time
     quiet: QuietTimes = field(default_factory=QuietTimes)
     announce: Callable[[str], None] = lambda _text: None
+    course: LiveCourse = field(default_factory=LiveCourse)
     keeps_session: bool = False
     waited_s: float = 0.0
     cpu_s: Callable[[], float | None] = lambda: None
@@ -127,6 +132,7 @@ class ServerWorld:
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
         self.session.apply(BASELINE if is_baseline else self.arms[arm], restart="never")
         self._arm, self._switched_at = arm, self.clock()
+        self.course.switched(arm)
         if is_baseline:
             self.guards.back()
             self.session.expect("baseline")
@@ -195,10 +201,11 @@ class ServerWorld:
         self.watcher.phase(f"wait in the baseline: {why}")
         self.announce(f"the server waits in its baseline: {why}")
         began = self.clock()
-        while self.quiet.why_wait(self.wall(), seconds):
-            self.session.expect("a quiet time to end", OVERRUN_S)
-            self.stop.look()
-            self.sleep(QUIET_TURN_S)
+        with self.course.during(PAUSE, why):
+            while self.quiet.why_wait(self.wall(), seconds):
+                self.session.expect("a quiet time to end", OVERRUN_S)
+                self.stop.look()
+                self.sleep(QUIET_TURN_S)
         self.announce("it goes on")
         self.ends_at += self.clock() - began
         self.waited_s += self.clock() - began
@@ -208,13 +215,14 @@ class ServerWorld:
         ends_at = min(self.clock() + seconds, self.ends_at)
         self.watcher.phase(f"rest for {ends_at - self.clock():.0f} s in the baseline")
         self.session.expect("rest", seconds + OVERRUN_S)
-        while self.clock() < ends_at - WATCHED_S:
-            self.stop.look()
-            self.sleep(TURN_S)
-        self._watch_anew()
-        self._last = self._read()
-        self._until(ends_at)
-        self._watching.close()
+        with self.course.during(REST, "after a guard's breach"):
+            while self.clock() < ends_at - WATCHED_S:
+                self.stop.look()
+                self.sleep(TURN_S)
+            self._watch_anew()
+            self._last = self._read()
+            self._until(ends_at)
+            self._watching.close()
 
     def put_back(self) -> None:
         """End the session, or where it is kept the comparison: the server is as it was found."""
@@ -225,6 +233,7 @@ class ServerWorld:
         self._watching.close()
         self.watcher.phase("put the server back")
         self.session.rollback()
+        self.course.ended()
 
     def _watch_anew(self) -> None:
         """Let the guards begin with this arm: what a rate says of the one before is not blamed on it."""
@@ -249,17 +258,23 @@ class ServerWorld:
         self._look()
 
     def _look(self) -> None:
-        self.sentry.check()
+        try:
+            self.sentry.check()
+        except GuardBreached as error:
+            self.course.happened(GUARD, str(error.breach))
+            raise
         self.stop.look()
 
     def _see_sessions(self) -> None:
         seen = self._attempt(lambda: self.reader.sessions(0.0, self.guards.since))
         if seen is not None:
-            _raise(self.guards.sessions(self.clock(), seen.active, seen.blocked, seen.at, seen.begun))
+            self._raise(self.guards.sessions(self.clock(), seen.active, seen.blocked, seen.at, seen.begun))
             self.watcher.guards((*self.sentry.lamps, *self.guards.lamps))
 
     def _see_statements(self) -> None:
         now = self._attempt(self.reader.statements)
+        if (found := self._attempt(self.reader.housework)) is not None:
+            self.course.saw(found)
         before, self._last = self._last, now
         if now is None or before is None:
             return
@@ -267,7 +282,7 @@ class ServerWorld:
             self.others.require_none()
         step = deltas(before, now)
         if isinstance(step, StatementDeltas):
-            _raise(self.guards.statements(self.clock(), counts(step, self.size)))
+            self._raise(self.guards.statements(self.clock(), counts(step, self.size)))
 
     def _use(self) -> ServerUse | None:
         totals, cpu_s = self._attempt(self.reader.databases), self.cpu_s()
@@ -303,9 +318,9 @@ class ServerWorld:
             self.sleep(TURN_S)
         return found
 
-
-def _raise(breach: Breach | None) -> None:
-    """Raise what was judged by a clock that nobody sets, with the time for people."""
-    if breach is not None:
-        now = time.time()
-        raise GuardBreached(replace(breach, at=now, began_at=now - (breach.at - breach.began_at)))
+    def _raise(self, breach: Breach | None) -> None:
+        """Raise what was judged by a clock that nobody sets, with the time for people."""
+        if breach is not None:
+            self.course.happened(GUARD, str(breach))
+            now = time.time()
+            raise GuardBreached(replace(breach, at=now, began_at=now - (breach.at - breach.began_at)))

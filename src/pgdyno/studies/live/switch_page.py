@@ -18,7 +18,7 @@ from pgdyno.report.wording import (
     range_text,
     settings_text,
 )
-from pgdyno.studies.live.figures import running
+from pgdyno.studies.live.course.figures import running
 from pgdyno.studies.live.rationale import rationale
 from pgdyno.studies.live.switch_result import NOT_WATCHED, SECOND, WATCHED
 from pgdyno.units import digits_text, plural, seconds_text

@@ -14,7 +14,7 @@ const COLOR = {
   throughput: 1, p50: 3, p95: 2, p99: 6, usr: 1, sys: 2, irq: 7, iowait: 6, steal: 4, foreign: "ink",
   CPU: 3, IO: 1, LWLock: 6, Lock: 7, IPC: 5, Client: 4, Timeout: 8, other: 8,
   hit: 3, read: 2, wal: 1, read0: 1, written0: 6, read1: 5, written1: 2, pair: 1, interval: "ink", total: "ink",
-  keep: 3, drop: 6, null: 8,
+  keep: 3, drop: 6, null: 8, A: 1, B: 2, pause: 8, rest: "muted", checkpoint: "ink", vacuum: 3, guard: 6,
 };
 const CURVES = [1, 6, 3, 7, "ink", 8, 2, 5];
 const CURVE_SYMBOLS = ["circle", "diamond", "triangle", "rect", "roundRect", "pin"];

@@ -1,18 +1,22 @@
-"""Figures of a live study: the interval as the pairs came, and what each candidate set. Pure."""
+"""Figures of a live study: the interval as the pairs came, what each candidate set, and what happened when. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
-from pgdyno.model.results.live import LiveCandidate, LiveSwitch
+from pgdyno.model.results.live import LiveCandidate, LiveMoment, LiveSwitch
 from pgdyno.model.verdict import Verdict
 from pgdyno.report.figures import ends_of, ratio_axis
+from pgdyno.report.scales import nice_bounds
 from pgdyno.report.sections import TableBlock
 from pgdyno.report.wording import bare_range_text
-from pgdyno.units import digits_text, percent_text, plural
+from pgdyno.studies.live.course.moments import ARMS, CHECKPOINT, GUARD, LANES, VACUUM
+from pgdyno.units import digits_text, percent_text, plural, seconds_text
 
 AS_FOUND = "as found"
+_UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
 def running(switch: LiveSwitch, verdict: Verdict) -> Figure | None:
@@ -94,3 +98,61 @@ def knobs_of(candidates: Sequence[LiveCandidate]) -> TableBlock:
     )
     caption = "Knob by knob, the fastest first. So few pairs prove nothing: look for values that come back."
     return TableBlock(Table(columns, rows, columns[:3]), caption)
+
+
+def timeline(moments: Sequence[LiveMoment]) -> Figure | None:
+    """Draw what went on, a lane a kind; None where nothing was recorded."""
+    if not moments:
+        return None
+    begun, ended = moments[0].at, max(one.at + one.seconds for one in moments)
+    unit, length = next((one for one in _UNITS if ended - begun > 2 * one[1]), _UNITS[-1])
+    lanes = [lane for lane in LANES if any(one.lane == lane for one in moments)]
+    found = []
+    for row, lane in enumerate(lanes):
+        mine = [one for one in moments if one.lane == lane]
+        starts = tuple((one.at - begun) / length for one in mine)
+        ends = tuple((one.at + one.seconds - begun) / length for one in mine)
+        labels = tuple(_moment_text(one) for one in mine)
+        found.append(Series(lane, (float(row),) * len(mine), starts, starts, ends, "bars", labels, lane))
+    counts = {lane: sum(one.lane == lane for one in moments) for lane in lanes}
+    return Figure(
+        kind=FigureKind.TRACKS,
+        id="course",
+        title=_timeline_title(counts),
+        question="What was in force, and what happened meanwhile?",
+        x=Axis("lane"),
+        y=Axis("since the first switch", unit, lo=0.0, hi=nice_bounds([0.0, (ended - begun) / length])[1]),
+        series=tuple(found),
+        marks=tuple(Mark("x", float(row), lane, "row") for row, lane in enumerate(lanes)),
+        table=_timeline_table(moments),
+        caption="Checkpoints and vacuum are looked for every two seconds while a period counts. A checkpoint is marked "
+        "where it began.",
+        n=len(moments),
+    )
+
+
+def _timeline_title(counts: Mapping[str, int]) -> str:
+    switches = sum(counts.get(arm, 0) for arm in ARMS)
+    beside = (
+        plural(counts.get(CHECKPOINT, 0), "checkpoint"),
+        plural(counts.get(VACUUM, 0), "vacuum"),
+        f"guards tripped {plural(counts.get(GUARD, 0), 'time')}",
+    )
+    return f"{plural(switches, 'change')} of the arm in force, {', '.join(beside)}"
+
+
+def _moment_text(one: LiveMoment) -> str:
+    length = f", {seconds_text(one.seconds)}" if one.seconds else ""
+    return f"{one.lane}{length}, {moment_text(one.at)}{f': {one.words}' if one.words else ''}"
+
+
+def _timeline_table(moments: Sequence[LiveMoment]) -> Table:
+    rows = tuple(
+        (moment_text(one.at), one.lane, seconds_text(one.seconds) if one.seconds else "", one.words) for one in moments
+    )
+    return Table(("when", "what", "for", "why"), rows, ("for",))
+
+
+def moment_text(at: float) -> str:
+    """Write a moment, seconds since the epoch, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
