@@ -46,28 +46,30 @@ def fit_model(data: Data) -> Model:
     return _model(data, data.counts, PRIOR, scatter if scatter.freedom >= ENOUGH_REPEATS else NO_SCATTER)
 
 
-def fit_sceptical(data: Data) -> Model:
+def fit_sceptical(data: Data, *, floored: bool = True) -> Model:
     """Fit to the measured points for a judgement: it expects noise, and learns it from how repeats scatter.
+
+    Without `floored` hopeless values count as low as they are: for who asks how much lies between best and worst.
 
     Disturbed points hardly count. A trial that met a busy neighbour is off by ten times the noise, and one such point
     hides what all others show; it gets the variance that makes it no surprise.
     """
-    model = _model(data, data.counts, SCEPTIC, _scatter(data))
+    model = _model(data, data.counts, SCEPTIC, _scatter(data), floored=floored)
     surprise = np.abs(model.posterior.surprise())
     disturbed = surprise > SURPRISE
     if not disturbed.any():
         return model
     counts = data.counts.copy()
     counts[disturbed] /= surprise[disturbed] ** 2
-    return _model(data, counts, SCEPTIC, _scatter(data))
+    return _model(data, counts, SCEPTIC, _scatter(data), floored=floored)
 
 
 def _scatter(data: Data) -> Scatter:
     return Scatter(data.squares, float(data.counts.sum()) - len(data.counts))
 
 
-def _model(data: Data, counts: Vector, prior: Prior, scatter: Scatter) -> Model:
-    scaled = scale(data.values)
+def _model(data: Data, counts: Vector, prior: Prior, scatter: Scatter, *, floored: bool = True) -> Model:
+    scaled = scale(data.values, floored=floored)
     x = data.encoding.features(data.measured)
     scatter = replace(scatter, squares=scatter.squares / scaled.spread**2)
     posterior = fit(x, scaled.targets, data.encoding.groups, counts=counts, scatter=scatter, prior=prior)

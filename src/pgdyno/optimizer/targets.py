@@ -22,8 +22,8 @@ class Scaled:
     spread: float
 
 
-def scale(values: Vector) -> Scaled:
-    """Raise hopeless values to a floor, then standardise.
+def scale(values: Vector, *, floored: bool = True) -> Scaled:
+    """Raise hopeless values to a floor, unless all of each is asked for, then standardise.
 
     The floor lies below a poor value, the fifth-worst, by twice the distance of the best above it: how bad a bad
     configuration is tells nothing about where the best one is, and would use up the model's range. The reference is
@@ -32,7 +32,7 @@ def scale(values: Vector) -> Scaled:
     """
     poor = float(np.sort(values)[min(POOR_RANK, (len(values) - 1) // 2)])
     best = float(values.max())
-    kept = np.maximum(values, poor - FLOOR_FACTOR * (best - poor)) if best > poor else values
+    kept = np.maximum(values, poor - FLOOR_FACTOR * (best - poor)) if floored and best > poor else values
     center, spread = float(kept.mean()), float(kept.std())
     if spread < 1e-9:
         spread = 1.0

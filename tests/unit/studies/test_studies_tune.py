@@ -7,10 +7,14 @@ import pytest
 from fix_postgres import NIGHT
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.shapes import plain
+from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.optimizer import rank
+from pgdyno.report.drawing import html, markdown
+from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kinds import judged
+from pgdyno.studies.reports import compose
 from pgdyno.studies.tune.result import tune_result
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
@@ -32,6 +36,40 @@ def test_the_one_knob_that_matters_is_found_proved_and_left_alone():
     assert not result["keep"]
     assert any("Reads became hits" in sentence for sentence in result["explanation"])
     assert judged(replace(laboratory.study, result=typed)).code is ExitCode.OK
+
+
+def test_the_page_says_which_knob_moved_the_load_and_where_to():
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, seed=0)  # 1 never lowers one knob without the other
+    few = replace(OPTIONS, only=("shared_buffers", "work_mem", "jit", "random_page_cost"), trials=16)
+    tuned, _ = run(laboratory, few)
+    typed = tune_result(laboratory, tuned, few)
+    first = typed.model.knobs[0]
+    assert first.knob == "shared_buffers"
+    assert first.span.lo > 1.5, "the cliff is 3.4x"
+    assert first.default == "128MB"
+    assert [one.ratio.ratio for one in first.values if one.value == "128MB"] == [1.0]
+    study = replace(laboratory.study, state=StudyState.COMPLETE, result=typed)
+    page = compose(StudyRecord(study, laboratory.store.trials(study.id)))
+    drawn = {one.id: one for one in page.figures()}
+    assert drawn["importance"].title.startswith("shared_buffers moves the load most")
+    assert any(row[0] == "128MB the default" for row in drawn["slice-shared_buffers"].table.rows)
+    lines = drawn["lines"]
+    assert lines.marks[0].label.split("\n")[0] == "shared_buffers"
+    ratios = [float(row[1]) for row in lines.table.rows]
+    assert ratios == sorted(ratios, reverse=True)
+    assert all(one.y[0] is not None for one in lines.series), "every value that ran has its place"
+    for draw in (html.render, markdown.render):
+        assert "moves the load most" in draw(page)
+
+
+def test_a_search_of_few_runs_over_many_knobs_says_that_importance_is_unknown():
+    laboratory = SimulatedLaboratory(flat)
+    tuned, _ = run(laboratory)
+    typed = tune_result(laboratory, tuned, OPTIONS)
+    assert not typed.model.knobs
+    page = compose(StudyRecord(replace(laboratory.study, state=StudyState.COMPLETE, result=typed), []))
+    (section,) = (one for one in page.sections if one.id == "knobs")
+    assert section.blocks[0].sentences[0].startswith("Importance of the knobs: unknown. ")
 
 
 def test_the_proof_rests_on_trials_of_its_own():

@@ -122,6 +122,38 @@ class ParetoPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnobValue:
+    """A value of a knob, and the performance with it over that with the default, all others as they were tried."""
+
+    value: str
+    ratio: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobImportance:
+    """What the model of the search says of a knob: `span` is the performance at its best value over that at its worst.
+
+    `tried` are the values that ran, ascending; `values` is empty for all but the most important knobs.
+    """
+
+    knob: str
+    span: Interval
+    best: str
+    worst: str
+    default: str
+    tried: tuple[str, ...] = ()
+    values: tuple[KnobValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchModel:
+    """The knobs that were changed, the most important first; `unknown` says why the model tells nothing of them."""
+
+    knobs: tuple[KnobImportance, ...] = ()
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuneResult(Compared):
     """The whole result. `keep` is True when the answer is to keep the configuration.
 
@@ -149,6 +181,7 @@ class TuneResult(Compared):
     together: Annotated[Verdict | None, OMITTED] = None
     taken_back: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
     beside_others: Annotated[RunsBesideOthers | None, OMITTED] = None
+    model: Annotated[SearchModel | None, OMITTED] = None
 
     @property
     def retained(self) -> tuple[Retained, ...]:

@@ -24,6 +24,7 @@ from pgdyno.studies.pairs.result import (
     undo_text,
     unmeasured_of,
 )
+from pgdyno.studies.tune.importance import search_model
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.pareto import gain_against_memory
 from pgdyno.studies.tune.proof import WITHOUT_REST, Proof
@@ -54,6 +55,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> T
         notes=(*tuned.notes, *([proof.headline.left_out] if proof and proof.headline.left_out else ())),
         environment=study.environment,
         beside_others=company_of(trials),
+        model=search_model(tuned.search.space.dimensions, tuned.search.history(), options.confidence),
     )
     if proof is None:
         arm = summarise(BASE, BASELINE, tuned.search.baselines)
