@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
@@ -45,7 +46,7 @@ NOBODY = Acting()
 KEPT_REPORTS = 8
 """Pages of studies that are kept as made: each has the charts' scripts inside, over a megabyte."""
 MOST_PAGES = 100_000
-LONGEST_NAME = 200
+LONGEST_NAME, LONGEST_NUMBER = 200, 18
 
 
 class Dashboard:
@@ -82,7 +83,9 @@ class Dashboard:
         """Return the report of a study as `html` or `json`. Raises UsageError when it is not there."""
         study = self._store.study(name)
         counts = self._store.trial_counts().get(study.id, {})
-        key = study.id, wanted, f"{study.state} {sorted(counts.items())}"
+        # a live study has no trials, and tells its result while it runs
+        told = zlib.crc32(repr(study.result).encode())
+        key = study.id, wanted, f"{study.state} {sorted(counts.items())} {told}"
         with self._building:  # one at a time: a study of thousands of trials takes its second of CPU
             if key not in self._reports:
                 self._reports[key] = _report(self._store, study.id, wanted)
@@ -90,6 +93,21 @@ class Dashboard:
                     self._reports.popitem(last=False)
             self._reports.move_to_end(key)
             return self._reports[key]
+
+    def target(self, name: str) -> str:
+        """Return the page of a target. Raises UsageError for one without a study."""
+        with self._building:
+            return _drawn_target(self._store, name)
+
+    def beside(self, first: str, second: str) -> str:
+        """Return the page of two studies. Raises UsageError when one is not there."""
+        with self._building:
+            return _drawn_beside(self._store, first, second)
+
+    def run(self, number: int) -> str:
+        """Return the page of one run. Raises UsageError when it is not there."""
+        with self._building:
+            return _drawn_run(self._store, number)
 
     def live(self) -> object:
         """Return what runs, as data."""
@@ -113,6 +131,29 @@ def _report(store: Store, study: str, wanted: str) -> str:
 
     report = build_report(store, study)
     return report_json(report) if wanted == "json" else render(report, home="/")
+
+
+def _drawn_target(store: Store, name: str) -> str:
+    from pgdyno.report.drawing.html import render
+    from pgdyno.studies.target_page import build_target_page
+
+    return render(build_target_page(store, name), home="/")
+
+
+def _drawn_beside(store: Store, first: str, second: str) -> str:
+    from pgdyno.report.drawing.html import render
+    from pgdyno.studies.beside import build_studies_beside
+
+    return render(build_studies_beside(store, first, second), home="/")
+
+
+def _drawn_run(store: Store, number: int) -> str:
+    from pgdyno.report.drawing.html import render
+    from pgdyno.studies.bench.run import run_record
+    from pgdyno.studies.reports import build_run_report
+
+    trial = store.trial(number)
+    return render(build_run_report(store, run_record(store, store.study(trial.study_id), trial)), home="/")
 
 
 def _study_json(study: Study) -> dict[str, object]:
@@ -181,14 +222,25 @@ def make_app(
         return RedirectResponse("/", 303)
 
     async def study(request: Request) -> Response:
-        name, dot, wanted = request.path_params["name"].rpartition(".")
-        if len(request.path_params["name"]) > LONGEST_NAME or not request.path_params["name"].isprintable():
-            raise UsageError("that is not the name of a study")
+        whole = _name(request.path_params["name"], "a study")
+        name, dot, wanted = whole.rpartition(".")
         if not dot or wanted != "json":
-            text = await run_in_threadpool(dashboard.study, request.path_params["name"], "html")
-            # the page carries its own policy, which admits its scripts by their hashes
-            return HTMLResponse(text, headers={"content-security-policy": "frame-ancestors 'none'"})
+            return _report_page(await run_in_threadpool(dashboard.study, whole, "html"))
         return Response(await run_in_threadpool(dashboard.study, name, "json"), media_type="application/json")
+
+    async def target(request: Request) -> Response:
+        name = _name(request.query_params.get("name", ""), "a target")
+        return _report_page(await run_in_threadpool(dashboard.target, name))
+
+    async def beside(request: Request) -> Response:
+        both = [_name(request.query_params.get(which, ""), "a study") for which in ("first", "second")]
+        return _report_page(await run_in_threadpool(dashboard.beside, *both))
+
+    async def run(request: Request) -> Response:
+        text = request.path_params["number"]
+        if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
+            raise UsageError("that is not the number of a run")
+        return _report_page(await run_in_threadpool(dashboard.run, int(text)))
 
     async def static(request: Request) -> Response:
         if request.path_params["name"] not in FILES:
@@ -206,6 +258,9 @@ def make_app(
         Route("/", front),
         Route("/events", events),
         Route("/studies/{name}", study),
+        Route("/target", target),
+        Route("/beside", beside),
+        Route("/runs/{number}", run),
         Route("/static/{name}", static),
         Route("/api/v1/live.json", data(lambda _: dashboard.live())),
         Route("/api/v1/studies.json", data(lambda request: dashboard.studies(_page(request)))),
@@ -216,6 +271,17 @@ def make_app(
     starlette = Starlette(routes=routes, exception_handlers={PgdynoError: _refused, 404: _missing})
     starlette.router.redirect_slashes = False
     return AccessGate(starlette, access)
+
+
+def _name(text: str, of: str) -> str:
+    if not text or len(text) > LONGEST_NAME or not text.isprintable():
+        raise UsageError(f"that is not the name of {of}")
+    return text
+
+
+def _report_page(text: str) -> Response:
+    """Return a report: it carries its own policy, which admits its scripts by their hashes."""
+    return HTMLResponse(text, headers={"content-security-policy": "frame-ancestors 'none'"})
 
 
 def _page(request: Request) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series
+from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.results.live import LiveMoment
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.payload import figure_payload
 from pgdyno.report.drawing.text_tracks import tracks
-from pgdyno.report.sections import Charts, Report, Section, Tone
+from pgdyno.report.sections import Charts, Report, Section, TableBlock, Tone
 from pgdyno.studies.live.course.figures import timeline
 
 MOMENTS = (
@@ -68,3 +70,11 @@ def test_lines_from_row_to_row_show_the_best_in_front():
     assert first.split() == ["work_mem", "●"], "the best one hides another at the same place"
     assert second.endswith("·")
     assert figure_payload(figure)["series"][0]["y"] == [50.0, None]
+
+
+def test_a_column_without_a_name_has_no_heading_that_is_read_and_tables_are_no_landmarks():
+    table = Table(("setting", ""), (("jit", "taken"),))
+    report = replace(page(timeline(MOMENTS)), sections=(Section("s", "S", "?", (TableBlock(table, "c"),) * 2),))
+    drawn = html.render(report)
+    assert '<th scope="col"></th>' not in drawn
+    assert 'role="region" aria-label="table"' not in drawn, "landmarks of one name cannot be told apart"

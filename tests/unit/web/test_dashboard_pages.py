@@ -1,0 +1,83 @@
+"""The pages that the dashboard has beside its first: a target, two studies, a run; and a study that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+import study_example as example
+from dashboard_asking import CLOSED, OPEN, ask
+from pgdyno.model.change import ChangeAction, ChangeRecord
+from pgdyno.store.catalogue import Store
+from pgdyno.web.app import make_app
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.db") as opened:
+        yield opened
+
+
+def test_a_target_has_its_facts_studies_and_changes_with_their_undo(store: Store) -> None:
+    study = store.study(example.add_tune(store))
+    change = ChangeRecord(
+        1_790_000_000.0, HOSTILE, ChangeAction.APPLY, study.target, "e", "s-1", "jit", "jit", "on", "off"
+    )
+    back = replace(change, session="s-2")
+    store.add_changes([change, back, replace(back, action=ChangeAction.ROLLBACK)])
+    store.add_changes([replace(change, target="another", session="elsewhere-3")])
+    app = make_app(store, OPEN)
+    assert f'href="/target?name={quote(study.target)}"' in ask(app, "/").body
+    answer = ask(app, f"/target?name={quote(study.target)}")
+    assert answer.status == 200
+    assert answer.headers["content-security-policy"] == "frame-ancestors 'none'"
+    for words in (study.id, "pgdyno rollback s-1", "pgdyno advise", "block size"):
+        assert words in answer.body
+    assert "pgdyno rollback s-2" not in answer.body, "it was taken back"
+    assert "elsewhere-3" not in answer.body
+    assert HOSTILE not in answer.body
+
+
+def test_two_studies_stand_side_by_side_without_a_verdict_between_them(store: Store) -> None:
+    tune, keep = example.add_tune(store), example.add_ab(store)
+    answer = ask(make_app(store, OPEN), f"/beside?first={tune}&second={keep}")
+    assert answer.status == 200
+    for words in (tune, keep, "Two studies are not interleaved", "shared_buffers", "not resolved"):
+        assert words in answer.body
+
+
+def test_a_run_has_a_page_of_its_own(store: Store) -> None:
+    run = store.trials(example.add_tune(store))[0].id
+    answer = ask(make_app(store, OPEN), f"/runs/{run}")
+    assert answer.status == 200
+    assert f"run {run} of study" in answer.body
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/target", "/target?name=none", f"/target?name={'x' * 300}", "/beside?first=last", "/beside?first=a&second=b",
+     "/runs/x", "/runs/12345", f"/runs/{'9' * 6000}", "/runs/%D9%A3"],
+)  # fmt: skip
+def test_what_is_not_there_is_said_in_words(store: Store, path: str) -> None:
+    answer = ask(make_app(store, OPEN), path)
+    assert answer.status == 404
+    assert "Traceback" not in answer.body
+
+
+@pytest.mark.parametrize("path", ["/target?name=x", "/beside?first=a&second=b", "/runs/1"])
+def test_nobody_sees_them_without_the_token(store: Store, path: str) -> None:
+    assert ask(make_app(store, CLOSED), path).status in (303, 401)
+
+
+def test_the_page_of_a_study_that_goes_on_shows_what_it_found_since(store: Store) -> None:
+    study = example.add_tune(store)
+    app, result = make_app(store, OPEN), store.study(study).result
+    ask(app, f"/studies/{study}")
+    store.update_study(study, result=replace(result, notes=("seen a minute later",)))
+    assert "seen a minute later" in ask(app, f"/studies/{study}").body
