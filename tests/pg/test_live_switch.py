@@ -82,6 +82,7 @@ def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: 
     assert told.switch is not None
     assert told.switch.pairs == ()
     assert [one.guard for one in told.switch.breaches] == ["statement-time"]
+    assert {"B", "guard", "baseline"} <= {one.lane for one in told.moments}
     assert told.exit_code is ExitCode.RESTORED
     assert told.title.startswith("No verdict: guard statement-time")
 
