@@ -23,9 +23,6 @@ class FigureKind(StrEnum):
     """Paired ratios per block as dots, with the interval and the band of equivalence."""
     BARS = "bars"
     """Horizontal bars, stacked where there are several series."""
-    GANTT = "gantt"
-    """Spans of time, a row each: `lo` and `hi` are begin and end on `y`, `x` is the row, `labels` name it. A series for
-    each `group`, which says how what the spans stand for ended; the last column of the table is a note of each row."""
     STAIRCASE = "staircase"
     """Upright bars from left to right, the baseline at 100 first: `y` in percent with `lo` and `hi`, `labels` under
     the bars, one series a `group` (baseline, keep, drop, null, total) that chooses its colour; `x` is the place."""
@@ -33,9 +30,9 @@ class FigureKind(StrEnum):
     """Curves over a number, such as throughput by clients: every series with points, and whiskers where it has
     `lo` and `hi`; marks and bands on either axis."""
     TRACKS = "tracks"
-    """Named rows over one axis of values, `y`: `x` is the row, whose name is a mark of the kind `row`. A series with
-    `hi` has a span from `y` to `hi` a point, a moment where both are the same; one without is a line from row to row,
-    in front where its group is `best`."""
+    """Named rows over one axis of values, `y`: `x` is the row, whose name is a mark of the kind `row`, and one of the
+    kind `note` is what is said at its end. A series with `hi` has a span from `y` to `hi` a point, a moment where both
+    are the same; one without is a line from row to row, in front where its group is `best`."""
 
 
 @dataclass(frozen=True, slots=True)

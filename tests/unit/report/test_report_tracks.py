@@ -42,7 +42,7 @@ def test_in_characters_spans_moments_and_lanes_are_where_they_were():
     *lanes, axis = tracks(timeline(MOMENTS), 60)
     drawn = {line.split()[0]: line[11:] for line in lanes}
     assert set(drawn["A"].strip()) == {"█"}
-    assert drawn["A"].rstrip() == drawn["A"].rstrip().ljust(25, "█"), "from the left to the middle"
+    assert drawn["A"].rstrip() == drawn["A"].rstrip().ljust(24, "█"), "from the left to the middle"
     assert drawn["B"].index("█") >= 24
     assert drawn["checkpoint"].strip() == "│"
     assert drawn["checkpoint"].index("│") in range(11, 14), "at a quarter"

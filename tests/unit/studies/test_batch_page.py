@@ -79,7 +79,7 @@ def test_the_footnote_and_the_name_of_each_mean_are_printed(month: Report) -> No
 def test_it_is_drawn_in_html(month: Report) -> None:
     page = html.render(month)
     assert "Critical path of the new side" in page
-    assert '"kind":"gantt"' in page
+    assert '"kind":"tracks"' in page
 
 
 def test_a_gantt_chart_has_each_span_in_its_place() -> None:

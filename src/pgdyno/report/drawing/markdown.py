@@ -93,8 +93,6 @@ def _figure(figure: Figure) -> str:
 def _told(figure: Figure) -> str:
     if figure.kind in FRAMED:
         return _drawn(figure, text_charts.framed_chart(figure, CHART_WIDTH))
-    if figure.kind is FigureKind.GANTT:
-        return _drawn(figure, text_charts.gantt(figure, CHART_WIDTH))
     if figure.kind is FigureKind.TRACKS:
         return _drawn(figure, text_tracks.tracks(figure, CHART_WIDTH))
     shown = "" if figure.table is None else f"\n\n{table(figure.table)}"

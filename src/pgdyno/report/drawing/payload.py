@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series
 from pgdyno.report.drawing.frames import FRAMED, framed, x_ticks
 from pgdyno.report.drawing.tables import tables_json
+from pgdyno.report.drawing.text_tracks import row_labels
 from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Report
 
@@ -87,9 +88,11 @@ def _axis(axis: Axis) -> dict[str, Json]:
 
 
 def _notes(figure: Figure) -> Json:
-    """Return the text at the right of each row of a row figure: its ratio and interval, or a bar's last column."""
+    """Return the text at the right of each row: its note, its ratio and interval, or a bar's last column."""
     table = figure.table
-    if table is not None and figure.kind in (FigureKind.BARS, FigureKind.GANTT):
+    if figure.kind is FigureKind.TRACKS:
+        return list(row_labels(figure, "note"))
+    if table is not None and figure.kind is FigureKind.BARS:
         return [row[-1] for row in table.rows]
     if table is None or not {"ratio", "interval"} <= {*table.columns}:
         return []

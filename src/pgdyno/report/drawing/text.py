@@ -40,7 +40,6 @@ STYLES = {Tone.GOOD: "bold green", Tone.BAD: "bold red", Tone.NEUTRAL: "bold", T
 _DRAW = {
     FigureKind.HISTORY: text_charts.scatter,
     FigureKind.BARS: text_charts.bars,
-    FigureKind.GANTT: text_charts.gantt,
     FigureKind.STAIRCASE: text_charts.framed_chart,
     FigureKind.LINES: text_charts.framed_chart,
     FigureKind.TIMELINE: text_charts.timeline,

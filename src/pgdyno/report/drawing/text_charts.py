@@ -24,7 +24,6 @@ GLYPHS = {
     "cell": "●",
 }
 LOST = "x"
-SPANS = {"keep": "█", "drop": "▒", "null": "░"}
 MOST_LABEL = 46
 LEAST_SPACE = 16
 """Columns that the axis of a row figure has at least."""
@@ -168,28 +167,6 @@ def bars(figure: Figure, width: int) -> list[str]:
         drawn = "█" * solid + "░" * max(0, light - solid)
         lines.append(f"{label:<{label_width}}  {drawn:<{space}}  {notes[at] if notes else ''}".rstrip())
     return lines
-
-
-def gantt(figure: Figure, width: int) -> list[str]:
-    """Draw spans of time: label, the span in its place, and the note; a span that is too short is one cell."""
-    lo, hi = figure.y.lo or 0.0, figure.y.hi or 1.0
-    spans = {row: (label, start, end, SPANS.get(one.group, LOST))
-             for one in figure.series
-             for row, label, start, end in zip(one.x, one.labels, one.lo, one.hi, strict=True)}  # fmt: skip
-    notes = [] if figure.table is None else [row[-1] for row in figure.table.rows]
-    label_width = min(max((len(label) for label, *_ in spans.values()), default=0), MOST_LABEL, width // 3)
-    space = max(10, width - label_width - max(map(len, notes), default=0) - 4)
-    lines = []
-    for place, row in enumerate(sorted(spans)):
-        label, start, end, glyph = spans[row]
-        left, right = (_cell(value or 0.0, lo, hi, space) for value in (start, end))
-        drawn = " " * left + glyph * max(1, right - left)
-        name = label if len(label) <= label_width else f"{label[: label_width - 1]}…"
-        lines.append(f"{name:<{label_width}}  {drawn:<{space}}  {notes[place] if notes else ''}".rstrip())
-    low, high = (f"{value:g} {figure.y.unit}" for value in (lo, hi))
-    lines.append(f"{'':<{label_width}}  {low:<{space - len(high)}}{high}")
-    key = {SPANS.get(one.group, LOST): one.name for one in figure.series}
-    return [*lines, f"{'':<{label_width}}  {'   '.join(f'{glyph} {name}' for glyph, name in key.items())}"]
 
 
 def framed_chart(figure: Figure, width: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
+from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.results.batch import JobEnd, JobRun
 from pgdyno.report.scales import zero_based
 from pgdyno.units import plural, seconds_text
@@ -40,12 +40,10 @@ def gantt(runs: Sequence[JobRun], execution: int) -> Figure | None:
                 Series(
                     name,
                     tuple(float(row) for row, _ in some),
-                    tuple((one.seconds or 0.0) / length for _, one in some),
                     tuple((one.began_s or 0.0) / length for _, one in some),
-                    tuple((one.ended_s or 0.0) / length for _, one in some),
-                    "bars",
-                    tuple(one.key for _, one in some),
-                    group,
+                    hi=tuple((one.ended_s or 0.0) / length for _, one in some),
+                    labels=tuple(f"{one.key}\n{note_of(one)}" for _, one in some),
+                    group=group,
                 )
             )
     rows = tuple(
@@ -54,13 +52,18 @@ def gantt(runs: Sequence[JobRun], execution: int) -> Figure | None:
     )
     left = f" The {MOST_ROWS} longest of {len(ran)} jobs are drawn." if len(ran) > MOST_ROWS else ""
     return Figure(
-        FigureKind.GANTT,
+        FigureKind.TRACKS,
         f"gantt-{execution}",
         f"Execution {execution}: {plural(len(ran), 'job')} in {seconds_text(end)}",
         "Which job ran when?",
         Axis("job"),
         Axis("time since the execution began", unit, lo=lo, hi=hi),
         tuple(series),
+        marks=tuple(
+            Mark("x", float(row), label, kind)
+            for row, one in enumerate(shown)
+            for kind, label in (("row", one.key), ("note", note_of(one)))
+        ),
         table=Table(("job", "began", "ended", "how", "time"), rows, ("began", "ended")),
         caption=f"A row a job, in the order in which they began.{left}",
         n=len(shown),

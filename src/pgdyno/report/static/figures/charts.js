@@ -142,35 +142,6 @@ function bars(host, figure) {
   return chart;
 }
 
-// Spans of time: a row each, an empty bar up to its begin and one in the colour of how it ended.
-function gantt(host, figure) {
-  const { ink, value, option } = base(figure), narrow = host.clientWidth < 620;
-  const spans = figure.series.flatMap(one => one.x.map((row, at) => ({ row, from: one.lo[at], to: one.hi[at], label: one.labels[at], group: one.group, name: one.name })));
-  spans.sort((a, b) => a.row - b.row);
-  host.style.height = `${64 + sheet(20) * spans.length}px`;
-  const chart = echarts.init(host, null, { renderer: "canvas" });
-  const category = { type: "category", inverse: true, axisTick: { show: false }, axisLine: { show: false }, splitLine: { show: false } };
-  const label = { color: ink, fontSize: narrow ? 11 : 12.5, interval: 0 };
-  chart.setOption({
-    ...option,
-    grid: { left: narrow ? 132 : 220, right: narrow ? 96 : 170, top: 12, bottom: 46 },
-    xAxis: { ...value, nameGap: 28 },
-    yAxis: [
-      { ...category, data: spans.map(one => one.label), axisLabel: { ...label, width: narrow ? 120 : 205, overflow: "truncate" } },
-      { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right", axisLabel: { ...label, formatter: text => text.slice(text.indexOf("\n") + 1) } },
-    ],
-    series: [
-      { type: "bar", stack: "span", barWidth: 11, silent: true, itemStyle: { color: "transparent" }, data: spans.map(one => one.from) },
-      { type: "bar", stack: "span", barWidth: 11, data: spans.map((one, at) => ({
-        value: one.to - one.from, note: `${escaped(one.label)}\n${one.name}\n${figure.notes[at] ?? ""}`,
-        itemStyle: { ...barFill(colorOf(one.group), one.group), opacity: 0.9 },
-      })) },
-      { type: "scatter", yAxisIndex: 1, data: [] },
-    ],
-  });
-  return chart;
-}
-
 // A bar's pattern says its group again without colour: outlined baseline, solid keep and total, hatched drop, dotted null.
 function barFill(color, group) {
   if (!["drop", "null", "baseline"].includes(group)) return { color };

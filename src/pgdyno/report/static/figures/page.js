@@ -8,7 +8,7 @@ function drawAll() {
     const figure = figures[host.dataset.figure];
     host.replaceChildren();
     if (figure.kind === "timeline") strip(host, figure);
-    else charts.push(({ history: trialHistory, bars, gantt, staircase, lines, tracks })[figure.kind]?.(host, figure) ?? rows(host, figure));
+    else charts.push(({ history: trialHistory, bars, staircase, lines, tracks })[figure.kind]?.(host, figure) ?? rows(host, figure));
   }
   root.dataset.drawn = document.querySelectorAll("[data-figure] canvas").length;
 }

@@ -3,8 +3,9 @@
 
 function tracks(host, figure) {
   const { ink, muted, value, option } = base(figure), narrow = host.clientWidth < 620;
+  const bars = figure.series.some(one => one.hi), noted = figure.notes.length > 0;
   const names = figure.marks.filter(mark => mark.kind === "row").sort((a, b) => a.at - b.at).map(mark => mark.label);
-  host.style.height = `${70 + sheet(figure.series.some(one => one.hi) ? 30 : 46) * names.length}px`;
+  host.style.height = `${70 + sheet(bars ? (names.length > 8 ? 20 : 30) : 46) * names.length}px`;
   const chart = echarts.init(host, null, { renderer: "canvas" });
   const rich = { a: { color: ink, fontSize: narrow ? 11.5 : 13, fontWeight: 600, lineHeight: 17 }, b: { color: muted, fontSize: 11.5, lineHeight: 15 } };
   const twoLines = text => { const [first, second] = text.slice(text.indexOf("\n") + 1).split("\n"); return `{a|${escaped(first)}}${second ? `\n{b|${escaped(second)}}` : ""}`; };
@@ -16,29 +17,32 @@ function tracks(host, figure) {
       data: one.x.map((row, at) => ({ value: [one.y[at] ?? "-", row], note: escaped(one.labels?.[at] ?? one.name) })),
     };
   };
+  const category = { type: "category", inverse: true, axisTick: { show: false }, axisLine: { show: false, onZero: false }, splitLine: { show: false } };
   chart.setOption({
     ...option,
-    grid: { left: narrow ? 132 : 220, right: 22, top: 10, bottom: 46 },
+    grid: { left: narrow ? 132 : 220, right: noted ? (narrow ? 96 : 170) : 22, top: 10, bottom: 46 },
     xAxis: { ...value, nameGap: 28 },
-    yAxis: {
-      type: "category", inverse: true, data: names.map((name, at) => `${at}\n${name}`), axisTick: { show: false }, axisLine: { show: false, onZero: false },
-      splitLine: { show: true, lineStyle: { color: css("--grid") } }, axisLabel: { formatter: twoLines, rich, margin: 12, interval: 0, width: narrow ? 118 : 200, overflow: "truncate" },
-    },
-    series: figure.series.map(one => (one.hi ? spans(one) : line(one))),
+    yAxis: [
+      { ...category, data: names.map((name, at) => `${at}\n${name}`), splitLine: { show: !noted, lineStyle: { color: css("--grid") } },
+        axisLabel: { formatter: twoLines, rich, margin: 12, interval: 0, width: narrow ? 118 : 200, overflow: "truncate" } },
+      { ...category, data: figure.notes.map((text, at) => `${at}\n${text}`), position: "right", show: noted,
+        axisLabel: { formatter: text => text.slice(text.indexOf("\n") + 1), color: ink, fontSize: narrow ? 11 : 12.5, margin: 10, interval: 0 } },
+    ],
+    series: [...figure.series.map(one => (one.hi ? spans(one, names.length > 8 ? 11 : 14) : line(one))), { type: "scatter", yAxisIndex: 1, data: [] }],
   });
   return chart;
 }
 
 // A moment is a thin stroke over the height of its row, a span a bar that is never thinner than a pixel.
-function spans(one) {
-  const color = colorOf(one.group);
+function spans(one, height) {
+  const fill = barFill(colorOf(one.group), one.group).color;
   return {
     type: "custom", z: 3, encode: { x: [0, 1], y: 2 },
     data: one.x.map((row, at) => ({ value: [one.y[at], one.hi[at], row], note: escaped(one.labels?.[at] ?? one.name) })),
     renderItem: (params, api) => {
       const [x1, y] = api.coord([api.value(0), api.value(2)]), [x2] = api.coord([api.value(1), api.value(2)]);
-      const moment = api.value(1) <= api.value(0), tall = moment ? 20 : 14;
-      return { type: "rect", shape: { x: moment ? x1 - 1.5 : x1, y: y - tall / 2, width: moment ? 3 : Math.max(1, x2 - x1), height: tall }, style: { fill: color, stroke: css("--page"), lineWidth: moment ? 0 : 0.5 } };
+      const moment = api.value(1) <= api.value(0), tall = moment ? 20 : height;
+      return { type: "rect", shape: { x: moment ? x1 - 1.5 : x1, y: y - tall / 2, width: moment ? 3 : Math.max(1, x2 - x1), height: tall }, style: { fill, stroke: css("--page"), lineWidth: moment ? 0 : 0.5 } };
     },
   };
 }
