@@ -15,6 +15,9 @@ from pgdyno.model.change import ChangeAction
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.person.operator_request import OperatorAction, OperatorRequest, Operators, RequestState
 from pgdyno.model.study import StudyState
+from pgdyno.routes.auto_conf import Line
+from pgdyno.routes.file_check import read_files
+from pgdyno.routes.sql_route import alter_system
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
@@ -26,16 +29,32 @@ pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.requirement("R-REP-1
 OPERATORS = Operators({"alice": "a" * 40})
 
 
-def test_a_winner_is_kept_and_taken_back_by_an_operator(sandbox18: Sandbox, pgdyno_home: Path) -> None:
-    folder = sandbox18.target().directory
+def contents(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Return what the files are but for their times: ALTER SYSTEM writes its file anew."""
+    return {name: (digest, owner, mode) for name, (digest, _, owner, mode) in files_of(folder).items()}
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_a_winner_is_kept_and_taken_back_by_an_operator(
+    make_sandbox: Callable[..., Sandbox], pgdyno_home: Path, altered: bool
+) -> None:
+    """Where the cluster takes the setting from: its files, or what somebody said by ALTER SYSTEM."""
+    sandbox = make_sandbox("kept")
+    sandbox.start()
+    if altered:
+        postgres = sandbox.target().postgres
+        postgres.execute(alter_system(Line("work_mem", "4MB")))
+        postgres.execute("SELECT pg_reload_conf()")
+        eventually(lambda: not read_files(postgres).unread(), "the server has read it")
+    folder = sandbox.target().directory
     assert folder is not None
-    before = settings_of(sandbox18), files_of(folder)
+    before = settings_of(sandbox), contents(folder)
     seen: list[tuple[LiveQuestion, object, StudyState]] = []
 
     def confirm(hands: LiveHands) -> Callable[[LiveQuestion], HeardAnswer | None]:
         def ask(question: LiveQuestion) -> HeardAnswer | None:
             with Store.open(places.data_dir() / "pgdyno.db") as store:
-                seen.append((question, settings_of(sandbox18)["work_mem"], store.study(hands.study).state))
+                seen.append((question, settings_of(sandbox)["work_mem"], store.study(hands.study).state))
                 request = OperatorRequest(
                     question.id, hands.study, hands.run, question.actions[0], "alice", "it is proved", time.time(),
                     question.digest,
@@ -47,15 +66,15 @@ def test_a_winner_is_kept_and_taken_back_by_an_operator(sandbox18: Sandbox, pgdy
 
         return ask
 
-    with planted_load(sandbox18.target().postgres, {"5MB": 0.4}):
-        told = short_study(sandbox18.target(), {"work_mem": "5MB"}, confirm=confirm, operators=OPERATORS)
-    assert (settings_of(sandbox18), files_of(folder)) == before
+    with planted_load(sandbox.target().postgres, {"5MB": 0.4}):
+        told = short_study(sandbox.target(), {"work_mem": "5MB"}, confirm=confirm, operators=OPERATORS)
+    assert (settings_of(sandbox), contents(folder)) == before
     (keep, as_found, state), (undo, kept, _) = seen
     assert (keep.actions[0], undo.actions[0]) == (OperatorAction.KEEP, OperatorAction.UNDO)
     assert state is StudyState.COMPLETE
     assert as_found != kept
     facts = {fact.label: fact.text for fact in keep.facts}
-    assert "file in the server's configuration" in facts["written to"]
+    assert ("ALTER SYSTEM" if altered else "file in the server's configuration") in facts["written to"]
     assert "pgdyno rollback" in facts["undo"]
     assert [(one.who, one.answer, one.why) for one in told.decisions] == [
         ("alice", "keep", "it is proved"), ("alice", "undo", "it is proved"),

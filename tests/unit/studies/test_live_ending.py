@@ -26,7 +26,7 @@ def live(name="live-1", state=StudyState.RUNNING):
 
 def test_a_store_that_refuses_a_pair_ends_nothing_and_has_all_of_it_at_the_end(store, monkeypatch):
     said = []
-    with kept(store, live(), 1.0) as ending:
+    with kept(store, live(), 1.0) as (ending, _):
         with monkeypatch.context() as patched:
             patched.setattr(store, "update_study", refuse)
             ending.hear(WATCHED, said.append)
@@ -42,7 +42,7 @@ def refuse(*_words, **_more):
 
 @pytest.mark.parametrize(("error", "state"), [(KeyboardInterrupt, "interrupted"), (ValueError, "failed")])
 def test_what_was_heard_is_kept_when_it_is_broken_off(store, error, state):
-    with pytest.raises(error), kept(store, live(), 1.0) as ending:  # noqa: PT012
+    with pytest.raises(error), kept(store, live(), 1.0) as (ending, _):  # noqa: PT012
         ending.hear(WATCHED, lambda _text: None)
         raise error
     found = store.study("live-1")
@@ -54,7 +54,7 @@ def test_a_live_study_that_no_process_runs_is_called_interrupted_and_no_other_ki
     store.add_study(live("done", StudyState.COMPLETE))
     store.add_study(make_study(StudyKind.TUNE, "tune"))
     store.update_study("tune", state=StudyState.RUNNING)
-    with kept(store, live("alive"), 1.0) as ending:
+    with kept(store, live("alive"), 1.0) as (ending, _):
         mark_killed(store)
         states = {study.id: study.state for study in store.studies()}
         ending.complete(WATCHED)

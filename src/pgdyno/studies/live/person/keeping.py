@@ -14,7 +14,7 @@ from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.person.operator_request import OperatorAction
 from pgdyno.model.results.live import LiveResult
 from pgdyno.server import places
-from pgdyno.studies.advice.accept import prepare, put_in_force, record_rollback
+from pgdyno.studies.advice.accept import Acceptance, prepare, put_in_force, record_rollback
 from pgdyno.studies.live.ground import WatchedServer
 from pgdyno.studies.live.person.hands import HeardAnswer
 from pgdyno.studies.live.person.questions import keep_question, undo_question
@@ -64,7 +64,12 @@ def _keep(watched: WatchedServer, verdict: str, confirm: Confirm, answer_s: floa
         return
     settings, before = dict(acceptance.configuration), acceptance.before
     question = keep_question(
-        settings, before, verdict=verdict, where=_place(target), undo=_later("SESSION", target), seconds=answer_s
+        settings,
+        before,
+        verdict=verdict,
+        where=_place(target, acceptance),
+        undo=_later("SESSION", target),
+        seconds=answer_s,
     )
     answer = confirm(question)
     if answer is None or answer.action is not OperatorAction.KEEP:
@@ -98,9 +103,13 @@ def _offer_undo(
     watched.ground.announce(f"taken back by {answer.who}; {said}")
 
 
-def _place(target: Target) -> str:
+def _place(target: Target, acceptance: Acceptance) -> str:
     kind = "" if target.route is None else str(target.route.record().get("kind"))
-    return _PLACES.get(kind, _FILE)
+    moved = [name for name in acceptance.configuration if name in acceptance.facts.by_alter_system]
+    if kind in _PLACES or not moved:
+        return _PLACES.get(kind, _FILE)
+    told = f"{_PLACES['sql']}, as {', '.join(moved)} {'is' if len(moved) == 1 else 'are'} set now"
+    return told if len(moved) == len(acceptance.configuration) else f"{_FILE}; {told}"
 
 
 def _later(session: str, target: Target) -> str:
