@@ -1,6 +1,6 @@
-"""How long `compare --data` takes beside reading both sides once by COPY, interleaved, on a sandbox of its own.
+"""How long `compare --data` and `migrate validate` take beside reading both sides once by COPY, in turn, on a sandbox.
 
-python bench/contents.py [--rows 2000000] [--rounds 3]
+python bench/contents.py [--rows 2000000] [--rounds 3] [-j 1]
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
 
 import psycopg
 
 from pgdyno.contents.comparing import compare_contents
+from pgdyno.migration.validation.comparing import compare_databases
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 
+TABLES = ("accounts", "docs")
 MADE = """
 CREATE TABLE accounts (aid int PRIMARY KEY, bid int, balance int, filler char(84));
 INSERT INTO accounts SELECT n, n / 100000, 0, '' FROM generate_series(1, {rows}) AS n;
@@ -27,11 +30,18 @@ INSERT INTO docs SELECT md5(n::text), now(), n / 7.0, '{{"a": [1, 2, 3]}}' FROM 
 """
 
 
-def copied(server: Postgres) -> None:
-    """Read all rows once."""
-    for table in ("accounts", "docs"):
-        words = ["psql", "-qX", server.conninfo, "-c", f"COPY public.{table} TO STDOUT"]
-        subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+def copied(server: Postgres, table: str) -> None:
+    """Read all rows of a table once."""
+    words = ["psql", "-qX", server.conninfo, "-c", f"COPY public.{table} TO STDOUT"]
+    subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+
+
+def read_once(a: Postgres, b: Postgres, jobs: int) -> None:
+    """Read both sides, `jobs` tables of each at a time."""
+    with ThreadPoolExecutor(jobs) as first, ThreadPoolExecutor(jobs) as second:
+        running = [pool.submit(copied, side, table) for pool, side in ((first, a), (second, b)) for table in TABLES]
+        for one in running:
+            one.result()
 
 
 def main() -> None:
@@ -39,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("-j", "--jobs", type=int, default=1)
     asked = parser.parse_args()
     folder = Path(mkdtemp(dir="/var/tmp"))
     folder.chmod(0o755)
@@ -56,13 +67,15 @@ def main() -> None:
             if turn == asked.rounds - 1:
                 b.execute("UPDATE public.accounts SET balance = 1 WHERE aid = 7")
             moments = [time.monotonic()]
-            with ThreadPoolExecutor(2) as both:
-                list(both.map(copied, (a, b)))
+            read_once(a, b, asked.jobs)
             moments.append(time.monotonic())
-            found = compare_contents(a, b)
-            copy_s, compare_s = moments[1] - moments[0], time.monotonic() - moments[1]
-            ratio, differ = compare_s / copy_s, len(found.different)
-            print(f"COPY {copy_s:.1f} s, compare {compare_s:.1f} s, {ratio:.2f}x; {differ} tables differ")
+            compare_contents(a, b, jobs=asked.jobs)
+            moments.append(time.monotonic())
+            found = compare_databases(a, b, jobs=asked.jobs)
+            moments.append(time.monotonic())
+            copy_s, rows_s, all_s = (after - before for before, after in pairwise(moments))
+            ratios = f"{rows_s / copy_s:.2f}x, validate {all_s:.1f} s, {all_s / copy_s:.2f}x"
+            print(f"COPY {copy_s:.1f} s, compare {rows_s:.1f} s, {ratios}; {len(found.findings)} differences")
     finally:
         sandbox.destroy()
         shutil.rmtree(folder)

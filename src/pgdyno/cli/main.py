@@ -37,6 +37,7 @@ VERBS: dict[str, str] = {
     "watch": "Watch a server for days, and say which statements became slower and what was changed.",
     "replay": "Send a captured load to another server, on its schedule, and say how it was answered.",
     "batch": "Run a batch chain or read what another scheduler recorded, and compare its window and jobs.",
+    "migrate": "Say whether all of a database arrived on another server, to the row and the grant.",
     "job": "Run one job for another scheduler, and record it for a batch chain.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",

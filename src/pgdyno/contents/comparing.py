@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import LiteralString
 
-import psycopg
-from psycopg import sql
-from psycopg.rows import tuple_row
-
-from pgdyno.contents.row_hash import PROBE, SETTINGS, RowHash
+from pgdyno.contents.row_hash import PROBE, RowHash
+from pgdyno.contents.snapshot import snapshot
 from pgdyno.contents.table_rows import TwoSides, compare_table
-from pgdyno.contents.tables import AskRows, Params, StoredTable, sequences_of, tables_of
+from pgdyno.contents.tables import StoredTable, sequences_of, tables_of
 from pgdyno.errors import UsageError
 from pgdyno.model.results.contents import ContentsComparison, SequenceDifference, TableDifference
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres
 
 EXAMPLES = 20
 
@@ -101,36 +97,10 @@ def _whole(value: object) -> int | None:
 def _sessions(stack: ExitStack, a: Postgres, b: Postgres, jobs: int, max_seconds: float | None) -> list[TwoSides]:
     sides = []
     for server in (a, b):
-        leader = stack.enter_context(_snapshot(server, max_seconds, None))
+        leader = stack.enter_context(snapshot(server, max_seconds, None))
         shared = str(leader("SELECT pg_export_snapshot()")[0][0]) if jobs > 1 else None
-        others = [stack.enter_context(_snapshot(server, max_seconds, shared)) for _ in range(jobs - 1)]
+        others = [stack.enter_context(snapshot(server, max_seconds, shared)) for _ in range(jobs - 1)]
         sides.append([leader, *others])
     is_alike = sides[0][0](PROBE) == sides[1][0](PROBE)
     row_hash = RowHash.QUICK if is_alike else RowHash.PORTABLE
     return [TwoSides(one, other, row_hash) for one, other in zip(*sides, strict=True)]
-
-
-@contextmanager
-def _snapshot(server: Postgres, max_seconds: float | None, shared: str | None) -> Iterator[AskRows]:
-    """Give what asks a session that reads one snapshot, and sees values as the same text as any other."""
-    with server.connect() as connection:
-
-        def rows(query: LiteralString | sql.Composed, params: Params = None) -> list[tuple[object, ...]]:
-            try:
-                with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
-                    return cursor.execute(query, params).fetchall()
-            except psycopg.Error as error:
-                raise query_error(server.label, error) from error
-
-        with connection.cursor() as cursor:
-            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            if shared is not None:
-                cursor.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(shared)))
-            bound = {"statement_timeout": str(int((max_seconds or 0) * 1000))}
-            for name, value in (SETTINGS | bound).items():
-                cursor.execute(sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
-        try:
-            yield rows
-        finally:
-            if connection.info.transaction_status != psycopg.pq.TransactionStatus.UNKNOWN:
-                connection.execute("ROLLBACK")

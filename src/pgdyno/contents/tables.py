@@ -27,6 +27,8 @@ JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
   AND n.nspname NOT LIKE 'pg\\_toast%'
+  OR c.oid = 'pg_largeobject'::regclass AND EXISTS (SELECT FROM pg_largeobject_metadata)
+     AND has_table_privilege(c.oid, 'SELECT')
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2
 """
 _KEYS = """
@@ -34,7 +36,7 @@ SELECT i.indrelid::bigint, array_agg(a.attname::text ORDER BY a.attname)
 FROM pg_index AS i
 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])
 WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
-  AND (i.indisprimary OR i.indisreplident)
+  AND (i.indisprimary OR i.indisreplident OR i.indrelid = 'pg_largeobject'::regclass)
 GROUP BY i.indexrelid, i.indrelid, i.indisprimary ORDER BY i.indisprimary
 """
 _SEQUENCES = "SELECT schemaname || '.' || sequencename, last_value FROM pg_sequences ORDER BY 1"
@@ -63,7 +65,10 @@ class StoredTable:
 
 
 def tables_of(rows: AskRows) -> dict[str, StoredTable]:
-    """Return the tables by name, partitions each for itself; those of the system and temporary ones are left out."""
+    """Return the tables by name, partitions each for itself; those of the system and temporary ones are left out.
+
+    Large objects are one of them, pg_catalog.pg_largeobject, where there are any and this role may read them.
+    """
     keys = {oid: names for oid, names in rows(_KEYS) if isinstance(names, list)}
     found = dict[str, StoredTable]()
     for schema, name, oid, count, columns, types in rows(_TABLES):

@@ -54,12 +54,17 @@ class TableDifference:
         return self.missing + self.extra + self.changed
 
     @property
+    def counted(self) -> str:
+        """Return how many rows differ, and how."""
+        kinds = ((self.missing, "missing"), (self.extra, "extra"), (self.changed, "changed"))
+        return ", ".join(f"{number:,} {word}" for number, word in kinds if number)
+
+    @property
     def sentence(self) -> str:
         """Return the difference in words."""
-        kinds = ((self.missing, "missing"), (self.extra, "extra"), (self.changed, "changed"))
-        counted = ", ".join(f"{number:,} {word}" for number, word in kinds if number)
         words = f"{self.table}: {'at least ' if self.is_at_least else ''}{self.rows:,} of {self.rows_a:,} rows "
-        return f"{words}{'differs' if self.rows == 1 else 'differ'} ({counted}){'; ' + self.note if self.note else ''}"
+        differ, note = "differs" if self.rows == 1 else "differ", f"; {self.note}" if self.note else ""
+        return f"{words}{differ} ({self.counted}){note}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import StudyResult
+from pgdyno.units import plural
 
 
 class MigrationPhase(StrEnum):
@@ -118,6 +119,7 @@ class AssessFinding:
 class ValidationFinding:
     """A difference between source and target after the migration. `rows` are the keys of rows that differ.
 
+    `expected` or `found` is "missing" where the object is on one side alone.
     `topic` is one word or two: rows, sequence, index, constraint, privilege, owner, extension, collation, role ...
     """
 
@@ -131,22 +133,45 @@ class ValidationFinding:
     def sentence(self) -> str:
         """Return the difference in words."""
         named = f" ({'; '.join(self.rows)})" if self.rows else ""
+        if "missing" in (self.expected, self.found):
+            return f"{self.topic} {self.object} is {'missing' if self.found == 'missing' else 'on the target alone'}"
         return f"{self.topic} {self.object}: {self.expected} expected, {self.found} found{named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationResult:
-    """What the validation found. `compared` counts what was compared by topic; `unread` says what could not be read."""
+    """What the validation found. `compared` counts what was compared by topic; `unread` says what could not be read.
+
+    `notes` are differences that are no fault, with the reason: of versions, or what else the target's server has.
+    """
 
     compared: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[ValidationFinding, ...] = ()
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     seconds: float | None = None
 
     @property
     def is_same(self) -> bool:
         """Return whether nothing differs and all was read."""
         return not (self.findings or self.unread)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return 1 where something differs, 3 where only what could not be read is open."""
+        if self.findings:
+            return ExitCode.FINDINGS
+        return ExitCode.NOT_RESOLVED if self.unread else ExitCode.OK
+
+    def lines(self) -> Iterator[str]:
+        """Return what was found in words, a line each."""
+        rows, tables = self.compared.get("rows", 0), self.compared.get("tables", 0)
+        others = sum(count for topic, count in self.compared.items() if topic not in ("rows", "tables"))
+        found = plural(len(self.findings), "difference") if self.findings else "no difference"
+        yield f"{plural(tables, 'table')} with {plural(rows, 'row')} and {plural(others, 'object')} compared, {found}"
+        yield from (one.sentence for one in self.findings)
+        yield from (f"not compared: {one}" for one in self.unread)
+        yield from (f"note: {one}" for one in self.notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

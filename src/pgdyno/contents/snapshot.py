@@ -1,0 +1,51 @@
+"""A session that reads one snapshot of a database, and nothing that a user of it could have run. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from pgdyno.contents.row_hash import SETTINGS
+from pgdyno.contents.tables import AskRows, Params
+from pgdyno.server.postgres import Postgres, query_error
+
+_TABLES_ALONE = """
+SELECT set_config(name, 'view, foreign-table', true) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
+"""
+
+
+@contextmanager
+def snapshot(server: Postgres, max_seconds: float | None = None, shared: str | None = None) -> Iterator[AskRows]:
+    """Give what asks a session that reads one snapshot, and sees values as the same text as any other.
+
+    Where the server can (13.16, 14.13, 15.8, 16.4, 17), a view that somebody put in the place of a table meanwhile is
+    refused: its functions would be run with our rights. Statements are cancelled after `max_seconds`; `shared` is a
+    snapshot that another session exported. Raises ConnectError, and EnvironmentUnsuitable where the server refuses.
+    """
+    with server.connect() as connection:
+
+        def rows(query: LiteralString | sql.Composed, params: Params = None) -> list[tuple[object, ...]]:
+            try:
+                with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+                    return cursor.execute(query, params).fetchall()
+            except psycopg.Error as error:
+                raise query_error(server.label, error) from error
+
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            if shared is not None:
+                cursor.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(shared)))
+            bound = {"statement_timeout": str(int((max_seconds or 0) * 1000))}
+            for name, value in (SETTINGS | bound).items():
+                cursor.execute(sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+            cursor.execute(_TABLES_ALONE)
+        try:
+            yield rows
+        finally:
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.UNKNOWN:
+                connection.execute("ROLLBACK")
