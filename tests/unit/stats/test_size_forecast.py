@@ -1,0 +1,124 @@
+"""The forecast of a migration's full size: it covers what a larger rehearsal takes, and refuses what it cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.stats.size_forecast import NoForecast, ScaledRun, SizeForecast, forecast_size
+
+PHASES = {"structures": (4.0, 0.0), "import": (6.0, 50.0), "indexes": (1.0, 20.0), "constraints": (0.5, 8.0)}
+SORTING = {"indexes"}
+FULL = 10.0
+
+
+def truth(phase: str, size: float) -> float:
+    fixed, each = PHASES[phase]
+    return fixed + each * size * (np.log2(1000 * size) / np.log2(1000) if phase in SORTING else 1)
+
+
+def rehearsal(size: float, random: np.random.Generator) -> ScaledRun:
+    """Return a simulated rehearsal: a machine that is slow or fast today, and phases that scatter beside it."""
+    today = random.normal(0, 0.01)
+    return ScaledRun(size, {one: truth(one, size) * np.exp(today + random.normal(0, 0.02)) for one in PHASES})
+
+
+def forecast(seed: int, sizes: tuple[float, ...] = (1.0, 1.0, 2.0, 2.0)) -> tuple[SizeForecast, float]:
+    random = np.random.default_rng(seed)
+    found = forecast_size([rehearsal(size, random) for size in sizes], FULL, sorting=SORTING)
+    assert isinstance(found, SizeForecast)
+    return found, sum(rehearsal(FULL, random).seconds.values())
+
+
+@pytest.mark.requirement("R-MIG-07")
+def test_two_sizes_cover_a_third_that_is_five_times_larger_in_eight_of_ten_repetitions() -> None:
+    repeated = [forecast(seed) for seed in range(10)]
+    assert sum(found.low_s <= real <= found.high_s for found, real in repeated) >= 8
+    assert [found.factor for found, _ in repeated if not found.is_narrow] == []
+    assert {found.reach for found, _ in repeated} == {5.0}
+
+
+def test_the_interval_covers_as_often_as_it_says() -> None:
+    repeated = [forecast(seed) for seed in range(400)]
+    covered = sum(found.low_s <= real <= found.high_s for found, real in repeated) / 400
+    assert covered == pytest.approx(0.9, abs=0.09)  # six deviations of 400 draws
+
+
+def test_more_runs_make_a_narrower_interval() -> None:
+    few = np.median([forecast(seed)[0].factor for seed in range(40)])
+    many = np.median([forecast(seed, (1.0,) * 6 + (2.0,) * 6)[0].factor for seed in range(40)])
+    assert many < few
+
+
+def test_without_scatter_the_forecast_is_the_model() -> None:
+    runs = [ScaledRun(size, {one: truth(one, size) for one in PHASES}) for size in (1.0, 1.0, 2.0, 2.0)]
+    found = forecast_size(runs, FULL, sorting=SORTING)
+    assert isinstance(found, SizeForecast)
+    assert found.seconds == pytest.approx(sum(truth(one, FULL) for one in PHASES), rel=1e-6)
+    assert found.factor == pytest.approx(1, abs=1e-6)
+    by_name = {one.phase: one for one in found.phases}
+    assert by_name["structures"].seconds == pytest.approx(4.0)
+    assert by_name["import"].fixed_s == pytest.approx(6.0)
+    assert "indexes with size times logarithm" in found.model
+    assert "5 times beyond the largest" in found.model
+
+
+def test_phases_beside_each_other_count_once_and_the_longest_chain_is_named() -> None:
+    runs = [
+        ScaledRun(size, {"structures": 1.0, "import": 30 * size, "roles": 5.0, "indexes": 9 * size})
+        for size in (1, 1, 2, 2)
+    ]
+    found = forecast_size(
+        runs, 10, after={"import": {"structures"}, "roles": {"structures"}, "indexes": {"import", "roles"}}
+    )
+    assert isinstance(found, SizeForecast)
+    assert found.chain == ("structures", "import", "indexes")
+    assert found.seconds == pytest.approx(391)
+
+
+def run(size: float, **seconds: float) -> ScaledRun:
+    return ScaledRun(size, seconds or {"import": size})
+
+
+@pytest.mark.parametrize(
+    ("runs", "after", "words"),
+    [
+        ([], None, "two rehearsals at each of two sizes are needed; there are none"),
+        ([run(1), run(1), run(1.01)], None, "there are 3 at one size"),
+        ([run(1), run(1), run(2)], None, "there are 2, 1 at 2 sizes"),
+        ([run(1), run(1), run(2), run(0)], None, "not above zero"),
+        ([run(1), run(1), run(2), run(2, export=1)], None, "the same phases: export, import"),
+        ([run(1), run(1), run(2), run(2)], {"import": {"export"}, "export": {"import"}}, "in a circle"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_with_the_reason(
+    runs: list[ScaledRun], after: Mapping[str, set[str]] | None, words: str
+) -> None:
+    found = forecast_size(runs, 10, after=after)
+    assert isinstance(found, NoForecast)
+    assert words in found.reason
+
+
+@given(
+    seconds=st.lists(st.floats(0, 1e6), min_size=4, max_size=4),
+    factor=st.floats(1e-3, 1e3),
+    unit=st.floats(1, 1e9),
+)
+def test_a_forecast_is_finite_and_keeps_to_the_units_of_time_and_size(
+    seconds: list[float], factor: float, unit: float
+) -> None:
+    def told(by: float, of: float) -> SizeForecast:
+        runs = [
+            ScaledRun(size * of, {"import": max(1e-3, s) * by}) for size, s in zip((1, 1, 3, 3), seconds, strict=True)
+        ]
+        found = forecast_size(runs, 15 * of)
+        assert isinstance(found, SizeForecast)
+        return found
+
+    once, scaled = told(1, 1), told(factor, unit)
+    assert 0 < once.low_s <= once.seconds <= once.high_s < np.inf
+    assert scaled.seconds == pytest.approx(once.seconds * factor, rel=1e-3)
