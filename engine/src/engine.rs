@@ -6,6 +6,7 @@
 mod answers;
 mod sends;
 
+use crate::keys::KeyBook;
 use crate::plan::Plan;
 use crate::pool::{Job, Pool};
 use crate::session::{skip, Session};
@@ -44,6 +45,7 @@ pub struct Engine {
     file: File,
     records: Vec<u8>,
     sessions: Vec<Session>,
+    keys: KeyBook,
     numbers: HashMap<u32, u32>,
     live: usize,
     /// Moment, what for, number of the session, and its place: what is past its place is of no meaning.
@@ -78,6 +80,7 @@ impl Engine {
             numbers: sessions.iter().enumerate().map(|(number, one)| (one.ordinal, number as u32)).collect(),
             live: sessions.len(),
             sessions,
+            keys: KeyBook::default(),
             heap: BinaryHeap::new(),
             pool: Pool::new(plan.clone(), poll.waker()?),
             poll,

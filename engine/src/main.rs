@@ -5,6 +5,7 @@
 mod digest;
 mod engine;
 mod json;
+mod keys;
 mod login;
 mod plan;
 mod pool;

@@ -1,5 +1,6 @@
 //! One session of a replay: where it is in the tape, what it waits for, and what the server has answered so far.
 
+use crate::keys::{of_row, Learn};
 use crate::tape::{SqlState, NO_ERROR};
 use crate::wire::rows_of;
 use std::fs::File;
@@ -38,6 +39,8 @@ pub struct Session {
     pub expected: SqlState,
     /// Of the payload in the tape.
     pub payload: Range<usize>,
+    /// Places of the message that name keys, in the tape.
+    pub names: Range<usize>,
     pub gates: Vec<(u32, u32)>,
     /// Sessions with a gate that this one opens.
     pub waiting: Vec<u32>,
@@ -79,6 +82,12 @@ pub struct Answer {
     pub sqlstate: SqlState,
     /// The server waits for data of a COPY.
     pub wants_copy: bool,
+    /// Keys that it brings.
+    pub learns: Vec<Learn>,
+    /// Those that have come, by their numbers.
+    pub brought: Vec<(u32, Vec<u8>)>,
+    /// The next row, where keys are waited for.
+    row: u32,
     /// The begin of a message whose rest has not come.
     pub partial: Vec<u8>,
     /// Bytes of a message that is passed over and have not come.
@@ -95,6 +104,14 @@ impl Answer {
     pub fn forget(&mut self) {
         self.partial.clear();
         (self.passing, self.wants_copy) = (0, false);
+        self.forget_keys();
+    }
+
+    /// Wait for no keys any more.
+    pub fn forget_keys(&mut self) {
+        self.learns.clear();
+        self.brought.clear();
+        self.row = 0;
     }
 
     /// Take bytes apart; return whether the server is ready for the next statement.
@@ -127,13 +144,15 @@ impl Answer {
         let (mut rest, mut is_ready) = (data, false);
         while let [kind, l0, l1, l2, l3, body @ ..] = rest {
             let length = i32::from_be_bytes([*l0, *l1, *l2, *l3]);
-            let is_kept = matches!(kind, b'C' | b'E' | b'Z' | b'G');
-            if length < 4 || (is_kept && *kind != b'E' && length as usize > LONGEST) {
+            let is_row = *kind == b'D' && !self.learns.is_empty();
+            let is_kept = is_row || matches!(kind, b'C' | b'E' | b'Z' | b'G');
+            if length < 4 || (is_kept && !is_row && *kind != b'E' && length as usize > LONGEST) {
                 return Err(format!("a message of {length} bytes"));
             }
             let size = length as usize - 4;
             let here = body.get(..size);
-            if here.is_none() && is_kept && rest.len() < LONGEST {
+            let is_long = is_row && length as usize > LONGEST;
+            if here.is_none() && is_kept && !is_long && rest.len() < LONGEST {
                 break;
             }
             self.passing = size.saturating_sub(body.len());
@@ -148,6 +167,13 @@ impl Answer {
                 b'Z' => is_ready = true,
                 b'E' => self.sqlstate = code_of(content),
                 b'G' => self.wants_copy = true,
+                b'D' if is_row => {
+                    let (row, brought) = (self.row, &mut self.brought);
+                    if !is_long {
+                        of_row(&self.learns, row, content, |key, value| brought.push((key, value.to_vec())));
+                    }
+                    self.row = self.row.saturating_add(1);
+                }
                 _ => {}
             }
         }

@@ -18,6 +18,9 @@ pub struct Tally {
     pub lost_sessions: u64,
     pub cancelled: u64,
     pub stalls: u64,
+    pub keys_learned: u64,
+    pub keys_sent: u64,
+    pub keys_unknown: u64,
     pub late_us: i64,
     pub cpu_s: f64,
     pub reasons: Vec<(String, u64)>,
@@ -49,6 +52,9 @@ impl Tally {
             ("lost_sessions", self.lost_sessions),
             ("cancelled", self.cancelled),
             ("stalls", self.stalls),
+            ("keys_learned", self.keys_learned),
+            ("keys_sent", self.keys_sent),
+            ("keys_unknown", self.keys_unknown),
         ];
         let _ = write!(out, "{{\"at_us\": {}", self.at_us);
         for (name, count) in counts {
@@ -82,7 +88,7 @@ mod tests {
         assert_eq!(line.matches('\n').count(), 1);
         let Ok(Json::Object(members)) = read(line.trim_end()) else { panic!("{line}") };
         assert_eq!(members[0], ("at_us".into(), Json::Number(-5.0)));
-        let Json::Object(reasons) = &members[12].1 else { panic!("{line}") };
+        let Json::Object(reasons) = &members[15].1 else { panic!("{line}") };
         assert_eq!((reasons.len(), &reasons[20].1), (21, &Json::Number(10.0)));
     }
 }

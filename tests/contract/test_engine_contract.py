@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,12 +18,14 @@ from psycopg import sql
 from engine_tapes import DATABASE, USER, connect, leave, one, run_tape, send, write_tape
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.trace.engine import wire
+from pgdyno.trace.engine.keys import KeyPlace
 from pgdyno.trace.engine.plan import Clock, EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import RESETS_ROLE, Act
 from pgdyno.trace.engines import PYTHON
 from pgdyno.trace.outcome import Records, classes, read_records
+from pgdyno.trace.tape_maker import TraceRow, records_of
 from pgdyno.trace.tape_writer import TapeRecord
 
 pytestmark = pytest.mark.pg
@@ -167,6 +170,29 @@ def test_a_gate_that_would_wait_for_ever_is_opened_and_counted(stage: Stage) -> 
     tally, found = stage.run()
     assert (tally.stalls, tally.errors, tally.ended) == (1, 0, "complete")
     assert one(found, 0, 2)["gate_us"] >= 250_000
+
+
+@pytest.mark.requirement("R-RPL-06")
+def test_a_key_that_the_server_makes_is_sent_in_the_place_of_the_captured_one(stage: Stage) -> None:
+    def plain(seq: int, kind: str, sql: str, params: list[str | None] | None = None, **more: Any) -> TraceRow:
+        return TraceRow(0, seq, kind, 0, 1, "", sql, params, None, None, None, None, None, **more)
+
+    made = "INSERT INTO t SELECT v, 'made' FROM (VALUES (4711), (4712)) AS g (v) RETURNING repeat('x', 70000), id"
+    rows = [
+        plain(1, "simple", made, learns=[[0, 0, 1], [1, 1, 1]]),
+        plain(2, "extended", "INSERT INTO t VALUES ($1, $2)", ["18", "17"], names=[[1, KeyPlace.BOUND, 2, 2]]),
+        plain(3, "simple", "UPDATE t SET v = '17' WHERE id = 17 OR id = 9",
+              names=[[1, KeyPlace.QUOTED, 18, 2], [1, KeyPlace.NUMBER, 33, 2], [7, KeyPlace.NUMBER, 44, 1]]),
+    ]  # fmt: skip
+    short = rows[0]._replace(sql=made.replace("70000", "7"))
+    for first, learned in ((rows[0], 0), (short, 2)):
+        stage.write(connect(), *records_of([first, *rows[1:]]), leave(4))
+        tally, _ = stage.run()
+        assert tally.keys_learned == learned
+        assert (tally.keys_sent, tally.keys_unknown) == ((3, 1) if learned else (0, 4))
+        stage.ask("DELETE FROM public.t WHERE v = 'made' AND id = 4711 RETURNING id")
+        found = stage.ask("DELETE FROM public.t RETURNING id, v")
+        assert sorted(found) == ([(18, "4712"), (4712, "4712")] if learned else [(18, "17"), (4712, "made")])
 
 
 def test_a_session_of_a_stand_in_is_the_roles_after_a_reset(stage: Stage) -> None:

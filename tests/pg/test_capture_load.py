@@ -15,17 +15,29 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from engine_tapes import run_tape
 from fix_postgres import BUILDS, find_build
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner.hands import hands_of
+from pgdyno.replay.captured import write_tape
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.studies.capture.plan import CaptureOptions, plan_capture
 from pgdyno.studies.capture.register import CaptureState, finish_killed, known_captures
+from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.capture_record import CaptureRecord, parse_record
+from pgdyno.trace.cut import CutOptions, cut_trace
+from pgdyno.trace.engine.plan import EndPoint, EnginePlan
+from pgdyno.trace.engines import PYTHON
+from pgdyno.trace.gates import Order
+from pgdyno.trace.schema import KeyLink
 from server_image import eventually, files_of, settings_of
 from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
+KEYED = """
+CREATE TABLE public.parent (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int);
+CREATE TABLE public.child (parent bigint NOT NULL REFERENCES public.parent, n int)
+"""
 MESSAGE, APPLICATION = 13, 22
 """Columns of csvlog, 13 to 18."""
 
@@ -76,6 +88,14 @@ def send_load(sandbox: Sandbox) -> None:
             with suppress(psycopg.Error):
                 connection.execute("SELECT 1 / 0")
         connection.execute("""INSERT INTO public."Or ders" (text) VALUES ('a: INSERT: id[integer]:9'), (NULL)""")
+        for number in range(6):
+            # the simple protocol logs no transaction id with what commits by itself
+            (key,) = connection.execute(f"INSERT INTO public.parent (n) VALUES ({number}) RETURNING id").fetchone()  # type: ignore[misc, arg-type]
+            connection.execute("INSERT INTO public.child VALUES (%s, %s)", [key, number])
+            with connection.transaction():
+                both = "INSERT INTO public.parent (n) VALUES (%s), (%s) RETURNING *"
+                _, (key, n) = connection.execute(both, [number + 10, number + 20]).fetchall()
+                connection.execute(f"INSERT INTO public.child (n, parent) VALUES ({n}, '{key}')")  # type: ignore[arg-type]
     environment = {**os.environ, **target.postgres.environment("postgres"), "PGAPPNAME": "bench"}
     for words in (["-i", "-q"], ["-n", "-c", "2", "-t", "100", "-M", "prepared"]):
         program = [str(target.program("pgbench")), *words]
@@ -98,6 +118,10 @@ def test_what_a_client_sent_is_in_the_log_and_the_server_logs_as_before(
     sandbox = started_with_collector(make_sandbox, build)
     sandbox.target().postgres.execute('CREATE TABLE public."Or ders" (id serial, text text)', dbname="postgres")
     sandbox.target().postgres.fetch("""SELECT nextval('public."Or ders_id_seq"')""", dbname="postgres")
+    for name in ("postgres", "again"):
+        if name == "again":
+            sandbox.target().postgres.execute("CREATE DATABASE again")
+        sandbox.target().postgres.execute(KEYED, dbname=name)
     before = settings_of(sandbox), files_of(sandbox.data_directory)
     folder = tmp_path / "out"
     with capturing(sandbox, "--for", "10min", "--output", str(folder)) as process:
@@ -133,10 +157,12 @@ def test_what_a_client_sent_is_in_the_log_and_the_server_logs_as_before(
     assert len(written - {"0"}) == 200
     assert written - {"0"} <= {row["xid"] for row in commits}
     keys = [json.loads(row["keys"]) for row in commits if row["keys"]]
-    assert keys == [[['public."Or ders"', {"id": "2"}], ['public."Or ders"', {"id": "3"}]]]
+    assert keys[0] == [['public."Or ders"', {"id": "2"}], ['public."Or ders"', {"id": "3"}]]
+    assert [len(one) for one in keys[1:]] == [1, 2] * 6
     moments = [int(row["commit_us"]) for row in commits]
     assert moments[0] > 1_700_000_000_000_000
     assert sandbox.target().postgres.fetch("SELECT * FROM pg_replication_slots") == []
+    keys_are_those_of_the_replay(sandbox, folder)
 
 
 @pytest.mark.requirement("R-SAF-02")
@@ -176,3 +202,30 @@ def test_a_server_without_a_collector_is_refused_with_the_command_that_proves_it
     target = sandbox18.target()
     done = target.runner.run([program, *words], user=target.os_user)
     assert done.stdout.strip() == "on"
+
+
+def keys_are_those_of_the_replay(sandbox: Sandbox, folder: Path) -> None:
+    """Replay what was captured into a database whose keys are others: children must find the parents that they had."""
+    trace, tape = folder.with_name("load.parquet"), folder.with_name("load.tape")
+    meta = build_trace([folder], trace, BuildOptions())
+    assert meta.key_links == (KeyLink("child", "parent", "parent", "id"),)
+    named = cut_trace(trace, folder.with_name("cut.parquet"), CutOptions(applications=("counted",)))
+    assert named.key_links == meta.key_links
+    taped = write_tape(folder.with_name("cut.parquet"), tape, Order.SESSION, lambda _: None)
+    returned = 6 + 2 * 6
+    assert taped.keys.captured - sum(taped.keys.without.values()) == returned - meta.keys_unplaced
+    target = sandbox.target()
+    target.postgres.execute("SELECT setval('public.parent_id_seq', 5000)", dbname="again")
+    target.postgres.execute('CREATE TABLE public."Or ders" (id serial, text text)', dbname="again")
+    given = target.postgres.parameters
+    plan = EnginePlan(
+        -1, -1, EndPoint(given["host"], int(given.get("port", 5432))), databases={"postgres": "again"}, starts_in_s=0.1
+    )
+    tally, _ = run_tape(PYTHON, plan, tape)
+    assert (tally.ended, tally.not_opened, tally.keys_unknown) == ("complete", 0, 0)
+    assert tally.keys_sent == tally.keys_learned == 12 - meta.keys_unplaced
+    children = target.postgres.fetch(
+        "SELECT count(*) AS all, count(*) FILTER (WHERE p.n = c.n AND p.id > 5000) AS right"
+        " FROM public.child AS c JOIN public.parent AS p ON p.id = c.parent", dbname="again"
+    )  # fmt: skip
+    assert children == [{"all": 12 - meta.keys_unplaced, "right": 12 - meta.keys_unplaced}]

@@ -4,7 +4,7 @@ use super::{Engine, KEPT};
 use crate::login::said;
 use crate::pool::Answered;
 use crate::session::skip;
-use crate::tape::{SqlState, RESETS_ROLE};
+use crate::tape::{SqlState, NO_ERROR, RESETS_ROLE};
 use crate::wire::{COPY_FAIL, COPY_FAIL_SYNC};
 use std::io::{ErrorKind, Read};
 
@@ -65,6 +65,11 @@ impl Engine {
         } else {
             self.keep(number, now, skip::SENT);
             let session = &mut self.sessions[number];
+            if session.answer.sqlstate == NO_ERROR {
+                for (key, value) in std::mem::take(&mut session.answer.brought) {
+                    self.keys.learn(key, &value, &mut self.tally);
+                }
+            }
             if session.flags & RESETS_ROLE != 0 && !session.restore_role.is_empty() {
                 session.is_restoring = true;
                 let message = session.restore_role.clone();

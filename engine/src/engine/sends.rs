@@ -1,9 +1,10 @@
 //! What is sent: a session's next record at its moment.
 
 use super::{Engine, Timed};
+use crate::keys;
 use crate::pool::Job;
 use crate::session::skip;
-use crate::tape::{CONNECT, DISCONNECT, SEND, SKIP};
+use crate::tape::{CONNECT, DISCONNECT, HAS_KEYS, SEND, SKIP};
 use crate::wire::TERMINATE;
 use std::io::{ErrorKind, Write};
 
@@ -50,6 +51,12 @@ impl Engine {
         };
         (session.sent, session.first, session.released) = (-1, -1, -1);
         session.answer.reset();
+        session.names = 0..0;
+        if record.flags & HAS_KEYS != 0 {
+            let Some(block) = keys::block(self.tape.content, &session.payload) else { return false };
+            session.payload.start = block.names.end;
+            (session.answer.learns, session.names) = (block.learns, block.names);
+        }
         if record.gate_count > 0 {
             for gate in self.tape.gates(&record) {
                 let other = self.numbers.get(&gate.0).copied();
@@ -79,6 +86,10 @@ impl Engine {
                 }
                 let session = &mut self.sessions[number];
                 session.unsent = session.payload.clone();
+                if !session.names.is_empty() && !self.name_keys(number) {
+                    self.end("the tape is damaged");
+                    return false;
+                }
                 self.send(number)
             }
             CONNECT if session.lost == skip::SENT => {
@@ -117,6 +128,19 @@ impl Engine {
         }
     }
 
+    /// Send the message with the keys of this run; false where the tape is damaged.
+    fn name_keys(&mut self, number: usize) -> bool {
+        let session = &mut self.sessions[number];
+        let tape = self.tape.content;
+        let (Some(names), Some(message)) = (tape.get(session.names.clone()), tape.get(session.payload.clone())) else {
+            return false;
+        };
+        let Some(message) = self.keys.message(names, message, &mut self.tally) else { return false };
+        session.unsent = 0..0;
+        session.unsent_own.extend(message);
+        true
+    }
+
     fn skip(&mut self, number: usize, why: u8) {
         self.tally.skipped += 1;
         self.keep(number, -1, why);
@@ -129,6 +153,9 @@ impl Engine {
         session.place += 1;
         session.gates.clear();
         session.is_held = false;
+        if session.flags & HAS_KEYS != 0 {
+            session.answer.forget_keys();
+        }
         session.ended_seq = session.seq.into();
         if !session.waiting.is_empty() {
             self.let_go(number);

@@ -75,19 +75,20 @@ impl Builder {
             let slot = self.kept[session as usize].slot;
             texts[3] = self.late.get(&(slot, seq)).map_or(Told::Nothing, |state| Told::Text(state));
         }
-        texts.iter().zip(&places[12..]).for_each(|(text, place)| writer.text(*place, *text, symbols));
+        texts.iter().zip(&places[12..20]).for_each(|(text, place)| writer.text(*place, *text, symbols));
         let count = taker.varint()?.checked_sub(1).map(|count| count as usize);
         writer.list(places[20], count);
         for number in 0..count.unwrap_or(0) {
             writer.element(places[20], number == 0, taker.told()?, symbols);
         }
         writer.number(places[21], Some(i64::from(!taker.0.is_empty())));
+        writer.text(places[22], Told::Nothing, symbols);
         writer.end_row()
     }
 }
 
 /// Columns in the order in which a row has them.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "session",
     "seq",
     "due_us",
@@ -110,6 +111,7 @@ const NAMES: [&str; 22] = [
     "refused",
     "params",
     "implied",
+    "keys",
 ];
 
 /// Of the session's number, of which the first eight are when it began.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.outputs import open_new
+from pgdyno.replay.key_map import MappedKeys, map_keys
 from pgdyno.trace.engine.tape import Act
 from pgdyno.trace.gates import Order, OrderedRow, gates, key_columns
-from pgdyno.trace.parquet import connection, parquet_source, work_folder, write_rows
+from pgdyno.trace.parquet import connection, parquet_source, read_meta, trace_source, work_folder, write_rows
 from pgdyno.trace.schema import Row, TraceColumn
 from pgdyno.trace.tape_maker import TraceRow, records_of
 from pgdyno.trace.tape_writer import TapeWriter
@@ -26,6 +27,7 @@ _GATES = (
     TraceColumn("gate_sessions", "INTEGER[]", "for which sessions"),
     TraceColumn("gate_seqs", "INTEGER[]", "until which statement of each has ended"),
 )
+_GATE_LISTS = ("gate_sessions", "gate_seqs")
 _UNGATED = tuple(name for name in TraceRow._fields if name not in TraceRow._field_defaults)
 _TELL_EVERY = 200_000
 
@@ -49,6 +51,7 @@ class Taped:
     gated: int
     """Statements that wait for those of other sessions."""
     think_us: array[int]
+    keys: MappedKeys = field(default_factory=MappedKeys)
 
 
 def asked_of(trace: Path) -> Asked:
@@ -72,15 +75,21 @@ def _distinct(db: Connection, source: str, column: str) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in found.fetchall() if row[0] is not None)
 
 
-def _by_session(trace: Path, folder: Path, order: Order) -> Iterator[TraceRow]:
+def _by_session(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> Iterator[TraceRow]:
     """Give the rows session by session; what does not fit into memory is sorted on the disk of the outcome."""
-    with parquet_source(trace) as source, connection(folder) as db:
+    with connection(folder) as db, trace_source(trace, db) as source:
+        keys = map_keys(source, read_meta(trace), folder, db)
+        mapped.append(keys)
         gated = folder / "gates.parquet"
         if order is not Order.SESSION:
             write_rows(gated, _GATES, _gated(source, order, db))
             source = f"{source} LEFT JOIN '{gated}' USING (session, seq)"
-        columns = ", ".join(f'"{name}"' for name in (TraceRow._fields if gated.exists() else _UNGATED))
-        found = db.execute(f"SELECT {columns} FROM {source} ORDER BY session, seq")
+        columns = [f'"{name}"' for name in _UNGATED]
+        columns += _GATE_LISTS if gated.exists() else ["NULL AS gate_sessions", "NULL AS gate_seqs"]
+        if keys.named:
+            source = f"{source} LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
+            columns += ["learns", "names"]
+        found = db.execute(f"SELECT {', '.join(columns)} FROM {source} ORDER BY session, seq")
         while batch := found.fetchmany(_BATCH):
             yield from (TraceRow(*row) for row in batch)
 
@@ -115,7 +124,8 @@ def write_tape(
     think = array("q")
     with open_new(tape) as file, work_folder(tape) as folder:
         writer = TapeWriter(file)
-        rows = _by_session(trace, folder, order)
+        mapped = list[MappedKeys]()
+        rows = _by_session(trace, folder, order, mapped)
         named = rows if application is None else (row._replace(application=application) for row in rows)
         for number, record in enumerate(records_of(named)):
             writer.add(record)
@@ -129,4 +139,4 @@ def write_tape(
             if number % _TELL_EVERY == _TELL_EVERY - 1:
                 tell(number + 1)
         writer.close()
-    return Taped(statements, refused, gated, think)
+    return Taped(statements, refused, gated, think, *mapped)

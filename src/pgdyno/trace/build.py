@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.outside.files import open_file, read_bytes
+from pgdyno.outside.files import read_bytes
 from pgdyno.trace.capture_record import RECORD, CaptureRecord, parse_record
 from pgdyno.trace.compiled_builder import OddLog, build_compiled, unsuitable
 from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
 from pgdyno.trace.found import FoundLoad, checked, meta_of
+from pgdyno.trace.keys.commits import read_commits
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, count_records, look, salvage, segments
 from pgdyno.trace.pairing import NONE, Events, Paired, Pairing, SeenSession
@@ -35,7 +36,7 @@ from pgdyno.trace.parquet import (
     write_parquet,
 )
 from pgdyno.trace.refusals import judge
-from pgdyno.trace.rows import COMMITS, KEYED, PART, PEOPLE, SETUP, final_query
+from pgdyno.trace.rows import KEYED, PART, PEOPLE, SETUP, final_query
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.stderr_log import StderrReader
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
@@ -114,7 +115,8 @@ def _built(
             builder.read(log)
         builder.end()
         found = builder.found()
-        built = check(found), builder.write(out, found)
+        found = builder.place_keys(check(found))
+        built = found, builder.write(out, found)
     options.tell(f"the Python builder: {why}")
     return built
 
@@ -329,16 +331,10 @@ class _Builder:
                 [[getattr(one, name) for one in kept] for name in names],
             )
 
-    def _order_commits(self) -> None:
-        """Read the commit order of a capture, where there is one."""
+    def place_keys(self, found: FoundLoad) -> FoundLoad:
+        """Read the commit order of a capture, where there is one, and put its keys beside the rows."""
         path = self.options.commits
-        if path is None:
-            return
-        try:
-            with open_file(path) as file:
-                self.db.execute(COMMITS.format(path=f"/proc/self/fd/{file.fileno()}"))
-        except (OSError, bad_input()) as error:
-            raise UsageError(f'"{path}", the commit order of the capture, cannot be read') from error
+        return found if path is None else replace(found, keys_unplaced=read_commits(self.db, path, self._parts()))
 
     def _cut_values(self, parts: str) -> int:
         """Return how many values the server cut: they end in "...", and none is longer but by bytes of a letter."""
@@ -394,7 +390,6 @@ class _Builder:
 
     def write(self, out: Path, found: FoundLoad) -> str:
         """Write the trace; return its digest."""
-        self._order_commits()
         self.db.execute(PEOPLE.format(parts=self._parts()))
         let_take(self.db, max(SORT_MB, self.most_mb))
         return write_parquet(self.db, final_query(self._parts(), found.begin, found.end), out)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.outside.documents import load_json
+from pgdyno.trace.schema import KeyLink, KeyTable
 
 CAPTURE_VERSION = 1
 """Of the record: a reader refuses a newer one by name."""
@@ -119,6 +120,9 @@ class CaptureRecord:
     end: SourceEnd | None = None
     commits: str | None = None
     """Name of the file with the commit order, in the capture's folder; of the database that `target` names."""
+    key_tables: tuple[KeyTable, ...] = ()
+    """With a commit order: tables whose keys it has, and those that hold such keys."""
+    key_links: tuple[KeyLink, ...] = ()
     commits_lost: str | None = None
     """Why it is not whole, where it was asked for."""
 

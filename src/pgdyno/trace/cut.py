@@ -157,6 +157,7 @@ def _rows(begin: int, end: int, options: CutOptions) -> str:
         "end_us": f"end_us - {begin}",
         "sql": "coalesce(texts.shown, trace.sql)",
         "params": mask,
+        **({"keys": "NULL"} if options.mask else {}),
         "refused": f"coalesce(refused, CASE WHEN texts.writes THEN '{_WRITES}' END)",
         "implied": f"implied OR (kind IN ('connect', 'disconnect') AND (due_us < {begin} OR due_us > {end}))",
     }

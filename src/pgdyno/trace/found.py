@@ -31,6 +31,8 @@ class FoundLoad:
     """Values that end as the server cuts them, and none of which is longer."""
     lost: Lost
     refused: Mapping[str, int] = field(default_factory=dict)
+    keys_unplaced: int = 0
+    """Transactions with keys whose statements nobody can tell."""
 
 
 def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: bool) -> FoundLoad:
@@ -59,6 +61,9 @@ def meta_of(
     """Return the facts that stand beside a trace."""
     return TraceMeta(
         version=TRACE_VERSION,
+        key_tables=record.key_tables if record else (),
+        key_links=record.key_links if record else (),
+        keys_unplaced=found.keys_unplaced,
         style=f"{log_format} {'A' if found.alone > found.whole else 'B'}",
         server_version=record.server_version if record else None,
         system_identifier=record.system_identifier if record else None,

@@ -21,7 +21,7 @@ from pgdyno.model.shapes import shaped
 from pgdyno.outputs import check_output, new_folder, output, write_output
 from pgdyno.outside import documents
 from pgdyno.outside.files import open_file, read_bytes
-from pgdyno.trace.schema import TRACE, TRACE_VERSION, TraceColumn, TraceMeta
+from pgdyno.trace.schema import SINCE_2, TRACE, TRACE_VERSION, TraceColumn, TraceMeta
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -115,13 +115,15 @@ def trace_source(path: Path, db: Connection) -> Iterator[str]:
     """Give what stands for a trace in the FROM of a query. Raises UsageError where its columns are not a trace's."""
     with parquet_source(path) as source:
         found = {str(row[0]): str(row[1]) for row in db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        older = SINCE_2 - found.keys()
         for one in TRACE:
-            if found.get(one.name) != one.type:
+            if one.name not in older and found.get(one.name) != one.type:
                 raise UsageError(
                     f'"{path}" is no trace: column "{one.name}" is {found.get(one.name, "missing")}, not {one.type}',
                     hint="Make a trace with pgdyno trace build.",
                 )
-        yield source
+        added = "".join(f', NULL::VARCHAR AS "{name}"' for name in sorted(older))
+        yield f"(SELECT *{added} FROM {source})" if added else source
 
 
 def let_take(db: Connection, memory_mb: int) -> None:

@@ -12,7 +12,8 @@ SETUP = (
     "CREATE TEMP TABLE carry AS SELECT * FROM events LIMIT 0",
     "CREATE TEMP TABLE names (sid BIGINT, label VARCHAR, h UBIGINT)",
     "CREATE TEMP TABLE known (key VARCHAR, fingerprint VARCHAR, reason VARCHAR, shown VARCHAR)",
-    "CREATE TEMP TABLE commits (xid BIGINT, place BIGINT)",
+    "CREATE TEMP TABLE commits (xid BIGINT, place BIGINT, moment BIGINT, keys VARCHAR)",
+    "CREATE TEMP TABLE keyed_rows (sid BIGINT, seq BIGINT, keys VARCHAR, xid BIGINT)",
     "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
     """CREATE TEMP TABLE sessions
       (sid BIGINT, start_us BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
@@ -105,12 +106,25 @@ FROM read_parquet({parts}) WHERE sid IN (SELECT sid FROM sessions WHERE NOT (con
 
 COMMITS = """
 INSERT INTO commits SELECT xid::BIGINT, row_number() OVER (ORDER BY
-    ('0x' || split_part(commit_lsn, '/', 1))::BIGINT, ('0x' || split_part(commit_lsn, '/', 2))::BIGINT) - 1
+    ('0x' || split_part(commit_lsn, '/', 1))::BIGINT, ('0x' || split_part(commit_lsn, '/', 2))::BIGINT) - 1,
+    commit_us::BIGINT, nullif(keys, '')
 FROM read_csv('{path}', auto_detect = false, header = true, delim = ',', quote = '"', escape = '"',
   columns = {{'xid': 'VARCHAR', 'commit_lsn': 'VARCHAR', 'commit_us': 'VARCHAR', 'keys': 'VARCHAR'}},
   parallel = false, max_line_size = 16000000)
 """
 """Of the file of a commit order, the place of each commit."""
+
+KEYED_BY_XID = """
+INSERT INTO keyed_rows SELECT sid, max(seq), any_value(commits.keys), xid
+FROM read_parquet({parts}) JOIN commits USING (xid) WHERE commits.keys IS NOT NULL GROUP BY sid, xid
+"""
+"""Of each transaction with keys whose statements have its id, the last of these."""
+ALONE = """
+SELECT sid, any_value(seq), any_value(due), any_value("end"), any_value(sql)
+FROM read_parquet({parts}) WHERE kind = 'simple' AND state IS NULL AND "end" <> -1 GROUP BY sid, tx
+HAVING count(*) = 1 AND any_value(xid) <= 0 AND regexp_matches(any_value(sql), '(?i)^\\s*(?:insert|with)\\b')
+"""
+"""Statements that may have committed by themselves, whose lines have no transaction id then."""
 
 _NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid", "place")
 
@@ -125,10 +139,11 @@ WITH numbered AS (
 ), sent AS (
   SELECT session, seq + (NOT connected)::INTEGER AS seq, kind, due - {begin} AS due_us, {numbers}, statement, sql,
     params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied, refused,
-    commits.place AS commit_pos
+    commits.place AS commit_pos, keyed_rows.keys AS keys
   FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN
     (SELECT sid, seq, min(state) AS state FROM late GROUP BY sid, seq) AS late USING (sid, seq)
     LEFT JOIN (SELECT xid, max(place) AS place FROM commits GROUP BY xid) AS commits ON commits.xid = part.xid
+    LEFT JOIN keyed_rows ON keyed_rows.sid = part.sid AND keyed_rows.seq = part.seq
 ), edges AS (
   SELECT session, 0 AS seq, 'connect' AS kind,
     least(first_due, greatest(start_us, {begin})) - {begin} AS due_us, usr, db, app,
@@ -139,11 +154,12 @@ WITH numbered AS (
 ), whole AS (
   SELECT session, seq, kind, due_us, "end" - {begin} AS end_us, parse AS parse_us, bind AS bind_us,
     execute AS execute_us, place, statement, sql, params, tx, xid, commit_pos, fingerprint, sqlstate,
-    usr AS "user", db AS "database", nullif(app, '') AS application, implied, refused
+    usr AS "user", db AS "database", nullif(app, '') AS application, implied, refused, keys
   FROM sent
   UNION ALL
   SELECT session, seq, kind, due_us, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}' END
+    usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}' END,
+    NULL
   FROM edges
 )
 SELECT {columns} FROM whole ORDER BY due_us, session, seq"""

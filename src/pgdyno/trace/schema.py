@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-TRACE_VERSION = 1
+TRACE_VERSION = 2
 """Of the columns and of `TraceMeta`: a reader refuses a newer one by name."""
 
 
@@ -77,7 +77,10 @@ TRACE = (
     TraceColumn("application", "VARCHAR", "application_name when it ended"),
     TraceColumn("implied", "BOOLEAN", "made up: the session was there before the capture, or outlived it"),
     TraceColumn("refused", "VARCHAR", "why it is never sent; NULL where it may be"),
+    TraceColumn("keys", "VARCHAR", "generated keys of the transaction that it is of, as JSON; with a commit order"),
 )
+SINCE_2 = frozenset({"keys"})
+"""Columns that a trace of version 1 has not: they are NULL then."""
 
 OUTCOME = (
     TraceColumn("session", "INTEGER", "as in the trace"),
@@ -117,6 +120,26 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyTable:
+    """A table of the source with its columns in their order, and those whose values the server makes."""
+
+    name: str
+    """Without its schema."""
+    columns: tuple[str, ...]
+    generated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLink:
+    """A column that holds keys of another one: a foreign key."""
+
+    table: str
+    column: str
+    key_table: str
+    key_column: str
+
+
+@dataclass(frozen=True, slots=True)
 class TraceMeta:
     """What stands beside a trace."""
 
@@ -145,5 +168,10 @@ class TraceMeta:
     """Of the source, from the snapshot record."""
     sequences: dict[str, int] = field(default_factory=dict)
     """Last values at the begin, as `database.schema.name`."""
+    key_tables: tuple[KeyTable, ...] = ()
+    """Of a capture with a commit order: tables that make keys, or hold them."""
+    key_links: tuple[KeyLink, ...] = ()
+    keys_unplaced: int = 0
+    """Transactions with generated keys of which nobody can tell which statements they were."""
     digest: str = ""
     """SHA-256 of the Parquet file."""

@@ -11,11 +11,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pgdyno.trace.engine import wire
-from pgdyno.trace.engine.tape import RESETS_ROLE, Act
+from pgdyno.trace.engine.keys import HEAD, LEARN, NAME, KeyPlace
+from pgdyno.trace.engine.tape import HAS_KEYS, RESETS_ROLE, Act
 from pgdyno.trace.schema import Row
 from pgdyno.trace.tape_writer import TapeRecord
 
 CANCELLED = "57014"
+MOST_KEYS = 0xFFFF
+"""Of one statement; those beyond them stay as captured."""
+_TEXT = 5
+"""Where the text of a simple query begins in its message."""
 _CLOSE = re.compile(r'\s*deallocate\s+(?:prepare\s+)?(?:(all)\b|"((?:[^"]|"")+)"|(\w+))', re.IGNORECASE)
 _DISCARD = re.compile(r"\s*discard\s+all\b", re.IGNORECASE)
 _ROLE = re.compile(r"\bdiscard\s+all\b|\bsession\s+authorization\b|\bsession_authorization\b", re.IGNORECASE)
@@ -40,6 +45,10 @@ class TraceRow(NamedTuple):
     gate_sessions: list[int] | None = None
     """Sessions that it waits for, and the seq of each one's statement that must have ended: see `trace.gates`."""
     gate_seqs: list[int] | None = None
+    learns: list[list[int]] | None = None
+    """Keys that its answer brings: number, row and field of each, by row: see `replay.key_map`."""
+    names: list[list[int]] | None = None
+    """Keys that it names: number, `KeyPlace`, parameter or byte of the text, and length of each, in their order."""
 
 
 def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
@@ -68,6 +77,8 @@ def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
     else:
         payload = _payload(row, row.sql, names)
         flags = RESETS_ROLE if _ROLE.search(row.sql) else 0
+        if row.learns or row.names:
+            payload, flags = _block(row, payload) + payload, flags | HAS_KEYS
         if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us > row.due_us:
             cancel_us = row.end_us - row.due_us
     waits = tuple(zip(row.gate_sessions or (), row.gate_seqs or (), strict=True))
@@ -92,6 +103,26 @@ def _payload(row: TraceRow, sql: str, names: set[str]) -> bytes:
     if row.sqlstate is None:
         _forget(sql, names)
     return wire.extended(name, row.params or (), None if is_known else sql)
+
+
+def _block(row: TraceRow, payload: bytes) -> bytes:
+    """Return what stands before the message of a row with keys."""
+    learns, names = (row.learns or [])[:MOST_KEYS], (row.names or [])[:MOST_KEYS]
+    begin, starts = 0, list[int]()
+    if row.kind == Row.EXTENDED:
+        bound = wire.bind(row.statement or "", row.params or ())
+        begin = payload.rindex(bound)
+        at = begin + len(bound) - 2
+        for value in reversed(row.params or ()):
+            at -= len((value or "").encode())
+            starts.append(at)
+            at -= 4
+        starts.reverse()
+    parts = [HEAD.pack(len(learns), len(names)), *(LEARN.pack(*one) for one in learns)]
+    for number, place, at, length in names:
+        where = starts[at - 1] if place == KeyPlace.BOUND else _TEXT + at
+        parts.append(NAME.pack(number, place, begin, where, length))
+    return b"".join(parts)
 
 
 def _forget(sql: str, names: set[str]) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.replay_comparison import Fidelity
-from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.results.replay import KeysKept, ReplayResult
+from pgdyno.studies.replay.page import _keys
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
 from pgdyno.trace.schema import AnswerClass
 
@@ -33,3 +34,16 @@ def test_a_run_that_does_not_count_says_why_and_is_looked_at(result, word: str, 
     found = judgement(result)
     assert (found.word, found.code, bool(found.alert)) == (word, code, word == VOID)
     assert title in found.title
+
+
+def test_keys_of_the_server_are_counted_mapped_and_not_by_reason() -> None:
+    keys = KeysKept(captured=9, without={"nobody returns": 2}, unplaced=1, named=5, learned=4, sent=3, unknown=2)
+    text = repr(_keys(keys))
+    for words in (
+        "7: answers of",
+        "not mapped, 2', 'nobody returns'",
+        "1 transaction with keys",
+        "in 5 places",
+        "2 places, as",
+    ):
+        assert words in text

@@ -71,7 +71,7 @@ def test_a_trace_that_was_changed_is_not_checked(trace: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "has version 2, this program knows 1"),
+        ({"version": 3}, "has version 3, this program knows 2"),
         ({"version": "x"}, "does not hold the facts"),
         ({"statements": "many"}, "does not hold the facts"),
         ({"lost": 5}, "does not hold the facts"),

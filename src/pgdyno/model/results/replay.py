@@ -15,6 +15,24 @@ GUARD = "guard "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeysKept:
+    """Keys that servers made: what the capture has of them, and what of them the replay sent as its own."""
+
+    captured: int
+    without: Mapping[str, int]
+    """Those that no answer of the replay brings back, by reason."""
+    unplaced: int
+    """Captured transactions with such keys, of which nobody can tell which statements they were."""
+    named: int
+    """Places of statements that name one of the others."""
+    learned: int
+    sent: int
+    """Places that had the key of this replay."""
+    unknown: int
+    """Places that were sent as captured, as the key had not come back before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult(StudyResult):
     """A run of a trace on a target. `answers` counts them by class; `reasons` says why sessions were lost.
 
@@ -52,6 +70,8 @@ class ReplayResult(StudyResult):
     """Quantiles of the time from sending to the answer, by name."""
     response_ms: Mapping[str, float] = field(default_factory=dict)
     """The same from the moment at which a statement was due."""
+    keys: KeysKept | None = None
+    """None where the capture has no generated keys."""
     data: tuple[ContentsComparison, ...] = ()
     """What the target held at the end, database by database, beside what it should hold; empty: not compared."""
 

@@ -21,6 +21,8 @@ from pgdyno.outputs import open_new
 from pgdyno.probes.observer import quieten
 from pgdyno.server.postgres import Postgres
 from pgdyno.trace.commit_lines import HEAD, CommitLines
+from pgdyno.trace.keys.matching import plain_name
+from pgdyno.trace.schema import KeyLink, KeyTable
 
 PLUGIN = "test_decoding"
 _AT_ONCE = 20_000
@@ -51,6 +53,25 @@ SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS "table",
                                AND pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%%'))))
  GROUP BY 1
 """
+_LINKS = """
+SELECT c.relname::text AS "table", own.attname::text AS "column",
+       k.relname::text AS key_table, other.attname::text AS key_column
+  FROM pg_catalog.pg_constraint AS f
+  CROSS JOIN LATERAL unnest(f.conkey, f.confkey) AS pair (mine, theirs)
+  JOIN pg_catalog.pg_class AS c ON c.oid = f.conrelid JOIN pg_catalog.pg_class AS k ON k.oid = f.confrelid
+  JOIN pg_catalog.pg_attribute AS own ON own.attrelid = f.conrelid AND own.attnum = pair.mine
+  JOIN pg_catalog.pg_attribute AS other ON other.attrelid = f.confrelid AND other.attnum = pair.theirs
+ WHERE f.contype = 'f' AND f.conparentid = 0 ORDER BY 1, 2, 3, 4
+"""
+_SHAPES = """
+SELECT c.relname::text AS name, quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS "table",
+       array_agg(a.attname::text ORDER BY a.attnum) AS columns
+  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384
+   AND (quote_ident(n.nspname) || '.' || quote_ident(c.relname) = ANY (%s) OR c.relname::text = ANY (%s))
+ GROUP BY 1, 2 ORDER BY 2
+"""
 _CHANGES = """
 SELECT lsn::text AS lsn, data FROM pg_catalog.pg_logical_slot_get_changes(
     %s, NULL, %s, 'include-timestamp', 'on', 'include-xids', 'on', 'skip-empty-xacts', 'off')
@@ -67,6 +88,17 @@ class CommitOrder:
         self._connection, self._slot, self._path, self._announce = connection, slot, path, announce
         tables = connection.execute(_GENERATED).fetchall()
         self._lines = CommitLines({str(row["table"]): frozenset(row["columns"]) for row in tables})
+        links = connection.execute(_LINKS).fetchall()
+        self.key_links = tuple(KeyLink(**{name: str(value) for name, value in row.items()}) for row in links)
+        self.key_tables = tuple(
+            KeyTable(
+                str(row["name"]), tuple(row["columns"]),
+                tuple(plain_name(one) for one in sorted(self._lines.wanted.get(str(row["table"]), ()))),
+            )
+            for row in connection.execute(
+                _SHAPES, [list(self._lines.wanted), [one.table for one in self.key_links]]
+            ).fetchall()
+        )  # fmt: skip
         self._inserts = [f"table {name}" for name in self._lines.wanted]
         self._file = open_new(path)
         self.lost: str | None = None

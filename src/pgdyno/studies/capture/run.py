@@ -104,7 +104,10 @@ def run_capture(
         ended = ended_record(target, plan, running.record, because, announce, clock, sleep)
         if order is not None:
             announce(f"{order.commits:,} commits in their order")
-            ended = replace(ended, commits=None if order.lost else COMMITS, commits_lost=order.lost)
+            ended = replace(
+                ended, commits=None if order.lost else COMMITS, commits_lost=order.lost,
+                key_tables=order.key_tables, key_links=order.key_links,
+            )  # fmt: skip
         folder.keep(ended)
         if output is not None:
             ended = copied(plan, folder, ended, announce)

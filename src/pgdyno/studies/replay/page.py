@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.contents import ContentsComparison
-from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.results.replay import KeysKept, ReplayResult
 from pgdyno.report import provenance
 from pgdyno.report.facts_image import server_of
 from pgdyno.report.judgement import standing
@@ -139,7 +139,25 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
     )
     caption = "As this injector saw them, network included."
     waited = Section("times", "How long did it take?", "What would callers have waited?", (TableBlock(times, caption),))
-    return (kept, errors, waited, *([_data(result.data)] if result.data else []))
+    keys = () if result.keys is None else (_keys(result.keys),)
+    return (kept, errors, *keys, waited, *([_data(result.data)] if result.data else []))
+
+
+def _keys(keys: KeysKept) -> Section:
+    known = keys.captured - sum(keys.without.values())
+    facts = (
+        ("captured", f"{plural(keys.captured, 'key')} that the source made"),
+        ("mapped", f"{known:,}: answers of the replay bring its own; of those named later {keys.learned:,} came"),
+        *((f"not mapped, {count:,}", reason) for reason, count in keys.without.items()),
+        ("named later", f"in {plural(keys.named, 'place')} of statements"),
+        ("sent as this replay's key", f"{plural(keys.sent, 'place')}"),
+        ("sent as captured", f"{plural(keys.unknown, 'place')}, as the key had not come back before"),
+    )  # fmt: skip
+    lost = f"{plural(keys.unplaced, 'transaction')} with keys could not be told from others, by id or by time"
+    return Section(
+        "keys", "Were generated keys kept apart?", "Did statements find the rows that they meant?",
+        (FactList(facts), *((Notice((lost,)),) if keys.unplaced else ())),
+    )  # fmt: skip
 
 
 def _data(compared: tuple[ContentsComparison, ...]) -> Section:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.replay_comparison import Cause, ErrorLine, Errors, Limits
-from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.results.replay import KeysKept, ReplayResult
 from pgdyno.model.study import Study
 from pgdyno.replay.captured import Taped
 from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
@@ -77,11 +77,27 @@ def result_of(
         answers={name.value: count for name, count in answers.items()},
         fidelity=fidelity,
         reasons=dict(tally.reasons),
+        keys=_keys(meta, taped, tally),
         cpu_s=tally.cpu_s,
         wanted_s=wanted_s,
         took_s=float(sent["done_us"].max()) / 1e6,
         service_ms=_quantiles(sent["done_us"] - sent["sent_us"]),
         response_ms=_quantiles(sent["done_us"] - sent["due_us"]),
+    )
+
+
+def _keys(meta: TraceMeta, taped: Taped, tally: RunTally) -> KeysKept | None:
+    keys = taped.keys
+    if not keys.captured and not meta.keys_unplaced:
+        return None
+    return KeysKept(
+        captured=keys.captured,
+        without=dict(keys.without),
+        unplaced=meta.keys_unplaced,
+        named=keys.named,
+        learned=tally.keys_learned,
+        sent=tally.keys_sent,
+        unknown=tally.keys_unknown,
     )
 
 

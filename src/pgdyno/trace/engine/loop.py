@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 
 from pgdyno.trace.engine import tape as tapes
+from pgdyno.trace.engine.keys import KeyBook
 from pgdyno.trace.engine.ledger import Ledger
 from pgdyno.trace.engine.login import Opened, cancel, open_session
 from pgdyno.trace.engine.plan import Clock, EnginePlan
@@ -58,6 +59,7 @@ class Engine:
         self._tell = tell
         self._ledger = Ledger(write, self.tally)
         self._keep = self._ledger.keep
+        self._keys = KeyBook(self.tally)
         own = [row for row in tape.sessions if row[0] % plan.shards == plan.shard]
         self._sessions = [
             ReplaySession(number, ordinal, first, first + count) for number, (ordinal, first, count) in enumerate(own)
@@ -164,6 +166,8 @@ class Engine:
             session.due = int(due / self.plan.speed)
         session.sent = session.first = session.released = session.rows = -1
         session.received, session.sqlstate = 0, tapes.NO_ERROR
+        if session.flags & tapes.HAS_KEYS:
+            self._keys.load(session, self.tape.view)
         if gates:
             asked = tapes.GATE.iter_unpack(self.tape.view[offset + tapes.RECORD.size : session.start])
             session.gates = [(other, seq) for other, seq in asked if self._ended_seq.get(other, -1) < seq]
@@ -177,7 +181,8 @@ class Engine:
             self.tally.sent += 1
             if session.cancel_us >= 0:
                 self._after(session, session.sent + session.cancel_us, _Timed.CANCEL)
-            self._put(session, self.tape.view[session.start : session.end])
+            payload = self.tape.view[session.start : session.end]
+            self._put(session, payload if not session.names else self._keys.message(session, payload))
         elif session.lost or session.act == tapes.Act.SEND:
             session.lost = session.lost or Skip.NOT_CONNECTED
             self._skip(session, session.lost)
@@ -248,6 +253,8 @@ class Engine:
             session.is_restoring = False
         else:
             self._keep(session, now, Skip.SENT)
+            if session.learns:
+                self._keys.learn(session)
             if session.restore_role and session.flags & tapes.RESETS_ROLE:
                 session.is_restoring = True
                 self._put(session, memoryview(session.restore_role))
@@ -264,6 +271,8 @@ class Engine:
         session.place += 1
         if session.gates or session.is_held:
             session.gates, session.is_held = [], False
+        if session.flags & tapes.HAS_KEYS:
+            self._keys.forget(session)
         self._ended_seq[session.ordinal] = session.seq
         if session.ordinal in self._waiting:
             self._let_go(session.ordinal, now)

@@ -12,8 +12,13 @@ from pgdyno.trace.engine.wire import rows_of
 
 _MOST_ROWS = (1 << 63) - 1
 _LENGTH = struct.Struct("!i").unpack_from
-_COMPLETE, _ERROR, _READY, _COPY_IN = b"CEZG"
+_COMPLETE, _ERROR, _READY, _COPY_IN, _ROW = b"CEZGD"
 _KEPT = (_COMPLETE, _ERROR, _READY, _COPY_IN)
+_KEPT_ALSO = (*_KEPT, _ROW)
+"""Where keys are waited for."""
+_PASSED = (_ERROR, _ROW)
+"""Of these, what is too long is passed over."""
+_COUNT = struct.Struct("!H").unpack_from
 _LONGEST = 65536
 """Bytes of a message that is waited for; what an error has beyond them is passed over."""
 
@@ -63,6 +68,14 @@ class ReplaySession:
     sqlstate: bytes = NO_ERROR
     wants_copy: bool = False
     """The server waits for data of a COPY."""
+    learns: list[tuple[int, int, int]] = field(default_factory=list)
+    """Keys that the answer brings: `trace.engine.keys`."""
+    names: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    """Keys that the message names."""
+    brought: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """Fields of the answer's rows, by row and place."""
+    row: int = 0
+    """The next row of the answer, where keys are waited for."""
     partial: bytes = b""
     """The begin of a message whose rest has not come."""
     passing: int = 0
@@ -83,13 +96,14 @@ class ReplaySession:
         if self.partial:
             data, self.partial = self.partial + data, b""
         position, size, is_ready = 0, len(data), False
+        kept = _KEPT_ALSO if self.learns else _KEPT
         while position + 5 <= size:
             kind, (length,) = data[position], _LENGTH(data, position + 1)
-            if length < 4 or (length > _LONGEST and kind in _KEPT and kind != _ERROR):
+            if length < 4 or (length > _LONGEST and kind in kept and kind not in _PASSED):
                 raise ValueError(f"a message of {length} bytes")
             end = position + 1 + length
             if end > size:
-                if kind in _KEPT and size - position < _LONGEST:
+                if kind in kept and size - position < _LONGEST and (kind != _ROW or length <= _LONGEST):
                     break
                 self.passing, end = end - size, size
             if kind == _COMPLETE:
@@ -104,6 +118,29 @@ class ReplaySession:
                 self.sqlstate = code if len(code) == len(NO_ERROR) else b"XX000"
             elif kind == _COPY_IN:
                 self.wants_copy = True
+            elif kind == _ROW and self.learns:
+                if length <= _LONGEST:
+                    self._keep_row(data, position + 5, end)
+                self.row += 1
             position = end
         self.partial = data[position:]
         return is_ready
+
+    def _keep_row(self, data: bytes, at: int, end: int) -> None:
+        """Keep the fields of a row whose key may be asked for; of a damaged one those that are whole."""
+        row = self.row
+        if row > self.learns[-1][1] or at + 2 > end:
+            return
+        (count,) = _COUNT(data, at)
+        at += 2
+        for field_ in range(count):
+            if at + 4 > end:
+                return
+            (length,) = _LENGTH(data, at)
+            at += 4
+            if length < 0:
+                continue
+            if at + length > end:
+                return
+            self.brought[row, field_] = data[at : at + length]
+            at += length

@@ -26,6 +26,12 @@ class RunTally:
     cancelled: int = 0
     stalls: int = 0
     """Gates that were opened as they were closed for too long."""
+    keys_learned: int = 0
+    """Keys that the server made and gave back, where the trace has its own."""
+    keys_sent: int = 0
+    """Places of statements that had them, instead of the captured ones."""
+    keys_unknown: int = 0
+    """Places that were sent as captured, as the key had not come back before."""
     late_us: int = 0
     """The largest lag by the engine itself."""
     cpu_s: float = 0.0

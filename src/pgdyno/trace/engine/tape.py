@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-MAGIC, VERSION = b"PGDYTAPE", 1
+MAGIC, VERSION = b"PGDYTAPE", 2
 HEADER = struct.Struct("<8sIIQQQ")
 """Magic, version, sessions, records, offset of the index, offset of the sessions."""
 RECORD = struct.Struct("<qqqIIBB5sHI")
@@ -25,6 +25,8 @@ SESSION = struct.Struct("<IQI")
 """Ordinal of a session, place of its first record in the index, number of its records."""
 RESETS_ROLE = 1
 """Flag: after it, a session that a stand-in opened would be the stand-in's."""
+HAS_KEYS = 2
+"""Flag: before the message stands which keys its answer brings, and which it names: `trace.engine.keys`."""
 NO_ERROR = b"\0\0\0\0\0"
 
 

@@ -1,0 +1,133 @@
+"""The map of generated keys: which answer of a replay brings which captured key, and which statements name it later.
+
+What is known of the keys is in the trace (`trace.keys`); the two sides meet by database, table, column and value in
+files, so that memory does not grow with the load.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.trace.engine.keys import KeyPlace
+from pgdyno.trace.keys.matching import KeyColumn, KeyedRow, KeyNames, MadeKey, made_keys, root_of
+from pgdyno.trace.keys.mentions import key_text
+from pgdyno.trace.parquet import write_rows
+from pgdyno.trace.schema import TraceColumn, TraceMeta
+
+if TYPE_CHECKING:
+    from pgdyno.trace.parquet import Connection
+
+_BATCH = 20_000
+_MADE = tuple(
+    TraceColumn(name, "VARCHAR" if name in ("database", "table", "column", "value") else "INTEGER", "of `MadeKey`")
+    for name in MadeKey._fields
+)
+_NAMED = (
+    TraceColumn("session", "INTEGER", "who names a key"),
+    TraceColumn("seq", "INTEGER", "in which statement"),
+    TraceColumn("database", "VARCHAR", "of the session"),
+    TraceColumn("table", "VARCHAR", "that the key was made for"),
+    TraceColumn("column", "VARCHAR", "likewise"),
+    TraceColumn("value", "VARCHAR", "as captured"),
+    TraceColumn("place", "INTEGER", "`engine.keys.KeyPlace`"),
+    TraceColumn("at", "INTEGER", "number of the parameter, from 1, or first byte of the constant in the text"),
+)
+_WITH_KEYS = """
+SELECT session, seq, tx, "database", sql, sqlstate IS NOT NULL, keys FROM {source}
+WHERE kind IN ('simple', 'extended') AND sql IS NOT NULL AND refused IS NULL
+  AND (session, tx) IN (SELECT (session, tx) FROM {source} WHERE keys IS NOT NULL) ORDER BY session, seq
+"""
+_MAP = (
+    'CREATE TABLE used AS SELECT made.*, row_number() OVER () - 1 AS number FROM made WHERE EXISTS (FROM named WHERE'
+    ' named.database = made.database AND named."table" = made."table" AND named."column" = made."column"'
+    " AND named.value = made.value)",
+    "CREATE TABLE learns AS SELECT session, seq, list([number, row, field] ORDER BY row, field, number) AS learns"
+    " FROM used GROUP BY session, seq",
+    """CREATE TABLE names AS SELECT session, seq, list([number, place, "at", size] ORDER BY "at") AS names FROM (
+    SELECT named.session, named.seq, min(number) AS number, any_value(place) AS place, named."at",
+      any_value(strlen(named.value)) AS size
+    FROM named JOIN used USING (database, "table", "column", value)
+    WHERE named.session <> used.session OR named.seq <> used.seq
+    GROUP BY named.session, named.seq, named."at") GROUP BY session, seq""",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MappedKeys:
+    """What a tape has of generated keys."""
+
+    captured: int = 0
+    """Keys that the capture has of the transactions on the tape."""
+    without: Mapping[str, int] = field(default_factory=dict)
+    """Those that no answer brings back, by reason."""
+    named: int = 0
+    """Places of statements that name one of the others."""
+
+
+def map_keys(source: str, meta: TraceMeta, folder: Path, db: Connection) -> MappedKeys:
+    """Make the tables `learns` and `names` of a trace: session, seq, and lists of what an engine needs to know.
+
+    Nothing is made where the trace has no keys.
+    """
+    if not db.execute(f"SELECT count(*) FROM {source} WHERE keys IS NOT NULL").fetchall()[0][0]:
+        return MappedKeys()
+    names, without = KeyNames(meta.key_tables, meta.key_links), Counter[str]()
+    roots, counted = names.roots(), Counter[str]()
+    write_rows(folder / "made.parquet", _MADE, _made(source, names, db, without, counted))
+    write_rows(folder / "named.parquet", _NAMED, _named(source, names, roots, db))
+    for name in ("made", "named"):
+        db.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{folder / name}.parquet')")
+    for command in _MAP:
+        db.execute(command)
+    (places,) = db.execute("SELECT coalesce(sum(len(names)), 0) FROM names").fetchall()[0]
+    return MappedKeys(counted["made"] + sum(without.values()), dict(without), int(places))
+
+
+def _made(
+    source: str, names: KeyNames, db: Connection, without: Counter[str], counted: Counter[str]
+) -> Iterator[MadeKey]:
+    rows = map(KeyedRow._make, _fetched(db, _WITH_KEYS.format(source=source)))
+    for _, group in groupby(rows, key=lambda row: (row.session, row.tx)):
+        transaction = list(group)
+        for told in filter(None, (row.keys for row in transaction)):
+            for key in made_keys(transaction, json.loads(told), names, without):
+                counted["made"] += 1
+                yield key
+
+
+def _named(
+    source: str, names: KeyNames, roots: Mapping[KeyColumn, KeyColumn], db: Connection
+) -> Iterator[tuple[int, int, str, str, str, str, int, int]]:
+    """Give each place of a statement that may name a key."""
+    words = sorted({word.lower() for pair in roots for word in pair})  # an INSERT may name the table alone
+    has_any = " OR ".join("contains(lower(sql), ?)" for _ in words) or "false"
+    query = (
+        f'SELECT session, seq, "database", kind, sql, params FROM {source}'
+        f" WHERE kind IN ('simple', 'extended') AND refused IS NULL AND ({has_any})"
+    )
+    for session, seq, database, kind, sql, params in _fetched(db, query, words):
+        for one in key_text(sql, names.columns).mentions:
+            root = root_of(one, roots)
+            if root is None:
+                continue
+            value: str | None = one.constant
+            if one.parameter is None:
+                at = one.at
+                place = KeyPlace.NUMBER if one.is_number else KeyPlace.QUOTED
+            else:
+                value = params[one.parameter - 1] if params and one.parameter <= len(params) else None
+                place, at = KeyPlace.BOUND, one.parameter
+            if value is not None and (kind == "extended") == (place is KeyPlace.BOUND):
+                yield session, seq, database, *root, value, int(place), at
+
+
+def _fetched(db: Connection, query: str, values: list[str] | None = None) -> Iterator[tuple[Any, ...]]:
+    found = db.cursor().execute(query, values or [])
+    while batch := found.fetchmany(_BATCH):
+        yield from batch
