@@ -39,6 +39,7 @@ VERBS: dict[str, str] = {
     "batch": "Run a batch chain or read what another scheduler recorded, and compare its window and jobs.",
     "migrate": "Say whether all of a database arrived on another server, to the row and the grant.",
     "job": "Run one job for another scheduler, and record it for a batch chain.",
+    "scale": "Measure levels of load on hardware in proportion, and say whether they answer alike.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",
     "queue": "Keep runs for the night, and run them in a window with host and server to themselves.",
     "compare": "Compare two recorded runs, platforms or iostat reports.",

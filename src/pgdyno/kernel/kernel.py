@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
-from pgdyno.kernel import kernel_knobs, kernel_smt, overcommit, swap_file
+from pgdyno.kernel import kernel_knobs, kernel_smt, overcommit, server_group, swap_file
 from pgdyno.kernel.kernel_knobs import Located
 from pgdyno.linux.block_devices import KernelPlaces
 from pgdyno.linux.kernel_tree import LIVE, Tree, plain, reason_of
@@ -35,6 +35,8 @@ class KernelImage:
 
 def read_value(name: str, places: KernelPlaces, *, tree: Tree = LIVE) -> str | Unknown:
     """Return a knob's value as the kernel has it now, or why it is unknown; never raises."""
+    if name in linux.SERVER_BOUNDS:
+        return server_group.read_bound(name, places, tree)
     located = kernel_knobs.locate(name, places, tree)
     if isinstance(located, Unknown):
         return located
@@ -74,7 +76,7 @@ def write(name: str, value: str, places: KernelPlaces, *, tree: Tree = LIVE) -> 
             raise _error(name, value, refusal)
         _set(name, value, places, tree)
         found = read_value(name, places, tree=tree)
-        if found != _rounded(name, value):
+        if not is_taken(name, _rounded(name, value), found):
             raise _not_taken(name, value, found)
     except OSError as error:
         _put_back(before, tree)
@@ -84,12 +86,18 @@ def write(name: str, value: str, places: KernelPlaces, *, tree: Tree = LIVE) -> 
         raise
 
 
+def is_taken(name: str, value: str, found: str | Unknown) -> bool:
+    """Tell whether the kernel has a value that was written: a bound on memory is kept in whole pages."""
+    return found == value or (name in linux.SERVER_BOUNDS and server_group.is_bound_by(value, found))
+
+
 def is_in_place(image: KernelImage, *, tree: Tree = LIVE) -> bool:
     """Return True when every file of the image has the value that it had. Never raises."""
     try:
-        if image.knob == linux.SWAP_AREA:
-            return all(not tree.exists(path) for path, _ in image.files)
-        return all(plain(tree.read(path)) == plain(text or "") for path, text in image.files)
+        return all(
+            not tree.exists(path) if text is None else plain(tree.read(path)) == plain(text)
+            for path, text in image.files
+        )
     except OSError:
         return False
 
@@ -103,6 +111,8 @@ def restore(image: KernelImage, *, tree: Tree = LIVE) -> bool:
         return False
     if image.knob == linux.SWAP_AREA:
         return swap_file.remove(image.files[0][0], tree)
+    if image.knob in linux.SERVER_BOUNDS and image.files[0][1] is None:
+        return server_group.release(image.files[0][0], tree)
     errors = [error for path, text in _steps(image) if (error := _step(path, text, tree))]
     if errors:
         raise errors[0]
@@ -116,10 +126,17 @@ def undo_commands(image: KernelImage) -> list[str]:
     """Return the lines of a shell that put a knob back by hand, as root."""
     if image.knob == linux.SWAP_AREA:
         return [line for path, _ in image.files for line in swap_file.commands(shlex.quote(path))]
+    if image.knob in linux.SERVER_BOUNDS and image.files[0][1] is None:
+        return server_group.commands(image.files[0][0])
     return [f"echo {shlex.quote(text)} > {shlex.quote(path)}" for path, text in _steps(image)]
 
 
 def _captured(name: str, places: KernelPlaces, tree: Tree) -> KernelImage:
+    if name in linux.SERVER_BOUNDS:
+        place = server_group.locate(name, places, tree)
+        if isinstance(place, Unknown):
+            raise _unsuitable(name, place.reason)
+        return KernelImage(name, ((place.folder, None) if place.is_ours else (place.file, tree.read(place.file)),))
     located = kernel_knobs.locate(name, places, tree)
     if isinstance(located, Unknown):
         raise _unsuitable(name, located.reason)
@@ -137,6 +154,9 @@ def _captured(name: str, places: KernelPlaces, tree: Tree) -> KernelImage:
 
 
 def _set(name: str, value: str, places: KernelPlaces, tree: Tree) -> None:
+    if name in linux.SERVER_BOUNDS:
+        server_group.bind(name, value, places, tree)
+        return
     located = kernel_knobs.locate(name, places, tree)
     assert isinstance(located, Located), "captured before"
     if name == linux.SWAP_AREA:

@@ -24,13 +24,17 @@ class KernelPlaces:
     """Where the block knobs of one server apply, by the kernel's names of devices.
 
     `mounted` are the devices below data directory and log, `disks` those at the bottom. `problem` says why they are
-    unknown; both are empty then. `swap_file` is where a swap file may be made, None when that is unknown.
+    unknown; both are empty then. `swap_file` is where a swap file may be made, None when that is unknown. `postmaster`
+    is the server's process, for bounds around it; None where nobody looked.
     """
 
     mounted: tuple[str, ...] = ()
     disks: tuple[str, ...] = ()
     problem: str | None = None
     swap_file: str | None = None
+    postmaster: int | None = None
+    digest: str = ""
+    """Names the server's data directory in few letters."""
 
 
 def nowhere(problem: str) -> KernelPlaces:
@@ -53,12 +57,13 @@ def find_places(data_directory: Path, *, tree: Tree = LIVE, device_number: Devic
             device = _device(*number(folder), tree)
             if device is None:
                 problem = f'the file system of "{folder}" is not on one block device'
-                return KernelPlaces(problem=problem, swap_file=swap_file)
+                return KernelPlaces(problem=problem, swap_file=swap_file, digest=digest)
             mounted.append(device)
     except OSError as error:
-        return nowhere(f'"{error.filename or data_directory}": {(error.strerror or str(error)).lower()}')
+        problem = f'"{error.filename or data_directory}": {(error.strerror or str(error)).lower()}'
+        return KernelPlaces(problem=problem, digest=digest)
     disks = [disk for device in mounted for disk in disks_below(device, tree)]
-    return KernelPlaces(tuple(dict.fromkeys(mounted)), tuple(dict.fromkeys(disks)), swap_file=swap_file)
+    return KernelPlaces(tuple(dict.fromkeys(mounted)), tuple(dict.fromkeys(disks)), swap_file=swap_file, digest=digest)
 
 
 def number_of(folder: Path) -> tuple[int, int]:

@@ -37,6 +37,14 @@ class Tree:
         finally:
             os.close(descriptor)
 
+    def make_folder(self, path: str) -> None:
+        """Make a folder, such as a group of a cgroup tree, which the kernel fills; nothing where it is there."""
+        self.local(path).mkdir(exist_ok=True)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a group with the kernel's files in it; the kernel refuses while a process is in it."""
+        self.local(path).rmdir()
+
     def try_to_open(self, path: str) -> None:
         """Open a file for writing and write nothing: the only question that lockdown and mounts answer truly."""
         os.close(os.open(self.local(path), os.O_WRONLY | os.O_CLOEXEC))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.model.linux import is_linux_knob
+from pgdyno.model.linux import is_of_host
 from pgdyno.outside.numbers import is_without_measure
 
 
@@ -49,8 +49,8 @@ class Configuration(Mapping[str, str]):
         return Configuration(tuple(item for item in self.settings if item[0] not in names))
 
     def linux(self) -> Configuration:
-        """Return the Linux knobs alone."""
-        return Configuration(tuple(item for item in self.settings if is_linux_knob(item[0])))
+        """Return what is set on the host alone: Linux knobs, and bounds around the server."""
+        return Configuration(tuple(item for item in self.settings if is_of_host(item[0])))
 
     def postgresql(self) -> Configuration:
         """Return PostgreSQL's parameters alone."""

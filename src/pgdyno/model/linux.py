@@ -22,6 +22,10 @@ THP_ENABLED, THP_DEFRAG = "transparent_hugepage.enabled", "transparent_hugepage.
 READ_AHEAD, SCHEDULER = "block.read_ahead_kb", "block.scheduler"
 GOVERNOR, SMT = "cpu.governor", "cpu.smt"
 SWAP_AREA = "swap.area"
+SERVER_CPUS, SERVER_MEMORY = "server.cpus", "server.memory"
+SERVER_BOUNDS = (SERVER_CPUS, SERVER_MEMORY)
+"""Bounds around one server that only a study sets, as a level of hardware: CPUs, and bytes. No knobs: nothing that is
+searched, advised or kept has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +72,10 @@ SEEN_AT_START = frozenset(name for name, entry in _ENTRIES.items() if entry["tak
 
 
 def is_linux_knob(name: str) -> bool:
-    """Return True for a Linux knob; every other name of a configuration is a parameter of PostgreSQL."""
+    """Return True for a Linux knob; other names of a configuration are parameters of PostgreSQL, or bounds."""
     return name in LINUX
+
+
+def is_of_host(name: str) -> bool:
+    """Return True for what is set on the host and not on the server: Linux knobs, and bounds around the server."""
+    return name in LINUX or name in SERVER_BOUNDS

@@ -39,6 +39,8 @@ class StudyKind(StrEnum):
     """A captured load, sent again."""
     BATCH = "batch"
     """A chain of jobs: its window, and whether its jobs succeed."""
+    SCALE = "scale"
+    """Levels of load on hardware in proportion: do they answer alike?"""
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
 

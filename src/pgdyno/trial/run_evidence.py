@@ -87,7 +87,7 @@ def _load_shape(trial: Trial, plan: LoadPlan, outcome: Outcome) -> LoadShape:
     return LoadShape(
         clients=_whole(factors.get("clients"), plan.clients) * instances,
         jobs=_whole(factors.get("jobs"), plan.jobs) * instances,
-        rate=plan.rate,
+        rate=_rate(factors.get("rate"), plan.rate),
         throughput=outcome.throughput,
         driver_cpu_s=outcome.driver_cpu_s,
         load_s=outcome.ended_at - outcome.began_at,
@@ -155,6 +155,13 @@ def _setting(trial: Trial, study: Study, name: str) -> str | None:
 
 def _whole(text: str | None, default: int) -> int:
     return int(text) if text is not None and text.isdigit() else default
+
+
+def _rate(text: str | None, default: float | None) -> float | None:
+    """Return the rate of a run's own schedule; a word that is no number is that of a closed loop."""
+    if text is None:
+        return default
+    return float(text) if text.replace(".", "", 1).isdigit() else None
 
 
 def _child(facts: Mapping[str, object], name: str) -> Mapping[str, object]:

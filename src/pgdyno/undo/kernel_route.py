@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from pgdyno.control import sighup
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.kernel import kernel
 from pgdyno.kernel.kernel import KernelImage
@@ -25,6 +27,8 @@ class KernelRoute:
 
     images: tuple[KernelImage, ...] = ()
     places: KernelPlaces | None = None
+    directory: Path | None = None
+    """The data directory, by which a bound finds the server's process however often it was started anew."""
 
     @classmethod
     def capture(cls, target: Target, names: Sequence[str]) -> KernelRoute:
@@ -37,8 +41,14 @@ class KernelRoute:
                 detail=f"Asked for: {', '.join(names)}.",
                 hint="Run pgdyno on that host as root, or leave them out.",
             )
-        places = find_places(target.directory)
-        return cls(kernel.capture(sorted(names), places), places)
+        route = cls((), find_places(target.directory), target.directory)
+        return replace(route, images=kernel.capture(sorted(names), route._now()))
+
+    def _now(self) -> KernelPlaces:
+        assert self.places is not None, "images have places"
+        assert self.directory is not None, "and a directory"
+        running = sighup.postmaster(self.directory)
+        return replace(self.places, postmaster=None if running is None else running.pid)
 
     def set(self, configuration: Configuration) -> None:
         """Write the Linux knobs of a configuration, and give every other one that was taken down its old value.
@@ -54,9 +64,9 @@ class KernelRoute:
             if image.knob not in wanted:
                 _put_back(image)
         for name, value in wanted.items():
-            assert self.places is not None, "images have places"
-            if kernel.read_value(name, self.places) != value:
-                kernel.write(name, value, self.places)
+            places = self._now()
+            if kernel.read_value(name, places) != value:
+                kernel.write(name, value, places)
 
     def shortfalls(self, configuration: Configuration) -> list[str]:
         """Return a sentence for each Linux knob that is not what it should be now, empty when all are."""
@@ -65,7 +75,7 @@ class KernelRoute:
             wanted = configuration.get(image.knob)
             if wanted is None:
                 found += [] if _is_free(image, configuration) else [f"{image.knob} is not what it was before"]
-            elif self.places is not None and (now := kernel.read_value(image.knob, self.places)) != wanted:
+            elif not kernel.is_taken(image.knob, wanted, now := kernel.read_value(image.knob, self._now())):
                 found.append(f"{image.knob} = {wanted} was written, but the kernel has {now}")
         return found
 

@@ -146,10 +146,11 @@ def test_a_project_names_the_mean_that_it_prints() -> None:
 
 
 @pytest.mark.requirement("CON-31")
-@pytest.mark.parametrize("name", ["CON-31"])
-def test_what_is_not_built_yet_is_said(name: str) -> None:
-    assert contradictions()[name].decided_by.startswith("nothing yet: ")
-    assert "decided here nothing yet: " in told(name)
+def test_a_per_cent_of_production_is_a_level_in_a_scalability_study() -> None:
+    from pgdyno.studies.scale import words
+
+    assert f"studies/scale/{Path(words.__file__).name}" in contradictions()["CON-31"].decided_by
+    assert "decided here the same on every target, by studies/scale/words.py" in told("CON-31")
 
 
 @pytest.mark.requirement("CON-43")

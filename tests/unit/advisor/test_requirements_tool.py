@@ -93,6 +93,7 @@ def test_every_id_of_advisor_and_laboratory_is_listed() -> None:
         "SAF": 12,
         "RPL": 18,
         "BAT": 10,
+        "SCA": 6,
     }
     assert {key: sum(one.id.startswith(f"R-{key}-") for one in wanted) for key in laboratory} == laboratory
     assert len(wanted) == 242 + sum(laboratory.values())

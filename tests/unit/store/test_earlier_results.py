@@ -45,7 +45,7 @@ def members(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     connection.close()
 
 
-LATER = {StudyKind.LIVE, StudyKind.WATCH, StudyKind.REPLAY, StudyKind.BATCH}
+LATER = {StudyKind.LIVE, StudyKind.WATCH, StudyKind.REPLAY, StudyKind.BATCH, StudyKind.SCALE}
 """Kinds that came after it."""
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, hinted
-from pgdyno.model.tables import Table, fields_of, near_hint, table_of, tables_of, toml_of
+from pgdyno.model.tables import Table, near_hint, table_of, tables_of, toml_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
 from pgdyno.studies.batch.chain import Chain, ChainJob, ChainProcess, Expects, JobCheck, JobWork, cycle_of
-from pgdyno.units import parse_quantity
+from pgdyno.studies.plan_reader import PlanReader
 
-T = TypeVar("T")
 VERSION = 1
 MOST_JOBS = 5_000
 MOST_PARALLEL = 256
@@ -79,46 +76,12 @@ class _Found:
     place: str
 
 
-class _Reader:
-    """Reads the tables of one text, and says of each slip on which line it is."""
+class _Reader(PlanReader):
+    """Reads the tables of a chain."""
 
     def __init__(self, source: str, lines: TomlLines, folder: Path) -> None:
-        self._source, self._lines, self._folder = source, lines, folder
-
-    def fields(self, kind: type[T], table: Table, lines: TableLines, place: str, below: tuple[str, ...] = ()) -> T:
-        """Return a table as a dataclass; the tables `below` it are left for others to read."""
-        own = {key: value for key, value in table.items() if key not in below}
-        for key in own:
-            with self.at(lines.of(key), place) as where:
-                table_of({key: None}, where, [*kind.__dataclass_fields__, *below])  # type: ignore[attr-defined]
-                fields_of(kind, {key: own[key]}, where, (key,))
-        with self.at(lines.line, place) as where:
-            return kind(**fields_of(kind, own, where))
-
-    @contextmanager
-    def at(self, line: int, place: str) -> Iterator[str]:
-        """Yield the words for a place, and put them before an error that lacks them."""
-        where = f"{self._source}: line {line}{f': {place}' if place else ''}"
-        try:
-            yield where
-        except UsageError as error:
-            if not error.message.startswith(where):
-                raise UsageError(f"{where}: {error.message}", detail=error.detail, hint=error.hint) from error
-            raise
-
-    def seconds(self, text: str, key: str, lines: TableLines, place: str) -> float | None:
-        """Return a time such as `5min`, None where none was given."""
-        if not text:
-            return None
-        with self.at(lines.of(key), place):
-            hint = "Write it with a unit of time: 30s, 5min, 15h, 3d."
-            try:
-                found = parse_quantity(text, "s")
-            except UsageError as error:
-                raise UsageError(f"{key}: {error.message}", hint=hint) from error
-            if found < 0 or not text.strip()[-1].isalpha():
-                raise UsageError(f'{key} "{text}" is not a time with a unit', hint=hint)
-            return found
+        super().__init__(source)
+        self._lines, self._folder = lines, folder
 
     def moment(self, text: str, lines: TableLines, place: str) -> datetime | None:
         """Return a start of the calendar, None where none was given."""
@@ -129,13 +92,6 @@ class _Reader:
                 return datetime.strptime(text, START_FORM)  # wall time of the chain's own calendar
             except ValueError:
                 raise UsageError(f'start "{text}" is not a date and a time', hint='Write "2026-10-30 22:00".') from None
-
-    def within(self, value: int, key: str, low: int, high: int, lines: TableLines, place: str) -> int:
-        """Return a number that lies between two bounds."""
-        with self.at(lines.of(key), place):
-            if not low <= value <= high:
-                raise UsageError(f"{key} {value} is not from {low} to {high}")
-        return value
 
     def name(self, text: str, lines: TableLines, place: str) -> str:
         """Return a name that can be part of a key."""

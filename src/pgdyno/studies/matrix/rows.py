@@ -61,7 +61,7 @@ def build_row(cell: Cell, runs: Sequence[CellRun], around: Surroundings) -> Matr
         outcome.latency_ms.mean * outcome.counters["window_transactions"] for outcome in outcomes if outcome.latency_ms
     )
     edges = [outcome.counters.get("window_edges_s") for outcome in outcomes]
-    locks, most = _locks(shown)
+    locks, most = held_locks(shown)
     histories = [outcome.counters.get("rows_after.history") for outcome in outcomes]
     last = outcomes[-1] if outcomes else None
     return MatrixRow(
@@ -70,7 +70,7 @@ def build_row(cell: Cell, runs: Sequence[CellRun], around: Surroundings) -> Matr
         reason=None if lost is None else (lost.outcome.reason if lost.outcome else "not finished"),
         tps=transactions / seconds if seconds else None,
         latency_ms=latency / transactions if transactions else None,
-        cpu_pct=_weighted([(_host_cpu(run), _window_s(run)) for run in shown]),
+        cpu_pct=_weighted([(host_cpu(run), _window_s(run)) for run in shown]),
         smt=cell.smt or around.smt,
         locks=locks,
         locks_max=most,
@@ -128,7 +128,7 @@ def _moments(run: CellRun, columns: Columns) -> list[int]:
     ]
 
 
-def _locks(runs: Sequence[CellRun]) -> tuple[dict[str, float], dict[str, float]]:
+def held_locks(runs: Sequence[CellRun]) -> tuple[dict[str, float], dict[str, float]]:
     """Return mean and largest number of granted locks by column; a moment without a row of a mode had none."""
     moments = 0
     held: dict[str, dict[tuple[int, float], float]] = {name: defaultdict(float) for name in LOCK_MODES}
@@ -145,7 +145,7 @@ def _locks(runs: Sequence[CellRun]) -> tuple[dict[str, float], dict[str, float]]
     return mean, {name: max(values.values(), default=0.0) for name, values in held.items()}
 
 
-def _host_cpu(run: CellRun) -> float | None:
+def host_cpu(run: CellRun) -> float | None:
     """Return the CPU of the server's host in the window, in percent of all its CPUs."""
     busy = seconds = 0.0
     for place in _moments(run, run.cpu):

@@ -1,0 +1,169 @@
+"""`pgdyno scale`: levels of load on hardware in proportion, and whether they answer alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.arguments.flags import FILE, argument, flag, verb
+from pgdyno.cli.arguments.numbers import Time, Whole
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.arguments.target import target_request
+from pgdyno.cli.requests.study_request import (
+    Course,
+    Load,
+    MeasuringFlags,
+    carry_out,
+    kept_options,
+    new_request,
+    resumable,
+    resumed_request,
+)
+from pgdyno.cli.terminal.progress import Progress
+
+if TYPE_CHECKING:
+    from pgdyno.model.facts import Facts
+    from pgdyno.model.results.parts import StudyResult
+    from pgdyno.model.trial import WorkloadSpec
+    from pgdyno.probes.sampler import Sampler
+    from pgdyno.server.outage import Outage
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.scale.ending import EarlyEnd
+    from pgdyno.studies.scale.plan import ScalePlan
+    from pgdyno.studies.session.study_session import StudyRequest, StudySession
+    from pgdyno.targets.target import Target
+    from pgdyno.workloads.protocol import LoadReading
+
+LONGEST_S = 86_400.0
+
+
+class _Flags(MeasuringFlags):
+    plan: Path | None = argument("[PLAN.toml]", type=FILE, required=False, default=None)
+    apply: bool = flag("Run the levels; without it the plan is printed and nothing is run.")
+    max_seconds: float = flag("The study ends then, with what was measured.", default=LONGEST_S, type=Time("s", 1))
+    max_clients: int = flag("Refuse a plan with more connections than this.", default=256, type=Whole(1, 100_000))
+    stop_file: Path | None = flag("The study ends when this file is there.")
+    resume: str | None = flag("Continue an interrupted study with its own plan.", metavar="STUDY")
+
+
+@verb("scale")
+def command(flags: _Flags) -> int:
+    """Measure levels in per cent of production, each on its share of the hardware, and say whether they answer alike.
+
+    Prints the plan, the undo and the outage, and runs nothing without --apply. A level bounds the server's CPUs and
+    memory by a cgroup, which needs root; the load comes from outside of the bound. docs/reference/scale.md describes
+    the plan.
+
+    Exit code 0 where success rate, response time and path length of every level are constant within the tolerance of
+    the plan, 1 where one is not, 3 where it is not resolved.
+    """
+    from pgdyno.cli.requests.study import check_report_path
+    from pgdyno.errors import UsageError
+    from pgdyno.studies.scale.dry_run import plan_lines
+    from pgdyno.studies.scale.ending import EarlyEnd
+
+    check_report_path(flags.report)
+    if (flags.plan is None) == (flags.resume is None):
+        raise UsageError("give either a plan or --resume", hint="pgdyno scale PLAN.toml prints what it would do.")
+    ending = EarlyEnd(flags.max_seconds, flags.stop_file)
+    progress = _EndingProgress(ending)
+    if flags.resume is not None:
+        store = open_store(flags.store_url)
+        request, plan = _resumed(store, flags)
+        return _carry_out(request, plan, flags, store, progress, ending)
+    plan = _read(flags)
+    server = target_request(flags)
+    name = "--target" if server.dsn is not None or server.host is not None else f"sandbox {server.sandbox}"
+    for line in plan_lines(plan, name, flags.max_seconds, flags.stop_file):
+        click.echo(line, err=True)
+    if not flags.apply:
+        progress.announce("nothing was run; add --apply to run it")
+        return 0
+    return _carry_out(_new(plan, flags), plan, flags, open_store(flags.store_url), progress, ending)
+
+
+class _EndingProgress(Progress):
+    """Progress that ends the study when its time is over or its stop file is there."""
+
+    def __init__(self, ending: EarlyEnd) -> None:
+        super().__init__()
+        self._ending = ending
+
+    def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
+        self._ending.check()
+        super().reading(elapsed_s, duration_s, load, sampler)
+
+
+def _carry_out(
+    request: StudyRequest, plan: ScalePlan, flags: _Flags, store: Store, progress: Progress, ending: EarlyEnd
+) -> int:
+    def body(stand: StudySession) -> StudyResult:
+        from pgdyno.studies.scale.run import run_scale, scale_result
+
+        ended = run_scale(stand, plan, ending, progress.announce)
+        return scale_result(store, stand.study, plan, ended)
+
+    return int(carry_out(request, flags, store, progress, body).exit_code)
+
+
+def _read(flags: _Flags) -> ScalePlan:
+    from pgdyno.cli.terminal.files import read_text
+    from pgdyno.errors import UsageError
+    from pgdyno.studies.scale.file import parse_plan
+
+    assert flags.plan is not None, "it was looked at"
+    text = read_text(flags.plan, hint="Name a plan of levels.")
+    plan = parse_plan(text, source=flags.plan.name, folder=flags.plan.absolute().parent)
+    if plan.most_clients > flags.max_clients:
+        raise UsageError(
+            f"the plan has {plan.most_clients} connections, and --max-clients is {flags.max_clients}",
+            hint="Give fewer in the plan, or a larger --max-clients.",
+        )
+    return plan
+
+
+def _new(plan: ScalePlan, flags: _Flags) -> StudyRequest:
+    from pgdyno.model.shapes import plain
+    from pgdyno.model.study import StudyKind
+
+    top = plan.levels[-1]
+    return new_request(
+        flags,
+        kind=StudyKind.SCALE,
+        name=f"scale {plan.name}",
+        options={"scale": plain(plan)},
+        load=Load(plan.workload, plan.parameters_of(top), plan.load(rate=plan.rate_of(top))),
+        **_course(plan, flags),
+    )
+
+
+def _resumed(store: Store, flags: _Flags) -> tuple[StudyRequest, ScalePlan]:
+    from pgdyno.model.study import StudyKind
+    from pgdyno.studies.scale.plan import ScalePlan
+
+    assert flags.resume is not None, "it was looked at"
+    study = resumable(store, flags.resume, StudyKind.SCALE)
+    plan = kept_options(ScalePlan, study, "scale")
+    return resumed_request(flags, study, **_course(plan, flags)), plan
+
+
+def _course(plan: ScalePlan, flags: _Flags) -> Course:
+    from pgdyno.studies.scale.plan import bounds_of
+
+    names = bounds_of(plan)
+
+    def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
+        from pgdyno.cli.requests.study import confirm_changes
+
+        words = (
+            f"{len(plan.levels)} levels in {plan.repetitions} repetitions; bounds {' and '.join(names) or 'nothing'}"
+        )
+        confirm_changes(target, workload, words, "none: no restart", ask=not flags.yes and bool(names))
+
+    def kernel(target: Target, facts: Facts, workload: WorkloadSpec) -> Sequence[str]:
+        return names
+
+    return Course(check=check, kernel=kernel, restart="as-needed", changes=bool(names))

@@ -1,0 +1,166 @@
+"""The page of a scalability study: levels against the reference, the client curve, what held each back. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.model.figure import Table
+from pgdyno.model.matrix import LOCK_MODES
+from pgdyno.model.results.scale import ClientCurve, LevelFigures, ScaleResult
+from pgdyno.report import chapters
+from pgdyno.report.judgement import standing
+from pgdyno.report.page_frame import framed
+from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import number_text
+from pgdyno.studies.scale.figures import curve_figure, level_figures
+from pgdyno.studies.scale.words import (
+    curve_sentences,
+    judgement,
+    law_text,
+    level_sentence,
+    ratio_text,
+    response_text,
+    runs_text,
+)
+from pgdyno.units import binary_text
+
+METHOD = (
+    "A level is a per cent of production: its load, and the hardware that the server may use for it.",
+    "Every repetition runs each level once, in an order that is drawn anew; levels are compared within repetitions.",
+    "Constant is an answer of equivalence: the 95 % interval of the ratio lies within the tolerance of the plan.",
+    "Path length is the server's CPU time for each transaction. The load generator runs outside of the level's bounds.",
+    "A run qualifies when it is whole and steady and reached 97 % of its rate.",
+    chapters.COUNTED,
+)
+LAW_CAPTION = (
+    "X(n) = rate n / (1 + contention (n - 1) + coherency n (n - 1)), fitted to every qualified run; 95 % intervals. "
+    "The knee is where a straight ascent would reach the limit."
+)
+
+
+def scale_page(record: StudyRecord) -> Report:
+    """Return the page; of a study without a result only how it stands."""
+    result = record.study.told(ScaleResult)
+    about = chapters.about(record.study, record.trials, METHOD)
+    if result is None:
+        left = standing(record.study)
+        return framed(record, (left.title, left.word, left.tone), (about,), (about,))
+    said = judgement(result)
+    answer = Section("answer", "Answer", "Does every level answer as the reference does?", _answer(result))
+    levels = Section("levels", "The levels", "What did each level reach?", _levels(result))
+    criteria = _criteria(result)
+    charts = Section("charts", "By level", "Do response time and path length stay constant?",
+                     (Charts(level_figures(result)),))  # fmt: skip
+    curve = None if result.curve is None else _curve(result.curve)
+    sections = (answer, levels, criteria, charts, curve, _held_back(result), about)
+    return framed(record, (said.title, said.word, said.tone), sections, (answer, levels, criteria, curve))
+
+
+def _answer(result: ScaleResult) -> tuple[Block, ...]:
+    blocks: list[Block] = [Prose(tuple(level_sentence(one, result) for one in result.levels), points=True)]
+    if result.ended:
+        blocks.append(Notice((f"The study ended before all runs were made: {result.ended}.",)))
+    return tuple(blocks)
+
+
+def _levels(result: ScaleResult) -> tuple[Block, ...]:
+    response = response_text(result)
+    columns = ("level", "CPUs", "memory", "load", "runs", "qualified", "throughput", f"{response}, ms", "success",
+               "CPU s/transaction", "CPUs used", "verdict")  # fmt: skip
+    rows = tuple(
+        (
+            f"{one.percent:g} %",
+            "as found" if one.cpus is None else f"{one.cpus:g}",
+            "as found" if one.memory_bytes is None else binary_text(one.memory_bytes),
+            one.load,
+            str(one.runs),
+            str(len(one.qualified)),
+            number_text(one.throughput),
+            number_text(one.response_ms),
+            _percent(one.success, 2),
+            _seconds(one.path_s),
+            _percent(one.busy, 0),
+            "reference" if one.percent == result.reference else one.standing.value,
+        )
+        for one in result.levels
+    )
+    caption = f"Medians of the qualified runs, which alone are shown. {runs_text(result)}"
+    return (TableBlock(Table(columns, rows, columns[1:3] + columns[4:11]), caption),)
+
+
+def _criteria(result: ScaleResult) -> Section | None:
+    rows = tuple(
+        (
+            f"{one.percent:g} %",
+            check.criterion,
+            ratio_text(check),
+            f"{100 * check.tolerance:g} %",
+            check.word.value,
+            str(check.pairs),
+        )
+        for one in result.levels
+        for check in one.checks
+    )
+    if not rows:
+        return None
+    table = TableBlock(
+        Table(
+            ("level", "criterion", "against the reference", "tolerance", "verdict", "pairs"),
+            rows,
+            ("tolerance", "pairs"),
+        ),
+        "Fixed in the plan beforehand. Not resolved means that the runs do not decide it, not that nothing was found.",
+    )
+    return Section("criteria", "The criterion", "Which figure stays within its tolerance?", (table,))
+
+
+def _curve(curve: ClientCurve) -> Section:
+    modes = tuple(LOCK_MODES.values())
+    columns = ("connections", "runs", "qualified", "throughput", "latency, ms", "host CPU", *modes, "held back by")
+    rows = tuple(
+        (
+            str(one.connections),
+            str(one.of),
+            str(len(one.runs)),
+            number_text(one.throughput),
+            number_text(one.latency_ms),
+            "unknown" if one.cpu_pct is None else f"{one.cpu_pct:.0f} %",
+            *("unknown" if mode not in one.locks else number_text(one.locks[mode]) for mode in LOCK_MODES),
+            one.held_back,
+        )
+        for one in curve.loads
+    )
+    blocks: list[Block] = [
+        Prose(tuple(curve_sentences(curve)), points=True),
+        TableBlock(Table(columns, rows, columns[:-1]), "A closed loop; medians of qualified runs, locks held by mode."),
+        Charts((curve_figure(curve),)),
+    ]
+    laws = [(name, law) for name, law in (("Universal Scalability Law", curve.usl), ("Amdahl's law", curve.amdahl))
+            if law is not None]  # fmt: skip
+    if laws:
+        names = ("rate", "contention", "coherency", "peak", "limit", "knee")
+        told = tuple((name, *(law_text(getattr(law, one)) for one in names)) for name, law in laws)
+        blocks.append(TableBlock(Table(("law", *names), told, names), LAW_CAPTION))
+    return Section("clients", "By connections", "Where is the peak, and what comes after it?", tuple(blocks))
+
+
+def _held_back(result: ScaleResult) -> Section | None:
+    found = [one for one in result.levels if one.held_back]
+    if not found:
+        return None
+    rows = tuple((f"{one.percent:g} %", str(one.run), one.held_back, _next(one)) for one in found)
+    table = TableBlock(
+        Table(("level", "run", "held back by", "evidence"), rows, ("run",)), "Of the run that stands for each level."
+    )
+    return Section("held-back", "What held it back?", "Which resource was short at each level?", (table,))
+
+
+def _next(one: LevelFigures) -> str:
+    return " ".join(one.evidence[:2])
+
+
+def _percent(value: float | None, digits: int) -> str:
+    return "unknown" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.6f}"

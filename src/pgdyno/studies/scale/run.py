@@ -1,0 +1,145 @@
+"""scale: levels of load on hardware in proportion, and a client curve, in interleaved repetitions on one target.
+
+Each repetition runs every level and every load of the curve once, in a new random order. A level's bounds are a
+configuration of the session: the undo bundle has them before the first, and the session's end takes them away. The
+load generator is started outside of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pgdyno.model.bottleneck import BottleneckVerdict, Resource
+from pgdyno.model.results.scale import ScaleResult
+from pgdyno.model.study import Study
+from pgdyno.model.trial import LoadPlan, Trial, TrialSpec, TrialState
+from pgdyno.report.held_back_section import WORDS
+from pgdyno.stats.histogram import LatencyHistogram
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.matrix.rows import CellRun, held_locks, host_cpu
+from pgdyno.studies.pairs.blocks import REPEATS
+from pgdyno.studies.pairs.result import count_states
+from pgdyno.studies.scale.ending import EarlyEnd
+from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, ScalePlan
+from pgdyno.studies.scale.runs import HeldBack, ScaleRun, curve_of, levels_of
+from pgdyno.studies.session.study_session import StudySession
+from pgdyno.targets.target import Target
+from pgdyno.trial.run_evidence import read_evidence
+from pgdyno.trial.stopwatch import BudgetSpent
+from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.sized import SizedWorkload
+from pgdyno.workloads.template import checkpoint
+
+BOUND_USED = 0.9
+"""A level that uses more of its CPUs than this is held back by them, where nothing else says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A workload whose data are there, and how it changes the plan of a run."""
+
+    planned: Callable[[LoadPlan], LoadPlan]
+    workload: Workload
+
+
+def run_scale(stand: StudySession, plan: ScalePlan, ending: EarlyEnd, announce: Callable[[str], None]) -> str:
+    """Run every repetition; return why not all were made, empty where all were. Trials of before a kill are kept."""
+    laboratory = stand.laboratory
+    workloads = _prepared(stand, plan)
+    laboratory.expect(plan.runs)
+
+    def measure(spec: TrialSpec) -> Trial:
+        level = spec.factors.get(LEVEL)
+        found = None if level is None else plan.level_named(level)
+        prepared = workloads[level or ""]
+        connections = None if level else int(spec.factors[CONNECTIONS])
+        load = plan.load(connections, None if found is None else plan.rate_of(found))
+        return laboratory.run(spec, plan=prepared.planned(load), workload=prepared.workload)
+
+    for repetition in range(1, plan.repetitions + 1):
+        announce(f"repetition {repetition} of {plan.repetitions}")
+        for slot, drawn in enumerate(plan.specs(repetition)):
+            spec = replace(drawn, slot=slot)
+            for _ in range(1 + REPEATS):
+                why = "" if laboratory.is_replaying else ending.reason(plan.run_s)
+                if why:
+                    return why
+                try:
+                    trial = measure(spec)
+                except BudgetSpent:
+                    return ending.reason() or "time was over"
+                if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
+                    break
+                spec = replace(spec, repeats=trial.id)
+    return ""
+
+
+class LevelWorkload(SizedWorkload):
+    """A level's workload: every run begins with a checkpoint, so that all write alike many full pages."""
+
+    def _settle(self, target: Target) -> None:
+        checkpoint(target.postgres)
+
+
+def _prepared(stand: StudySession, plan: ScalePlan) -> Mapping[str, Prepared]:
+    """Return the workload of each level, and that of the client curve under no name, with their data made ready."""
+    found = dict[str, Prepared]()
+    made = dict[str, Prepared]()
+    for level in (*plan.levels, *([None] if plan.connections else [])):
+        inner = make_workload(plan.workload, plan.parameters_of(level))
+        key = inner.spec().fingerprint
+        if key not in made:
+            made[key] = Prepared(inner.planned, LevelWorkload(inner))
+            if inner.spec() != stand.study.workload:  # the study's own is ready since the stand was opened
+                stand.data.make_ready(inner, stand.facts, policy=stand.study.plan.reset)
+        found["" if level is None else level.name] = made[key]
+    return found
+
+
+def scale_result(store: Store, study: Study, plan: ScalePlan, ended: str) -> ScaleResult:
+    """Return what the store's runs of this study come to."""
+    trials = tuple(store.trials(study.id))
+    runs = [_seen(store, plan, trial) for trial in trials if trial.state is not TrialState.ABANDONED]
+
+    def judge(trial: Trial, busy: float | None) -> HeldBack:
+        return held_back(read_evidence(store, study, trial).held_back, busy)
+
+    return ScaleResult(
+        study=study.id,
+        plan=plan.name,
+        reference=plan.reference,
+        response=plan.criterion.metric.value,
+        levels=levels_of(plan, runs, judge),
+        curve=curve_of(plan, runs, judge),
+        ended=ended,
+        trials=count_states(trials),
+        environment=study.environment,
+        elapsed_s=sum(trial.outcome.elapsed_s for trial in trials if trial.outcome is not None),
+    )
+
+
+def held_back(verdict: BottleneckVerdict, busy: float | None) -> HeldBack:
+    """Say what held a run back; a bound that is used up is seen by no judge who looks at the whole machine."""
+    if busy is not None and busy >= BOUND_USED and verdict.resource not in (Resource.LOCKS, Resource.DISK):
+        told = f"the server used {100 * busy:.0f} % of the level's CPUs"
+        return HeldBack(words="the level's CPUs", evidence=(told, *verdict.evidence))
+    return HeldBack(words=WORDS[verdict.resource], evidence=verdict.evidence)
+
+
+def _seen(store: Store, plan: ScalePlan, trial: Trial) -> ScaleRun:
+    """Return a run with its share of answers in time, the CPU of its host, and the locks that it held."""
+    outcome, limit = trial.outcome, plan.criterion.within_ms
+    within = None
+    if outcome is not None and limit is not None:
+        begin = outcome.steady_from or outcome.began_at
+        blobs = [row.blob for row in store.histograms(trial.id) if begin <= row.second < outcome.ended_at]
+        within = LatencyHistogram.merged(blobs).share_within(limit) if blobs else None
+    sampled = CellRun(
+        trial,
+        locks=store.samples(trial.id, "locks"),
+        sessions=store.samples(trial.id, "sessions"),
+        cpu=store.samples(trial.id, "cpu"),
+    )
+    return ScaleRun(trial=trial, within=within, cpu_pct=host_cpu(sampled), locks=held_locks([sampled])[0])
