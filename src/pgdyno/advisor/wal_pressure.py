@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.planned import counted, planned, shown
-from pgdyno.model.evidence import CHECKPOINT_SETTINGS, Statistics
+from pgdyno.model.evidence import CHECKPOINT_SETTINGS, LogEvidence, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, plural, seconds_text
 
 HEAVY_IMAGES = 0.5
 IMAGES_COUNTED = "each counted as a whole page; an image leaves out the unused middle of its page"
@@ -37,7 +37,7 @@ def pressure_of(case: Case) -> Iterator[str]:
     Only what was seen with the present settings counts: the log since they changed, counters that began after it.
     """
     log = case.evidence.log
-    if not isinstance(log, Unknown):
+    if not isinstance(log, Unknown) and not is_of_earlier_size(case, log):
         if log.too_frequent_s:
             yield (
                 f"The log says {_times(len(log.too_frequent_s))} that checkpoints are occurring too frequently, "
@@ -45,7 +45,7 @@ def pressure_of(case: Case) -> Iterator[str]:
             )
         by_wal, by_time = log.starts.get("wal", 0), log.starts.get("time", 0)
         if by_wal > by_time:
-            yield f"The log shows {by_wal} checkpoints that WAL started, and {by_time} that time started."
+            yield f"The log shows {plural(by_wal, 'checkpoint')} that WAL started, and {by_time} that time started."
         if log.too_frequent_s or by_wal > by_time:
             since = log.anew(*CHECKPOINT_SETTINGS)
             yield from () if since is None else (f"All of this is from after {since}.",)
@@ -59,6 +59,30 @@ def pressure_of(case: Case) -> Iterator[str]:
                 f"In {seconds_text(numbers.window.seconds)} the counters show {requested} requested checkpoints and "
                 f"{timed} timed ones; CHECKPOINT and backups count as requested too."
             )
+
+
+def is_of_earlier_size(case: Case, log: LogEvidence) -> bool:
+    """Tell whether what the log shows of WAL since max_wal_size changed was still started by the size before.
+
+    A process takes over a new size between two commands, so a long one still asks for checkpoints by the old one, as
+    does a request that waits. Such a checkpoint ends a distance that is too short for the size in force.
+    """
+    changed = log.changed.get("max_wal_size")
+    if not changed:  # never, or the log has no times
+        return False
+    reached = [
+        one.distance_bytes
+        for one in log.checkpoints
+        if one.cause == "wal" and not isinstance(one.distance_bytes, Unknown) and str(one.at) > changed
+    ]
+    if not reached:
+        return max(len(log.too_frequent_s), log.starts.get("wal", 0)) < FEWEST_REQUESTED
+    # WAL starts a checkpoint when a segment is full, at most one before the size, so half of it decides.
+    return 2 * max(reached) + case.number("wal_segment_size") < case.number("max_wal_size") / _cycles_now(case)
+
+
+def _cycles_now(case: Case) -> float:
+    return cycles(case.number("checkpoint_completion_target"), case.server.major)
 
 
 def _counted(case: Case) -> Statistics | str:
@@ -77,12 +101,13 @@ def checkpoints_unseen(case: Case) -> str | None:
     log, numbers = case.evidence.log, _counted(case)
     if isinstance(log, Unknown):
         of_log = log.reason
-    elif log.starts:
+    elif log.starts and not is_of_earlier_size(case, log):
         return None
     elif (since := log.anew(*CHECKPOINT_SETTINGS)) is not None:
         before = log.earlier.get("too_frequent", 0)
         said = f"; what it said {_times(before)} before, that they come too frequently, was of then" if before else ""
-        of_log = f"{since}, and the log shows no checkpoint since{said}"
+        of_new = " that the new size started" if log.starts else ""
+        of_log = f"{since}, and the log shows no checkpoint since{of_new}{said}"
     elif log.checkpoints:
         return None
     else:

@@ -13,7 +13,7 @@ from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from pgdyno.advisor.rulebook import contradictions, load_rules
 from pgdyno.advisor.wal_pressure import cap_bytes, power_of_two, wanted_bytes
 from pgdyno.inventory.settings_file import VERSIONS
-from pgdyno.model.evidence import WAL_RATE_BY_LOG, LogEvidence, Settled, Statistics, Window, WorkloadClass
+from pgdyno.model.evidence import WAL_RATE_BY_LOG, Checkpoint, LogEvidence, Settled, Statistics, Window, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
 from pgdyno.model.inventory import Mount, Place, Purpose
@@ -352,6 +352,31 @@ def test_counters_count_from_the_last_change_of_what_they_judge(began, settled, 
     if answer is Answer.UNKNOWN:
         assert "may have had another value" in finding.reason
         assert "--window" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("distance", "answer"),
+    [
+        pytest.param(36 * MB, Answer.UNKNOWN, id="as the size before asked for"),
+        pytest.param(None, Answer.UNKNOWN, id="one message, and its checkpoint is not over"),
+        pytest.param(8 * GB, Answer.FINDING, id="as the size in force asks for"),
+    ],
+)
+def test_checkpoints_that_the_size_before_started_do_not_speak_of_the_new_one(distance, answer):
+    def done(at, distance):
+        return Checkpoint(at, "wal", 2, 0.0, distance_bytes=distance)
+
+    log = replace(
+        pressed_log((done("2026-11-24 07:59:00 UTC", 9 * GB), done("2026-11-24 08:00:04 UTC", distance))),
+        starts={"wal": 1},
+        too_frequent_s=(3,),
+        changed={"max_wal_size": "2026-11-24 08:00:00 UTC"},
+    )
+    if distance is None:
+        log = replace(log, checkpoints=log.checkpoints[:1])
+    server = make_server(15, changed={"max_wal_size": str(16 * 1024)})
+    finding = finding_of("max-wal-size", pressed(server, log=log, rate=80 * MB, wal_rate_source=WAL_RATE_BY_LOG))
+    assert finding.answer is answer
 
 
 def test_log_without_a_checkpoint_since_the_change_says_what_it_waits_for():

@@ -28,7 +28,7 @@ from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.snapshot import without_values
 from pgdyno.probes.evidence.statistics import statistics
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
-from pgdyno.probes.evidence.wal_rate import wal_rate
+from pgdyno.probes.evidence.wal_rate import log_rate, wal_rate
 from pgdyno.probes.evidence.working_set import WorkingSetSigns, classify_size, working_set
 from pgdyno.probes.evidence.workload_class import classify
 
@@ -311,15 +311,23 @@ def test_wal_rate_takes_the_best_source():
     assert wal_rate(sampled, LOG, GUIDE, INVENTORY)[0] == 5e6
     since = Statistics(Window(1e6, "since the statistics were reset"), wal_bytes_s=100.0)
     rate, source = wal_rate(since, LOG, GUIDE, INVENTORY)
-    assert (rate, "log" in source) == (3 * MB, True)
+    assert (rate, "log" in source) == (4 * MB, True)
     rate, source = wal_rate(since, Unknown("no log"), GUIDE, INVENTORY, wal_device="/dev/mapper/edb_logs_enc")
     assert (rate, "edb_logs_enc" in source) == (345965.6 * 1024, True)
     rate, source = wal_rate(since, Unknown("no log"), GUIDE, INVENTORY)
     assert isinstance(rate, Unknown)
     assert "idle times" in rate.reason
     quiet = numbers(wal_bytes_s=1e3)
-    assert wal_rate(quiet, LOG, GUIDE, INVENTORY)[0] == 3 * MB
+    assert wal_rate(quiet, LOG, GUIDE, INVENTORY)[0] == 4 * MB
     assert isinstance(wal_rate(Unknown("x"), Unknown("y"), Unknown("z"), INVENTORY)[0], Unknown)
+
+
+@pytest.mark.requirement("R-PG-01")
+@pytest.mark.parametrize("cause", ["wal", "requested"])
+def test_idle_time_before_a_load_does_not_thin_the_rate_of_its_wal(cause: str) -> None:
+    load = [checkpoint(20 + 2 * number, 40, cause) for number in range(4)]
+    rates = [log_rate([checkpoint(18, 99), *load]), log_rate([checkpoint(0, 99), *load])]
+    assert rates == [20 * MB, 20 * MB]
 
 
 def test_wal_device_is_known_from_its_place_unless_it_holds_the_data_too():

@@ -26,6 +26,7 @@ from pgdyno.advisor.wal_pressure import (
     cap_bytes,
     checkpoints_unseen,
     cycles,
+    is_of_earlier_size,
     power_of_two,
     pressure_by_rate,
     pressure_of,
@@ -33,7 +34,7 @@ from pgdyno.advisor.wal_pressure import (
     wal_rate,
     wanted_bytes,
 )
-from pgdyno.model.evidence import CHECKPOINT_SETTINGS, WAL_RATE_BY_LOG, LogEvidence
+from pgdyno.model.evidence import CHECKPOINT_SETTINGS, WAL_RATE_BY_LOG
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.units import bytes_text, percent_text, seconds_text
@@ -78,19 +79,21 @@ def _by_rate_alone(case: Case, current: float, rate: WalRate, unseen: str) -> Ju
     sentence = pressure_by_rate(case, rate)
     if sentence is None:
         return InOrder(f"At {bytes_text(rate.bytes_s)} of WAL a second ({rate.source}) checkpoints come by time.")
-    if rate.source == WAL_RATE_BY_LOG and _changed_since(case.evidence.log):
+    if rate.source == WAL_RATE_BY_LOG and _changed_since(case):
         raise Missing("why checkpoints start", unseen)
     found = _sized(case, current, rate, (sentence,))
     computed = "no log and no counters with a checkpoint were there to confirm that WAL starts them: it is computed"
     return replace(found, doubts=(*found.doubts, computed)) if isinstance(found, Fires) else found
 
 
-def _changed_since(log: LogEvidence | Unknown) -> bool:
-    """Tell whether a setting of checkpoints changed after the last checkpoint of the log."""
+def _changed_since(case: Case) -> bool:
+    """Tell whether a setting of checkpoints changed after the last checkpoint of the log, or no new value shows yet."""
+    log = case.evidence.log
     if isinstance(log, Unknown):
         return False
     changed = [at for name, at in log.changed.items() if name in CHECKPOINT_SETTINGS]
-    return bool(changed) and (not log.checkpoints or max(changed) > str(log.checkpoints[-1].at))
+    is_last = bool(changed) and (not log.checkpoints or max(changed) > str(log.checkpoints[-1].at))
+    return is_last or is_of_earlier_size(case, log)
 
 
 def _sized(case: Case, current: float, rate: WalRate, pressure: tuple[str, ...]) -> Judgement:

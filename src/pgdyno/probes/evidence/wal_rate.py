@@ -54,8 +54,9 @@ def wal_rate(
 def log_rate(checkpoints: Sequence[Checkpoint]) -> float | Unknown:
     """Return WAL bytes per second at load, from checkpoints that follow each other.
 
-    Where WAL started checkpoints, their mean: they came at load. Else the busiest time between two that time started,
-    because an idle server leaves checkpoints out, so that a mean would be one over idle days; else the mean of all.
+    Where WAL started checkpoints, the rate at which the middle byte of theirs was written: no mean, because the first
+    of a load ends the idle time before it. Else the busiest time between two that time started, because an idle server
+    leaves checkpoints out; else the middle of all.
     `distance` is the WAL between the starts of two checkpoints; a start is the completion less the total time.
     """
     spans = []
@@ -65,15 +66,24 @@ def log_rate(checkpoints: Sequence[Checkpoint]) -> float | Unknown:
             continue
         if before.cause in ("shutdown", "recovery") or after.cause in ("shutdown", "recovery"):
             continue
-        spans.append((after.distance_bytes, ended - began, after.cause))
+        spans.append((after.distance_bytes / (ended - began), after.distance_bytes, after.cause))
     if len(spans) < _FEWEST_CHECKPOINTS:
         return Unknown("the log has too few whole checkpoints to compute a rate of WAL")
-    at_load = [span for span in spans if span[2] == "wal"]
-    timed = [distance / seconds for distance, seconds, cause in spans if cause == "time"]
+    at_load = [(rate, size) for rate, size, cause in spans if cause == "wal"]
+    timed = [rate for rate, _, cause in spans if cause == "time"]
     if not at_load and timed:
         return max(timed)
-    at_load = at_load or spans
-    return sum(distance for distance, _, _ in at_load) / sum(seconds for _, seconds, _ in at_load)
+    return _of_the_middle_byte(at_load or [(rate, size) for rate, size, _ in spans])
+
+
+def _of_the_middle_byte(spans: list[tuple[float, int]]) -> float:
+    """Return the rate above which half of the bytes were written, from the rate and the bytes of each span."""
+    left = sum(size for _, size in spans) / 2
+    for rate, size in sorted(spans, reverse=True):
+        left -= size
+        if left <= 0:
+            return rate
+    return 0.0
 
 
 def _started(checkpoint: Checkpoint) -> float | None:
