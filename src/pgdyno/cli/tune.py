@@ -27,6 +27,7 @@ from pgdyno.cli.requests.study_request import (
     resumable,
     resumed_request,
 )
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -149,7 +150,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
         space = search_space(facts, workload, plan, options)
         knobs = space.names()
         words = (
-            f"up to {options.trials} search trials over {len(knobs)} knob{'' if len(knobs) == 1 else 's'}, then "
+            f"up to {plural(options.trials, 'search trial')} over {plural(len(knobs), 'knob')}, then "
             f"the proof; sets {', '.join(knobs)}"
         )
         if sentences := reach_sentences(space, facts, options):

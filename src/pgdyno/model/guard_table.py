@@ -136,7 +136,8 @@ _LOAD = (
     Guard(
         "throughput", _CONFIGURATION, "%", 10, is_floor=True, hold_s=5,
         reads="transactions per second of the running load, of the mean of the study's last three complete baseline "
-        "trials under the same load (a matrix has several); off until there is one and in the first seconds of a load",
+        "trials under the same load (a matrix has several); off until there is one, in the first seconds of a load, "
+        "and where the baseline has fewer than 20 transactions in 5 s",
         reason="a configuration that is ten times slower has no chance, and holds the server for a whole trial. It "
         "must last 5 s: a checkpoint may stall a good one for a second or two.",
     ),

@@ -103,11 +103,11 @@ def _shortfall(
     if _is_computed(value, state):
         return None
     if None not in (state.sourcefile, dropin) and Path(str(state.sourcefile)) != dropin:
-        return f"{name} = {value} is overridden by {state.place()}, which sets {state.setting}"
+        return f"{name} = {value} is overridden by {state.place()}, which sets {state.shown()}"
     if state.source not in observed.accepted:
-        return f"{name} = {value} is overridden by {origin(name, state.source, observed)}, which sets {state.setting}"
+        return f"{name} = {value} is overridden by {origin(name, state.source, observed)}, which sets {state.shown()}"
     if not same_value(value, state):
-        return f"{name} = {value} was read, but {state.setting} is in force"
+        return f"{name} = {value} was read, but {state.shown()} is in force"
     return None
 
 

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.units import format_quantity
 
 _QUERY = """
 SELECT name, setting, boot_val, unit, vartype, context, category, source, sourcefile, sourceline, pending_restart
@@ -22,6 +23,12 @@ _IDENTITY = frozenset({
 })  # fmt: skip
 _IDENTITY_CATEGORIES = frozenset({"File Locations", "Preset Options"})
 _SESSION_SOURCES = frozenset({"client", "session", "interactive"})
+_OVERRIDES = {
+    "user": "of our role, by ALTER ROLE",
+    "database": "of our database, by ALTER DATABASE",
+    "database user": "of our role in our database, by ALTER ROLE",
+}
+"""What a session of ours has and the server may not have, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,15 @@ class SettingState:
 
     def place(self) -> str:
         """Return where the value comes from, for people."""
-        return f"{self.sourcefile} line {self.sourceline}" if self.sourcefile else self.source
+        return (
+            f"{self.sourcefile} line {self.sourceline}" if self.sourcefile else _OVERRIDES.get(self.source, self.source)
+        )
+
+    def shown(self) -> str | None:
+        """Return the value as `SHOW` does, with its unit."""
+        if self.setting is None or self.unit is None or self.vartype not in ("integer", "real"):
+            return self.setting
+        return format_quantity(float(self.setting), self.unit)
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -71,7 +86,7 @@ def _state_text(state: SettingState | None) -> str:
     if state is None:
         return "absent"
     waiting = ", waits for a restart" if state.pending_restart else ""
-    return f"{state.setting} ({state.place()}{waiting})"
+    return f"{state.shown()} ({state.place()}{waiting})"
 
 
 def state_of(row: Mapping[str, object]) -> SettingState:

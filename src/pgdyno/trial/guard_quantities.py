@@ -7,17 +7,18 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pgdyno.model.guard import Absent, Concurrent, Failed, GuardKind, GuardReading
-from pgdyno.model.guard_table import P99_FLOOR_MS
+from pgdyno.model.guard_table import GUARDS, P99_FLOOR_MS
 from pgdyno.probes.guards.memory import MemoryReading
 from pgdyno.probes.guards.reader import Tick
 from pgdyno.probes.guards.server import GuardRow
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 from pgdyno.trial.guard_history import EARLY, LEAST_SPAN_S, History, kept_by_slots, load_counters, rate
+from pgdyno.units import digits_text
 
 STOP_AGE = float(1 << 31)
 """Transactions after which PostgreSQL takes no more (routine-vacuuming, wraparound)."""
 FEWEST = 20
-"""Transactions in the window below which a share of failures says nothing."""
+"""Transactions in the window below which a share of failures, or of the baseline's throughput, says nothing."""
 GRACE_S = 5.0
 """A load is not held against the baseline in its first seconds: its sessions connect and its caches are cold."""
 NO_LOAD = Absent("no load is running")
@@ -210,9 +211,12 @@ def _load(now: Tick, concurrent: Concurrent | None) -> list[GuardReading]:
     if now.load.p99_ms is not None and concurrent.p99_ms is not None:
         p99 = now.load.p99_ms / max(concurrent.p99_ms, P99_FLOOR_MS)
     about = "" if isinstance(p99, Absent) else f"{now.load.p99_ms:,.1f} ms against {concurrent.p99_ms:,.1f} ms"
-    share = 100 * tps / concurrent.throughput
+    usual, hold_s = concurrent.throughput, GUARDS["throughput"].hold_s
+    share: Value = 100 * tps / usual
+    if usual * hold_s < FEWEST:  # seconds without a transaction are usual then
+        share = Absent(f"the baseline's {digits_text(usual)} transactions a second are too few to judge {hold_s:g} s")
     return [
-        GuardReading("throughput", now.t, share, about=f"{tps:,.0f} tps against {concurrent.throughput:,.0f}"),
+        GuardReading("throughput", now.t, share, about=f"{digits_text(tps)} tps against {digits_text(usual)}"),
         GuardReading("p99", now.t, p99, about=about),
     ]
 

@@ -56,8 +56,12 @@ def alerts_of(
     counts: Mapping[str, Mapping[str, int]],
     jobs: Sequence[Job],
     now: float,
+    ends: Mapping[str, str] | None = None,
 ) -> list[Alert]:
-    """Return what has to be looked at; `now` is seconds since the epoch, `counts` are trials by study and state."""
+    """Return what has to be looked at; `now` is seconds since the epoch, `counts` are trials by study and state.
+
+    `ends` has what ended the studies that failed, where their last trial tells it.
+    """
     found = []
     for card in cards:
         live = card.live
@@ -76,7 +80,8 @@ def alerts_of(
             found += [Alert("unsure", f"trial {trial.id} was ended: {_reason(trial)}", live.study) for trial in tripped]
     for study in studies:
         if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
-            found.append(Alert("bad", "a study failed:", study.id))
+            why = (ends or {}).get(study.id, "")
+            found.append(Alert("bad", f"a study failed{': ' if why else ''}{why}", study.id))
         elif study.state is not StudyState.RUNNING and now - study.created_at < RECENT_S:
             told = judged(study).alert if study.state is StudyState.COMPLETE else ""
             told = told or _disturbed(counts.get(study.id, {}))

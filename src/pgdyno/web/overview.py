@@ -93,6 +93,7 @@ class OverviewReader:
         self._latest: tuple[float, Overview] | None = None
         self._slow: tuple[float, tuple[list[Study], dict[str, str]], list[Job]] | None = None
         self._trials: dict[str, tuple[Mapping[str, int], list[Trial]]] = {}
+        self._ends: dict[str, str] = {}
 
     def latest(self) -> Overview:
         """Return the first page as it is now, or was a moment ago."""
@@ -118,13 +119,23 @@ class OverviewReader:
             at=moment_text(now),
             store=self.store.name,
             cards=tuple(card for card in cards if not card.is_over),
-            alerts=named(alerts_of(cards, studies, counts, jobs, now), studies, cards),
+            alerts=named(alerts_of(cards, studies, counts, jobs, now, self._failures(studies, now)), studies, cards),
             jobs=tuple(_waiting(job) for job in jobs if _is_open(job, now)),
             rows=shown,
             unreadable=unreadable,
             page=page,
             has_more=len(studies) > PAGE,
         )
+
+    def _failures(self, studies: Sequence[Study], now: float) -> Mapping[str, str]:
+        """Return why the studies failed that alerts are about; an ended study is read once."""
+        failed = [one.id for one in studies if one.state is StudyState.FAILED and now - one.created_at < RECENT_S]
+        self._ends = {study: self._ends[study] if study in self._ends else self._end(study) for study in failed}
+        return self._ends
+
+    def _end(self, study: str) -> str:
+        last = self.store.trials(study, newest=1)
+        return (last[-1].outcome.reason if last and last[-1].outcome else None) or ""
 
     def _listed(self, page: int) -> tuple[list[Study], dict[str, str]]:
         return self.store.listed_studies(most=PAGE + 1, skip=page * PAGE)

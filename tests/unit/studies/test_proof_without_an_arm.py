@@ -9,6 +9,7 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.kinds import judged
+from pgdyno.studies.pairs.judging import Unjudged
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
@@ -79,3 +80,11 @@ def test_a_proof_that_is_too_thin_to_judge_leaves_the_configuration_and_says_why
     assert said.code is ExitCode.NOT_RESOLVED
     assert any("too few transactions" in note and "Lengthen --measure" in note for note in result.notes)
     assert not any("no time" in note for note in result.notes)
+
+
+def test_a_load_too_thin_for_its_metric_ends_a_tune_before_the_search():
+    laboratory = thin_laboratory(lambda trial: True)(shared_buffers_cliff)
+    with pytest.raises(Unjudged, match="too few transactions") as error:
+        tune(laboratory, replace(SHORT, metric=Metric.LATENCY_P99), lambda _: None)
+    assert "(11 transactions)" in (error.value.detail or "")
+    assert len(laboratory.store.kept) == SHORT.noise_runs

@@ -181,3 +181,11 @@ def test_settings_that_were_left_out_together_go_together_where_nothing_shows_th
     assert all(told.startswith("together they were not shown to do anything") for told in why.values())
     runs = {pair["b_run"] for pair in result["confirmation"]["pairs"]}
     assert {laboratory.store.trial(run).spec.arm for run in runs} == {"without the other settings"}
+
+
+@pytest.mark.parametrize(
+    ("count", "found", "words"),
+    [(1, 1, "the setting"), (7, 7, "all 7 settings"), (1, 7, "1 of the 7 settings"), (3, 7, "3 of the 7 settings")],
+)
+def test_settings_found_are_counted_in_words(count: int, found: int, words: str) -> None:
+    assert tune_module.which_settings(count, found) == words

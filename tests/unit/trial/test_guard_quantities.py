@@ -127,6 +127,16 @@ def test_the_load_is_held_against_the_baseline_once_there_is_one() -> None:
     assert value_of(ticks(a_tick(9, load=True, tps=None)), "throughput", concurrent) == 0.0
 
 
+def test_a_second_without_a_transaction_is_no_slow_configuration_where_each_takes_seconds() -> None:
+    idle = ticks(a_tick(9, load=True, tps=0.0, p99_ms=5000.0))
+    slow = Concurrent(throughput=0.2, p99_ms=5000.0)
+    value = value_of(idle, "throughput", slow)
+    assert isinstance(value, Absent)
+    assert "0.2 transactions a second" in value.reason
+    assert value_of(idle, "p99", slow) == pytest.approx(1.0)
+    assert value_of(idle, "throughput", replace(slow, throughput=5.0)) == 0.0
+
+
 def test_the_loads_own_sessions_are_counted_before_it_runs() -> None:
     tick = a_tick(0, sessions=10, room=100)
     (reading,) = [r for r in readings(ticks(tick)) if r.name == "connections"]

@@ -98,6 +98,9 @@ def test_damage_is_what_no_place_of_others_explains() -> None:
 
 def test_what_may_be_a_secret_is_not_told() -> None:
     assert told(difference(setting("1"), setting("2"))).startswith("x: was 1 (default), is 2 (default)")
+    size = replace(setting("4096"), vartype="integer", unit="kB")
+    by_role = replace(size, setting="1048576", source="user")
+    assert told(difference(size, by_role)).startswith("x: was 4MB (default), is 1GB (of our role, by ALTER ROLE);")
     for name in ("primary_conninfo", "archive_command", "jwt.secret"):
         text = told(SettingDifference(name, setting("1"), setting("hush")))
         assert name in text

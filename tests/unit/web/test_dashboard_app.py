@@ -14,10 +14,12 @@ import pytest
 
 import study_example as example
 from dashboard_asking import OPEN, ask
+from pgdyno.model.configuration import Configuration
 from pgdyno.model.job import JobState
 from pgdyno.model.live import Live, LiveIndicator, LivePoint
 from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Word
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
@@ -178,10 +180,22 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
     assert "pgdyno noise" in front["queue"]
     assert "failed, on db1, the server hung" in front["queue"]
     assert "job 1 failed: the server hung" in front["alerts"]
-    assert '</span> a study failed: <a href="/studies/bad"' in front["alerts"]
+    assert '</span> a study failed <a href="/studies/bad"' in front["alerts"]
     whole = json.dumps(front) + ask(make_app(store, OPEN), "/").body
     assert HOSTILE not in whole
     assert "&lt;script&gt;alert(1)" in whole
+
+
+def test_an_alert_of_a_failed_study_says_what_ended_it(store: Store) -> None:
+    study = replace(example.make_study(study_id="bad"), created_at=time.time(), state=StudyState.RUNNING)
+    store.add_study(study)
+    reason = f'script "close", line 4: relation "{HOSTILE}" does not exist'
+    trial = store.begin_trial("bad", TrialSpec(Configuration({}), Role.ARM, "bench", 1, 0))
+    store.finish_trial(trial, Outcome(TrialState.FAILED, reason))
+    store.update_study("bad", state=StudyState.FAILED)
+    told = event(make_app(store, OPEN))["alerts"]
+    assert "a study failed: script &#34;close&#34;, line 4: relation" in told
+    assert HOSTILE not in told
 
 
 def test_a_tune_that_proved_nothing_is_no_advice_to_keep_the_configuration(store: Store) -> None:

@@ -11,6 +11,7 @@ from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.studies.pairs.blocks import Blocks, metric_of
+from pgdyno.units import plural
 
 BEYOND = 5
 """A quantile is judged where each run has this many transactions beyond it: below, it is but the run's few slowest."""
@@ -74,17 +75,30 @@ def left_out_note(blocks: Blocks, arms: Sequence[str], metric: Metric) -> str:
     thin = _thin_blocks(blocks, arms, metric).values()
     if not thin:
         return ""
-    runs = ", ".join(f"run {trial.id} ({_transactions(trial):.0f} transactions)" for trial in thin)
-    return f"left out, with the rest of its block: {runs}, too few for {metric.label}"
+    return f"left out, each with the rest of its block, as too few for {metric.label}: {_counted(thin)}"
 
 
 def thin_error(blocks: Blocks, arms: Sequence[str], metric: Metric) -> Unjudged:
     """Return the error of a comparison whose runs are too thin."""
+    return _too_few(metric, left_out_note(blocks, arms, metric))
+
+
+def require_enough(trials: Sequence[Trial], metric: Metric) -> None:
+    """Raise Unjudged where each of these runs has too few transactions for the metric: so will those that follow."""
+    if trials and all(_is_thin(trial, metric) for trial in trials):
+        raise _too_few(metric, _counted(trials))
+
+
+def _too_few(metric: Metric, detail: str) -> Unjudged:
     return Unjudged(
         f"{metric.label} cannot be judged: the runs have too few transactions for it",
-        detail=left_out_note(blocks, arms, metric) or None,
+        detail=detail or None,
         hint="Lengthen --measure, or choose another --metric.",
     )
+
+
+def _counted(trials: Iterable[Trial]) -> str:
+    return ", ".join(f"run {trial.id} ({plural(int(_transactions(trial) or 0), 'transaction')})" for trial in trials)
 
 
 def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design) -> Comparison:

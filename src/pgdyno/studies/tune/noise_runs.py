@@ -12,6 +12,7 @@ from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
 from pgdyno.studies.pairs.blocks import metric_of
+from pgdyno.studies.pairs.judging import require_enough
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.search import Search
 from pgdyno.trial.recorded import SPOILT
@@ -38,7 +39,7 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
 
     A run that still stands apart then is no scatter of the machine: data that were not in memory yet, somebody's
     backup. It is left out of the noise floor and of what the search learns, and the result names it. Raises
-    EnvironmentUnsuitable when fewer than three runs could be measured.
+    EnvironmentUnsuitable when fewer than three runs could be measured, Unjudged when each has too few transactions.
     """
     watch = search.laboratory.stopwatch
     search.laboratory.expect(options.noise_runs, at_most=watch is not None)
@@ -59,6 +60,7 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
             detail="; ".join(told_once(_reasons(search))) or None,
             hint=_hint(search),
         )
+    require_enough(search.baselines, options.metric)
     place = odd_run(figures)
     if place is None:
         return NoiseRuns(noise_floor(figures), tuple(search.baselines), None, None)

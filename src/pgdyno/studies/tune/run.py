@@ -37,7 +37,7 @@ from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import BudgetSpent
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 ROUNDS = 3
 """So often the model may choose a part of what was found; each proof is judged by its own fresh blocks."""
@@ -80,7 +80,8 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
         noise = replace(noise, floor=floor_of(noise.runs, Metric.SERVER_CPU))
     search.noise_sd = noise.floor.pair_sd / math.sqrt(2)
     announce(
-        f"search: up to {options.trials} trials over {len(space.dimensions)} knobs; noise {100 * noise.floor.cv:.1f} %"
+        f"search: up to {plural(options.trials, 'trial')} over {plural(len(space.dimensions), 'knob')}; "
+        f"noise {100 * noise.floor.cv:.1f} %"
     )
     tuned = Tuned(noise, search, drowned=why or "")
     try:
@@ -129,7 +130,7 @@ def search_and_prove(
         part = frugal(search, found, most=most, refused=refused, needed=needed, idle=idle, whole=whole)
         if part.settings in refused:
             break
-        which = f"{len(part.settings)} of the {len(found)} settings that the search found"
+        which = f"{which_settings(len(part.settings), len(found))} that the search found"
         announce(f"proof: {which}; fresh pairs against the baseline")
         again, is_last = turn > 0, turn == ROUNDS - 1
         try:
@@ -252,10 +253,18 @@ def _prove(
     )
 
 
+def which_settings(count: int, found: int) -> str:
+    """Write so many of the settings found: `the setting`, `all 7 settings`, `1 of the 7 settings`."""
+    if found == 1:
+        return "the setting"
+    return f"all {found} settings" if count == found else f"{count} of the {found} settings"
+
+
 def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
     """Note what a reader of the result has to know of how its winner was chosen."""
     found, left_out = tuned.found, tuned.search.left_out
-    whole = f"all {len(found)} settings that the search found" if len(found) > 1 else "what the search found"
+    several = len(found) > 1
+    whole = f"{which_settings(len(found), len(found))} that the search found"
     tuned.notes += tuned.lowered
     if proof.is_vetoed and proof.unpruned is not None:
         tuned.notes.append(
@@ -275,7 +284,7 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
     if unexplained := tuned.unexplained:
         tuned.notes.append(f"not offered, as these settings were not measured alone: {', '.join(unexplained)}")
     if proof.together is None and FOUND not in unmeasured and proof.blocks.arms[WINNER] != found:
-        left_out.append(f"whether {whole} do better")
+        left_out.append(f"whether {whole} {'do' if several else 'does'} better")
     if left := [name for name in options.rivals if name not in proof.rivals and RIVAL + name not in unmeasured]:
         left_out.append(f"rivals {', '.join(left)}")
 
