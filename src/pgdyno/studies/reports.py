@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 from pgdyno.model.results.bench import BenchResult, RunRecord
 from pgdyno.model.results.pair import PairResult
 from pgdyno.model.samples import HistogramRow
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.report.appendix import closed
 from pgdyno.report.data_checks import with_checks
@@ -21,6 +22,7 @@ from pgdyno.report.traces import LoadBin, RunTrace, bin_seconds, usual_spacing_s
 from pgdyno.report.wording import settings_text
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 from pgdyno.studies.kinds import kind_of
 from pgdyno.trial.run_evidence import read_evidence
 
@@ -39,9 +41,14 @@ def compose(record: StudyRecord) -> Report:
 def build_report(store: Store, study_id: str) -> Report:
     """Return the report of a study, by its id, a prefix of it, or `last`.
 
-    An unfinished study gives a report without a verdict. Raises UsageError when there is no such study.
+    An unfinished study gives a report without a verdict; one that says to run and shows no sign of life is interrupted.
+    Raises UsageError when there is no such study.
     """
     study = store.study(study_id)
+    if study.state is StudyState.RUNNING and any(
+        live.study == study.id and live.is_silent(time.time()) for live in LiveBoard(store).running()
+    ):
+        study = replace(study, state=StudyState.INTERRUPTED)
     trials = store.trials(study.id)
     recorded = recorded_runs(study, trials)
     traces = tuple(_read_trace(store, study, trial, name) for name, trial in recorded)

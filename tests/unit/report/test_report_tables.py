@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +19,8 @@ from pgdyno.cli.store import command as store_command
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.figure import Table
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.live import Live
+from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.verdict import Interval
 from pgdyno.report.drawing import html, markdown, pdf
 from pgdyno.report.drawing.payload import report_json
@@ -27,6 +29,7 @@ from pgdyno.report.sections import Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import rounded_text, share_text
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 from pgdyno.studies.noise.page import cell_text
 from pgdyno.studies.reports import build_report, compose
 from tables_read_back import read_csv, read_json
@@ -184,6 +187,15 @@ def test_another_row_makes_another_text(tmp_path: Path) -> None:
 
     assert "1,234.57" in sentence(1, "a.db")
     assert "2,469.13" in sentence(2, "b.db")
+
+
+@pytest.mark.parametrize(("silent_s", "word"), [(5, "running"), (3600, "interrupted")])
+def test_a_study_that_was_killed_does_not_run_in_its_report(tmp_path: Path, silent_s: int, word: str) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        study = example.make_study(study_id="killed")
+        store.add_study(replace(study, state=StudyState.RUNNING))
+        LiveBoard(store).show(Live(study.id, time.time() - silent_s, time.time() - 9000, "db1", 42))
+        assert build_report(store, study.id).word == word
 
 
 @pytest.mark.requirement("R-REP-12")
