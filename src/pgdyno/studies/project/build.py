@@ -17,6 +17,7 @@ from pgdyno.report.judgement import standing_text
 from pgdyno.report.provenance import state_counts
 from pgdyno.report.wording import number_text, sentence
 from pgdyno.studies.kinds import kind_of
+from pgdyno.studies.project.certified import CERTIFIED, has_figures, of_newest
 from pgdyno.studies.project.replays import REPLAY_FIGURES, ReplayRun, of_qualified, replay_runs
 from pgdyno.units import plural
 
@@ -135,6 +136,8 @@ def measure(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) 
         return row_metric(scenario.rows, criterion.metric)
     if criterion.metric in REPLAY_FIGURES:
         return of_qualified(criterion, replay_runs(study for study, _ in pairs))
+    if criterion.metric in CERTIFIED:
+        return of_newest(criterion.metric, [study for study, _ in pairs])
     if criterion.metric in RATIOS:
         return _ratio(RATIOS[criterion.metric], pairs)
     return _of_runs(criterion, [trial for _, some in pairs for trial in some])
@@ -191,7 +194,7 @@ def _came_of(study: Study, trials: Sequence[Trial]) -> str:
         names = kind_of(study.kind).sides
         return sentence(verdict, names.subject, names.reference)
     told = kind_of(study.kind).judged(study)
-    if told is not None and not trials:
+    if told is not None and (not trials or has_figures(study)):
         return told.title
     usable = [trial.outcome for trial in trials if trial.state is TrialState.COMPLETE]
     known = [one.throughput for one in usable if one is not None and one.throughput]

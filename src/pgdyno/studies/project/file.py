@@ -19,10 +19,11 @@ from pgdyno.model.project import (
     Scenario,
 )
 from pgdyno.model.tables import Table, fields_of, read_table, table_of, tables_of, toml_of
+from pgdyno.studies.project.certified import CERTIFIED
 
 VERSION = 1
 STUDY_METRICS = ("throughput", "p50_ms", "p95_ms", "p99_ms", "server_cpu_ms_per_tx", "throughput_ratio",
-                 "p50_ratio", "p95_ratio", "p99_ratio", "server_cpu_ratio")  # fmt: skip
+                 "p50_ratio", "p95_ratio", "p99_ratio", "server_cpu_ratio", *CERTIFIED)  # fmt: skip
 """Figures of studies that a criterion can name, beside any counter of a run, such as `nopm`."""
 _COUNTER = re.compile(r"[a-z][a-z0-9_]*")
 
