@@ -8,6 +8,9 @@ sessions, and at 2,800 statements a second from 100. Lag is the engine's own, `i
 sessions; it is the machine's as much as the engine's, so compare it within a round. The span is what the statements of
 a trace took against what they had to take, at speeds from 0.6 to 2.5. pgreplay replays the same statements from a file
 that it has made beforehand (`-f`); it has no lag to show.
+
+Beside each figure stands the share of the machine's CPUs that others used meanwhile: all that was busy, without engine,
+server and this program. Above 5 % it is printed and not counted.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import resource
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +32,8 @@ from statistics import median
 
 import numpy as np
 
+from pgdyno.linux.processes import tree_cpu_s
+from pgdyno.probes.host.cpu import parse as parse_cpu_times
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
@@ -41,6 +47,8 @@ SELECT = "SELECT abalance FROM pgbench_accounts WHERE aid = $1"
 SPEEDS = (0.6, 1.0, 1.25, 1.5, 1.667, 2.083, 2.5)
 FIRST_DUE_US = 1_000_000
 AT_ONCE = 1e9
+MOST_FOREIGN = 5.0
+"""Per cent of all CPUs: what is measured beside more is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,27 @@ def cpu_of(work: Callable[[], object]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def foreign_percent(busy_s: float, own_s: float, wall_s: float, cpus: int) -> float:
+    """Return the share of the machine that was busy with others; clocks of ticks may be off by a few of them."""
+    return max(0.0, 100 * (busy_s - own_s) / (wall_s * cpus))
+
+
+def counted(costs: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the figures beside which others used no more than is allowed; each comes with their share."""
+    return [cost for cost, foreign in costs if foreign <= MOST_FOREIGN]
+
+
+def beside(foreign: float) -> str:
+    """Return the words that stand beside a figure."""
+    return f"   others {foreign:.1f} %" + ("" if foreign <= MOST_FOREIGN else ", not counted")
+
+
+def words_of(costs: Sequence[tuple[float, float]]) -> str:
+    """Return the median of the figures that count, and how many do."""
+    kept = counted(costs)
+    return f"{median(kept):.1f} ({len(kept)} of {len(costs)})" if kept else f"none of {len(costs)} counts"
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """A server, a folder, and who is measured."""
@@ -117,25 +146,52 @@ class Bench:
     folder: Path
     programs: dict[str, Sequence[str]]
     pgreplay: Path | None
+    postmaster: int
 
-    def run(self, name: str, tape: Path, speed: float = 1.0) -> tuple[float, Records]:
-        """Run an engine; return its CPU seconds and what it wrote."""
+    def beside(self, work: Callable[[], object]) -> float:
+        """Return the share of the machine in per cent that others used while `work` ran."""
+        before = self._times()
+        work()
+        wall, busy, own = (after - earlier for after, earlier in zip(self._times(), before, strict=True))
+        return foreign_percent(busy, own, wall, os.cpu_count() or 1)
+
+    def _times(self) -> tuple[float, float, float]:
+        """Return now, what all CPUs were busy, and what the server, this program and its children took, in seconds."""
+        busy = parse_cpu_times(Path("/proc/stat").read_text("ascii"), os.sysconf("SC_CLK_TCK")).busy
+        mine = os.times()
+        own = sum(mine[:4]) + (tree_cpu_s(self.postmaster) or 0.0)
+        return time.monotonic(), busy, own
+
+    def run(self, name: str, tape: Path, speed: float = 1.0) -> tuple[float, float, Records]:
+        """Run an engine; return its CPU seconds, the share of others, and what it wrote."""
         file = self.folder / "records"
         file.write_bytes(b"")
         plan = replace(self.plan, speed=speed)
-        spent = cpu_of(lambda: run_engines(plan, tape, [file], program=self.programs[name]))
+        spent = 0.0
+
+        def engine() -> None:
+            nonlocal spent
+            spent = cpu_of(lambda: run_engines(plan, tape, [file], program=self.programs[name]))
+
+        foreign = self.beside(engine)
         found = read_records(file)
         sent = found[found["bytes"] > 0]
         if (found["skip"] != 0).any() or (sent["sqlstate"] != b"").any():
             raise ValueError(f"{name}: not everything was answered")
-        return spent, sent
+        return spent, foreign, sent
 
-    def run_pgreplay(self, file: Path, *, at_once: bool) -> float:
-        """Run pgreplay over a file of its own; return its CPU seconds."""
+    def run_pgreplay(self, file: Path, *, at_once: bool) -> tuple[float, float]:
+        """Run pgreplay over a file of its own; return its CPU seconds, and the share of others."""
         assert self.pgreplay is not None
         end_point = self.plan.end_point
         argv = [str(self.pgreplay), "-r", "-h", end_point.host, "-p", str(end_point.port), *(["-j"] if at_once else [])]
-        return cpu_of(lambda: subprocess.run([*argv, str(file)], check=True, capture_output=True, timeout=300))
+        spent = 0.0
+
+        def peer() -> None:
+            nonlocal spent
+            spent = cpu_of(lambda: subprocess.run([*argv, str(file)], check=True, capture_output=True, timeout=300))
+
+        return spent, self.beside(peer)
 
     def cost(self, load: Load, rounds: int) -> None:
         """Print the CPU that 1,000 statements cost, engine by engine, and the lag of each."""
@@ -146,22 +202,23 @@ class Bench:
             load.write_csvlog(log, self.user)
             subprocess.run([self.pgreplay, "-f", "-c", "-o", file, log], check=True, capture_output=True)
             names.append("pgreplay")
-        costs: dict[str, list[float]] = {name: [] for name in names}
+        costs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         pace = "at once" if load.rate == AT_ONCE else f"at {load.rate:.0f} a second"
         print(f"{load.statements} statements from {load.sessions} sessions, {pace}: CPU ms for 1,000 statements")
         for number in range(rounds):
             for name in random.sample(names, len(names)):
                 said = ""
                 if name == "pgreplay":
-                    spent = self.run_pgreplay(file, at_once=load.rate == AT_ONCE)
+                    spent, foreign = self.run_pgreplay(file, at_once=load.rate == AT_ONCE)
                 else:
-                    spent, sent = self.run(name, tape)
+                    spent, foreign, sent = self.run(name, tape)
                     p50, p99 = np.percentile(sent["injector_us"], [50, 99]) / 1000
                     wall = (sent["done_us"].max() - sent["sent_us"].min()) / 1e6
                     said = f"   lag p50 {p50:.3f} ms, p99 {p99:.3f} ms   {load.statements / wall:.0f} a second"
-                costs[name].append(spent * 1e6 / load.statements)
-                print(f"  round {number + 1} {name:9} {costs[name][-1]:6.1f}{said}", flush=True)
-        print("  median " + ", ".join(f"{name} {median(found):.1f}" for name, found in costs.items()))
+                cost = spent * 1e6 / load.statements
+                costs[name].append((cost, foreign))
+                print(f"  round {number + 1} {name:9} {cost:6.1f}{said}{beside(foreign)}", flush=True)
+        print("  median " + ", ".join(f"{name} {words_of(found)}" for name, found in costs.items()))
 
     def spans(self, load: Load) -> None:
         """Print how long the statements took against what they had to, at each speed."""
@@ -171,8 +228,8 @@ class Bench:
         for speed in SPEEDS:
             took = []
             for name in self.programs:
-                sent = self.run(name, tape, speed)[1]
-                took.append(f"{name} {np.ptp(sent['sent_us']) / np.ptp(sent['due_us']):.4f}")
+                _, foreign, sent = self.run(name, tape, speed)
+                took.append(f"{name} {np.ptp(sent['sent_us']) / np.ptp(sent['due_us']):.4f}{beside(foreign)}")
             print(f"  {speed:5} " + ", ".join(took), flush=True)
 
 
@@ -206,7 +263,9 @@ def main() -> None:
             ):
                 postgres.execute(statement, dbname="postgres")
             plan = EnginePlan(-1, -1, EndPoint(given["host"], int(given.get("port", 5432))), Login(), starts_in_s=0.2)
-            bench = Bench(plan, given["user"], folder, programs, arguments.pgreplay)
+            postmaster = sandbox.target().cpu.postmaster()
+            assert postmaster is not None, "it was started"
+            bench = Bench(plan, given["user"], folder, programs, arguments.pgreplay, postmaster)
             bench.cost(Load(arguments.statements, 50, AT_ONCE), arguments.rounds)
             bench.cost(Load(2_800 * arguments.seconds, 100, 2_800), arguments.rounds)
             bench.cost(Load(3_000 * arguments.seconds, 200, 3_000), arguments.rounds)

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,9 @@ from psycopg.conninfo import make_conninfo
 from fix_postgres import public_dir
 from free_ports import free_ports
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
+from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.results.replay import ReplayResult
+from pgdyno.replay import exchange
 from pgdyno.replay.restore import restore_of
 from pgdyno.replay.target_facts import identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
@@ -260,7 +263,9 @@ def overlap_s(parts: Iterable[Path], column: str) -> float:
 
 
 @pytest.mark.requirement("R-RPL-16")
-def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(captured: Captured, tmp_path: Path) -> None:
+def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(
+    captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     way = restore_of(f"directory:{captured.before}")
     own_account(captured)
     rows = "SELECT count(*) AS n FROM pg_catalog.pg_tables WHERE schemaname = 'public'"
@@ -290,6 +295,18 @@ def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(captured: Captur
         assert identify(copy, read_facts(copy)).is_marked
         assert (copy.directory / "postgresql.conf").read_bytes() == conf, "configuration stays the target's"
         assert not [one for one in copy.directory.iterdir() if one.name in ("pgdyno.restore", "pgdyno.replaced")]
+        with monkeypatch.context() as killed:
+            killed.setattr(exchange, "mark_directory", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+            with pytest.raises(KeyboardInterrupt):
+                way.restore(copy, identify(copy, read_facts(copy)))
+        assert copy.control is not None
+        assert not copy.control.is_running()
+        monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: False)
+        told = list[str]()
+        exchange.finish_all_left(told.append)
+        assert [one for one in told if "that is finished, and it runs" in one], told
+        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 0}]
+        assert identify(copy, read_facts(copy)).is_marked
 
 
 def test_a_base_backup_a_template_and_a_command_bring_a_state_back(captured: Captured, tmp_path: Path) -> None:

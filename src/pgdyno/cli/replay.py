@@ -127,6 +127,7 @@ def command(flags: _Flags) -> int:
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.replay.exchange import finish_all_left
     from pgdyno.studies.replay.run import prepare, replay
     from pgdyno.studies.session.opening import opened
     from pgdyno.trace.gates import Order
@@ -138,6 +139,8 @@ def command(flags: _Flags) -> int:
             f"--order {options.order} and --processes {options.processes} exclude each other",
             hint="An engine knows its own sessions only: leave one of them out.",
         )
+    if not (flags.check or flags.dry_run):
+        finish_all_left(progress.announce)  # what a kill left down could not be opened
     with opened(request) as target:
         if flags.source is not None:
             _mark(target, flags.source, progress)

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pgdyno.control import control_record
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.owner.durable import Attributes
 from pgdyno.owner.hands import hands_of
-from pgdyno.replay.copy_proof import MARKER, CopyMarker, ReplayTarget
+from pgdyno.replay import exchange
+from pgdyno.replay.copy_proof import ReplayTarget
+from pgdyno.replay.exchange import REPLACED, STAGED, ExchangeRecord
 from pgdyno.replay.restore import await_sessions, restarted_cache
-from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
 
-STAGED, REPLACED = "pgdyno.restore", "pgdyno.replaced"
-"""In the data directory: what is being got, and what was there; a kill leaves them to the next restore."""
 PREWARM_LIST = "autoprewarm.blocks"
 _DATA = frozenset(
     {"base", "global", "PG_VERSION", "backup_label", "tablespace_map", PREWARM_LIST}
@@ -100,26 +99,20 @@ class DataDirectory:
         if not {"base", "global", "PG_VERSION"} <= got:
             raise EnvironmentUnsuitable(f"{self.words} is no whole data directory")
         listed = _blocks_listed(hands.read(staged / PREWARM_LIST, at_most=100)) if PREWARM_LIST in got else None
-        control.stop()
-        _as_owner(target, "mkdir", "-m", "700", "--", str(replaced))
-        _as_owner(target, "mv", "-t", str(replaced), "--", *(str(directory / name) for name in sorted(there)))
-        _as_owner(target, "mv", "-t", str(directory), "--", *(str(staged / name) for name in sorted(got)))
-        control.start()
+        how = control_record.to_record(control)
+        assert how is not None, "there is a control"
+        record = ExchangeRecord(
+            str(directory), target.name, tuple(sorted(there)), tuple(sorted(got)), target.os_user, how
+        )
+        kept = exchange.keep(record)
+        try:
+            control.stop()
+        except BaseException:
+            kept.unlink()  # nothing was moved
+            raise
+        exchange.finish(record, kept, control, hands, target.runner)
         await_sessions(target.postgres)
-        mark(target, directory)
-        _as_owner(target, "rm", "-rf", "--", str(staged), str(replaced))
         return restarted_cache(target.postgres, listed)
-
-
-def mark(target: Target, directory: Path) -> None:
-    """Write into a data directory that it is a copy: whoever made it, or had it made, knows that."""
-    identifier = str(read_facts(target).server.system_identifier)
-    hands = hands_of(directory)
-    status = hands.look(directory)
-    assert status is not None, "a server runs in it"
-    content = CopyMarker(identifier, status.st_dev, status.st_ino).text().encode()
-    account = hands.account
-    hands.replace(directory / MARKER, content, Attributes(account.uid, account.gid, 0o600))
 
 
 def _blocks_listed(head: bytes) -> int | None:

@@ -8,9 +8,10 @@ import time
 from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.owner.hands import hands_of
 from pgdyno.owner.programs import check_program
 from pgdyno.replay.copy_proof import ReplayTarget
-from pgdyno.replay.data_directory import mark
+from pgdyno.replay.exchange import mark_directory
 from pgdyno.replay.restore import await_sessions
 from pgdyno.targets.target import Target
 
@@ -65,5 +66,5 @@ class OwnCommand:
                     f'"{target.name}" was not started by the restore command: nothing says that its files are new',
                     hint="Let the command stop the server, bring the files back, and start it.",
                 )
-            mark(target, target.directory)
+            mark_directory(target.directory, hands_of(target.directory))
         return "cold: the server was started anew" if is_new else "not known: the server went on"

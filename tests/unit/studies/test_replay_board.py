@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from pgdyno.model.live import LivePoint
-from pgdyno.studies.replay.board import ReplayProgress
+from pgdyno.studies.replay.board import DueTenth, LatestAnswers, ReplayProgress
+from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.outcome import DTYPE
 
 
 class Row:
@@ -26,13 +31,13 @@ class Row:
 
 @pytest.mark.parametrize(("at_s", "due"), [(-1.0, 0), (0.04, 0), (0.05, 10), (0.14, 10), (0.15, 15), (99.0, 18)])
 def test_statements_are_due_by_the_tenth_and_the_speed(at_s: float, due: int) -> None:
-    progress = ReplayProgress(Row(), {0: 10, 2: 5, 7: 3}, speed=2.0, seconds=4.0)  # type: ignore[arg-type]
+    progress = ReplayProgress(Row(), {0: DueTenth(10), 2: DueTenth(5), 7: DueTenth(3)}, speed=2.0, seconds=4.0)  # type: ignore[arg-type]
     assert f"of 18 statements sent, {due} due;" in progress.words(RunTally(at_us=int(at_s * 1e6)))
 
 
 def test_rates_are_of_the_time_between_two_tellings() -> None:
     row = Row()
-    progress = ReplayProgress(row, {0: 100}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]
+    progress = ReplayProgress(row, {0: DueTenth(100)}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]
     progress.tell(RunTally(at_us=-500_000), 99.0)
     progress.tell(RunTally(at_us=200_000, sent=30, done=20, late_us=1500, errors=2), 100.0)
     progress.tell(RunTally(at_us=400_000, sent=50, done=45, late_us=1500, errors=2), 100.5)
@@ -41,6 +46,25 @@ def test_rates_are_of_the_time_between_two_tellings() -> None:
     assert row.told[-1] == (
         0.6, 1.0, "70 of 100 statements sent, 100 due; 2 answered otherwise; the injector at most 1.5 ms late"
     )  # fmt: skip
+
+
+def test_answers_stand_beside_the_captured_times_of_what_was_due(tmp_path: Path) -> None:
+    row, file = Row(), tmp_path / "records"
+    rows = np.zeros(5, DTYPE)
+    rows["due_us"], rows["done_us"], rows["bytes"] = 1000, [3000, 5000, 9000, -1, 9000], [9, 9, 9, 9, 0]
+    rows["skip"][2] = Skip.REFUSED
+    file.write_bytes(rows.tobytes())
+    due = {0: DueTenth(10, 40_000, 8), 1: DueTenth(10, 20_000, 8), 5: DueTenth(9)}
+    latest = LatestAnswers([file])
+    progress = ReplayProgress(row, due, speed=1.0, seconds=1.0, answers=latest.take)  # type: ignore[arg-type]
+    for at, now in ((100_000, 100.0), (150_000, 101.0)):
+        progress.tell(RunTally(at_us=at), now)
+    assert [point.p99_ms for point in row.points] == [pytest.approx(3.98), None]
+    assert "took 3.0 ms from their due moments, captured 5.0 ms" in row.told[-1][2]
+    file.write_bytes(rows.tobytes() + rows[1:2].tobytes())
+    for at, now in ((600_000, 102.0), (600_000, 102.5)):
+        progress.tell(RunTally(at_us=at), now)
+    assert "took 4.0 ms from their due moments, captured 2.5 ms" in row.told[-1][2]
 
 
 def test_a_trace_without_statements_is_told_too() -> None:

@@ -31,7 +31,7 @@ from pgdyno.replay.target_facts import (
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
-from pgdyno.studies.replay.board import ReplayProgress, due_by_tenth
+from pgdyno.studies.replay.board import LatestAnswers, ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
 from pgdyno.studies.session.ownership import owning
@@ -215,7 +215,10 @@ def _send(
         sentry = Sentry(reader, options.guards)
         announce(off_text(sentry.begin(ready.asked.most_sessions)))
         row.guards(sentry.lamps)
-        progress = ReplayProgress(row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds)
+        progress = ReplayProgress(
+            row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds,
+            answers=LatestAnswers(writer.files).take,
+        )  # fmt: skip
         watch = _Watch(writer, options, sentry, tell, progress)
         with sentry.watch():
             tally = run_engines(ready.plan, tape, writer.files, program=ready.program, watch=watch.look)

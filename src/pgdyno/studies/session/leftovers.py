@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.owner.hands import hands_of
-from pgdyno.replay.data_directory import REPLACED, STAGED
+from pgdyno.replay.exchange import REPLACED, STAGED, ExchangeRecord, finish_left, left_exchanges
 from pgdyno.routes.dropin import END_MARK, INCLUDE_LINES, KEPT_MARK, LONGEST, SESSION_MARK, DropIn
 from pgdyno.sandbox import registry
 from pgdyno.sandbox.registry import SandboxLock, SandboxRecord
@@ -70,6 +70,20 @@ def on_server(target: Target, undo_root: Path, *, files: bool = True) -> list[Le
 def sandboxes(undo_root: Path) -> list[Leftover]:
     """Return the sandboxes of this account on this host. Changes nothing."""
     return [_sandbox(record, undo_root) for record in registry.list_records()]
+
+
+def exchanges() -> list[Leftover]:
+    """Return the restores that were killed while they exchanged a server's files. Changes nothing."""
+    return [_exchange(record, path) for record, path in left_exchanges()]
+
+
+def _exchange(record: ExchangeRecord, path: Path) -> Leftover:
+    def remove() -> str | None:
+        finish_left(record, path)
+        return None
+
+    about = f"a restore of {record.target} that was killed: it is finished, and the server started"
+    return Leftover(LeftoverKind.RESTORE, record.directory, about, "", _telling(remove))
 
 
 def _open_session(target: Target, undo_root: Path) -> str:
