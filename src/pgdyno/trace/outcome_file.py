@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.shapes import plain
 from pgdyno.outputs import new_folder, open_new, write_output
 from pgdyno.trace.engine.tally import RunTally
@@ -22,6 +23,7 @@ from pgdyno.trace.schema import OUTCOME
 
 OUTCOME_VERSION = 1
 FACTS = "outcome.json"
+KILLED = "killed"
 _RECORDS = "engine-{}.records"
 _MOST_FACTS = 1 << 20
 _ONE_PART = 200_000
@@ -51,7 +53,9 @@ class OutcomeFacts:
     server_logs: bool = False
     """The target logged every statement: its own times can be compared with the capture's."""
     ended: str = ""
-    """`complete`, or why it ended before; empty while it runs, or where it was killed."""
+    """`complete`, or why it ended before; empty while it runs, and `KILLED` once somebody looks at one that was."""
+    owner: ProcessIdentity | None = None
+    """Who writes the parts; None where that is not known."""
     tally: RunTally = field(default_factory=RunTally)
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds of each step: prepare, inject, analyse."""
@@ -68,7 +72,7 @@ class OutcomeWriter:
             open_new(file).close()
         self._taken = [0] * facts.processes
         self._parts = 0
-        self.update(facts)
+        self.update(replace(facts, owner=ProcessIdentity.own()))
 
     def update(self, facts: OutcomeFacts) -> None:
         """Replace what is known of the run."""
@@ -118,12 +122,15 @@ def write_part(path: Path, records: Records) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Make parts of what engines left in a folder whose run was killed; nothing is done to one that ended.
+    """Make parts of what engines left in a folder whose run was killed, and say so; any other one stays as it is.
 
     A record that is in a part already is not written again.
     """
     left = sorted(folder.glob(_RECORDS.format("*")))
     if not left:
+        return
+    facts = read_facts(folder)
+    if facts.owner is None or facts.owner.is_alive():
         return
     with connection() as db:
         parts = [str(part) for part in sorted(folder.glob("part-*.parquet"))]
@@ -135,6 +142,7 @@ def recover(folder: Path) -> None:
         if fresh.any():
             write_part(folder / f"part-recovered-{number}.parquet", records[fresh])
         file.unlink()
+    write_output(folder / FACTS, json.dumps(plain(replace(facts, ended=facts.ended or KILLED)), indent=1) + "\n")
 
 
 def read_facts(folder: Path) -> OutcomeFacts:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.trace.engine.records import RECORD, Skip
 from pgdyno.trace.outcome import classes, read_records
+from pgdyno.trace.outcome_file import KILLED, OutcomeFacts, OutcomeWriter, read_facts, recover
+from pgdyno.trace.parquet import read_rows
 
 
 def record(came: bytes, expected: bytes, skip: Skip = Skip.SENT) -> bytes:
@@ -23,3 +28,24 @@ def test_answers_are_classed_and_a_cut_record_is_left_out(tmp_path: Path) -> Non
     assert found[0].tolist() == (3, 4, 10, 11, 12, 13, 1, 0, 0, 5, 60, b"", b"", 0)
     assert list(classes(read_records(path, 4))) == ["changed", "skipped"]
     assert len(read_records(path, 9)) == 0
+
+
+def test_a_run_that_was_killed_can_be_read_up_to_the_kill_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ok, folder = b"\0" * 5, tmp_path / "x.outcome"
+    numbers = [RECORD.pack(0, seq, 10, 11, 12, 13, 1, 0, 0, 5, 60, ok, ok, Skip.SENT) for seq in range(5)]
+    facts = OutcomeFacts(1, "t", "d", "db", "18", "1", "python", 1.0, "schedule", "session", 1, 0.0, 1.0)
+    writer = OutcomeWriter(folder, facts)
+    (file,) = writer.files
+    file.write_bytes(b"".join(numbers[:2]))
+    writer.take()
+    file.write_bytes(b"".join(numbers) + numbers[0][:30])
+    recover(folder)
+    assert file.exists(), "who writes it lives"
+    monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: False)
+    for _ in range(2):
+        recover(folder)
+        seqs = [row[0] for part in sorted(folder.glob("part-*.parquet")) for row in read_rows(part, ["seq"])]
+        assert sorted(seqs) == [0, 1, 2, 3, 4]
+        assert (read_facts(folder).ended, file.exists()) == (KILLED, False)

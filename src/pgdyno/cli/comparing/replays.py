@@ -46,8 +46,11 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
 def _side(path: Path, trace: Path) -> ReplaySide:
     """Return what a path stands for: the capture, an outcome's folder or file, or a server's log as a trace."""
     from pgdyno.trace.compared_rows import ReplaySide, is_outcome
+    from pgdyno.trace.outcome_file import FACTS, recover
 
     if path.is_dir():
+        if (path / FACTS).exists():
+            recover(path)
         parts = tuple(sorted(path.glob("part-*.parquet")))
         if not parts:
             raise UsageError(
