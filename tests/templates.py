@@ -99,13 +99,14 @@ def _build(connection: Connection, name: str) -> None:
     if connection.dialect.name != "sqlite" or migrate._revision(connection, name) is not None:
         _upgrade(connection, name)
         return
-    for statement in _statements():
+    for statement in empty_store():
         connection.exec_driver_sql(statement)
     connection.execute(insert(VERSION).values(version_num=REVISION))
 
 
 @cache
-def _statements() -> tuple[str, ...]:
+def empty_store() -> tuple[str, ...]:
+    """Return the statements that make an empty store, as Alembic ran them the first time in this process."""
     with create_engine("sqlite://").begin() as connection:
         _upgrade(connection, "the template")
         found = connection.execute(text("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")).scalars()

@@ -8,6 +8,7 @@ before the first verb (a broken pipe, the interpreter's own flags) starts a real
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import pkgutil
@@ -25,7 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, NoReturn, Self
 
-from templates import use_templates
+from templates import empty_store, use_templates
 
 
 def run_pgdyno(
@@ -224,4 +225,7 @@ def _import_program() -> None:
 if __name__ == "__main__":
     _import_program()
     use_templates()
+    empty_store()  # each fork with a new home would load Alembic and build one: half a CPU second
+    gc.collect()
+    gc.freeze()  # no fork looks through, and so copies, what it has of us
     _serve(socket.socket(fileno=int(sys.argv[1])))

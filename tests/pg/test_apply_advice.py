@@ -27,7 +27,7 @@ from pgdyno.studies.advice.proofs import proofs_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("apply-advice")]
 HINT = "checkpoints are occurring too frequently"
-LOAD = [*calm(DECIDED), "--guard", "throughput=off", "--guard", "oom=99"]
+LOAD = [*calm(DECIDED), "--guard", "throughput=off", "--guard", "oom=99", "--restarts", "none"]
 
 
 def finding(rule, *changes, **fields):

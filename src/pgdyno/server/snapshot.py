@@ -114,7 +114,7 @@ def state_of(row: Mapping[str, object]) -> SettingState:
 def read_settings(connection: psycopg.Connection[DictRow], *, label: str) -> dict[str, SettingState]:
     """Read every setting in a session that was opened for it, so that it sees what a new session gets."""
     try:
-        return {str(row["name"]): state_of(row) for row in connection.execute(_QUERY)}
+        return {str(row["name"]): state_of(row) for row in connection.execute(_QUERY).fetchall()}
     except psycopg.Error as error:
         raise query_error(label, error) from error
 
