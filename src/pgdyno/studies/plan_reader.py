@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
 from pgdyno.errors import UsageError
 from pgdyno.model.tables import Table, fields_of, table_of
-from pgdyno.outside.toml_lines import TableLines
+from pgdyno.outside.toml_lines import TableLines, TomlLines
 from pgdyno.units import parse_quantity
 
 T = TypeVar("T")
@@ -61,3 +61,23 @@ class PlanReader:
             if not low <= value <= high:
                 raise UsageError(f"{key} {value} is not from {low} to {high}")
         return value
+
+    def head(
+        self,
+        document: Mapping[str, object],
+        lines: TomlLines,
+        keys: tuple[str, ...],
+        needed: tuple[str, ...],
+        version: int,
+    ) -> None:
+        """Refuse unknown and missing keys of the file, and another version of its form."""
+        for key in document:
+            with self.at(lines.of(key, 0).line if key not in lines.of().keys else lines.of().of(key), ""):
+                table_of({key: None}, "the file", keys)
+        with self.at(1, ""):
+            for key in needed:
+                if not document.get(key):
+                    raise UsageError(f'"{key}" is missing')
+        with self.at(lines.of().of("version"), ""):
+            if document["version"] != version:
+                raise UsageError(f"version {document['version']} is not {version}", hint="Upgrade pgdyno.")

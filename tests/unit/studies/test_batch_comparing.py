@@ -7,9 +7,9 @@ import pytest
 from batch_example import BASE, MONTH, chain_of, csv_of, month_chain, month_rows, recorded
 from pgdyno.errors import UsageError
 from pgdyno.model.results.batch import BatchResult, JobEnd
-from pgdyno.studies.batch.chain import Chain
+from pgdyno.stats.precedence import critical_path
+from pgdyno.studies.batch.chain import Chain, waits_of
 from pgdyno.studies.batch.comparing import BatchComparison, Standing, compare
-from pgdyno.studies.batch.critical import critical_path
 
 SOME = """\
 execution,process,job,start,end,code,status,reason
@@ -164,7 +164,7 @@ name = "z"
 argv = ["true"]
 after = ["long", "short"]
 """
-    found = critical_path(chain_of(text), {"p/a": 10.0, "p/long": 50.0, "p/short": 20.0, "p/z": 5.0})
+    found = critical_path(waits_of(chain_of(text)), {"p/a": 10.0, "p/long": 50.0, "p/short": 20.0, "p/z": 5.0})
     assert found.path == ("p/a", "p/long", "p/z")
     assert found.end_s == 65.0
     assert {key: one.slack_s for key, one in found.jobs.items()} == {"p/a": 0, "p/long": 0, "p/short": 30, "p/z": 0}

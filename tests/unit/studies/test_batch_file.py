@@ -6,7 +6,8 @@ import pytest
 
 from batch_example import SMALL, chain_of
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError
-from pgdyno.studies.batch.chain import Expects, JobWork, cycle_of, in_order
+from pgdyno.stats.precedence import ring_of
+from pgdyno.studies.batch.chain import Expects, JobWork, in_order
 from pgdyno.studies.batch.file import check_files
 
 
@@ -79,7 +80,7 @@ def test_lines_inside_a_long_text_are_no_tables() -> None:
 
 
 def test_a_ring_is_found_and_an_order_keeps_dependencies() -> None:
-    assert cycle_of({"a": (), "b": ("c",), "c": ("b",)}) in (("b", "c", "b"), ("c", "b", "c"))
-    assert cycle_of({"a": ("b",), "b": ("c",), "c": ()}) == ()
+    assert ring_of({"a": (), "b": ("c",), "c": ("b",)}) in (("b", "c", "b"), ("c", "b", "c"))
+    assert ring_of({"a": ("b",), "b": ("c",), "c": ()}) == ()
     names = [job.key for job in in_order(chain_of())]
     assert names.index("load/fetch") < names.index("load/copy") < names.index("close/sum") < names.index("close/mail")

@@ -5,10 +5,10 @@ Times are seconds. A job is called by its key, `process/job`, which is what depe
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from pgdyno.stats.precedence import ordered
 
 
 class JobWork(StrEnum):
@@ -103,51 +103,12 @@ class Chain:
         return {job.key: job for process in self.processes for job in process.jobs}
 
 
-def cycle_of(after: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return jobs that wait for each other in a ring, the first again at the end; empty where there is none."""
-    left = {key: set(waits) for key, waits in after.items()}
-    waiting = _waiting(after)
-    free = [key for key, waits in left.items() if not waits]
-    while free:
-        done = free.pop()
-        del left[done]
-        for key in waiting[done]:
-            left[key].discard(done)
-            if not left[key]:
-                free.append(key)
-    if not left:
-        return ()
-    way = dict.fromkeys([next(iter(left))])  # in their order, and found at once
-    at = next(iter(way))
-    while (at := min(left[at])) not in way:
-        way[at] = None
-    names = list(way)
-    return (at, *reversed(names[names.index(at) :]))
-
-
-def _waiting(after: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    """Return by each job those that wait for it."""
-    found: dict[str, list[str]] = {key: [] for key in after}
-    for key, waits in after.items():
-        for other in waits:
-            found[other].append(key)
-    return found
+def waits_of(chain: Chain) -> dict[str, tuple[str, ...]]:
+    """Return for whom each job waits."""
+    return {key: job.after for key, job in chain.jobs.items()}
 
 
 def in_order(chain: Chain) -> list[ChainJob]:
     """Return the jobs so that each comes after those that it waits for, else in the order of the file."""
     jobs = chain.jobs
-    places = {key: place for place, key in enumerate(jobs)}
-    names, left = list(jobs), {key: set(job.after) for key, job in jobs.items()}
-    waiting = _waiting({key: job.after for key, job in jobs.items()})
-    free = [places[key] for key, waits in left.items() if not waits]
-    found = list[ChainJob]()
-    heapq.heapify(free)
-    while free:
-        done = names[heapq.heappop(free)]
-        found.append(jobs[done])
-        for key in waiting[done]:
-            left[key].discard(done)
-            if not left[key]:
-                heapq.heappush(free, places[key])
-    return found
+    return [jobs[key] for key in ordered(waits_of(chain))]

@@ -9,9 +9,9 @@ from pgdyno import __version__
 from pgdyno.model.figure import Table
 from pgdyno.model.results.batch import BatchResult
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
-from pgdyno.studies.batch.chain import Chain
+from pgdyno.stats.precedence import critical_path
+from pgdyno.studies.batch.chain import Chain, waits_of
 from pgdyno.studies.batch.comparing import BatchComparison, LeftOutJob, by_key, mean_seconds
-from pgdyno.studies.batch.critical import critical_path
 from pgdyno.studies.batch.gantt import gantt
 from pgdyno.studies.batch.page import sizing, trouble
 from pgdyno.studies.batch.words import TONES, few_text, footnotes, means_sentences, title_of, window_sentence
@@ -120,7 +120,7 @@ def _critical(chain: Chain, sides: Sequence[BatchResult]) -> Section:
     for name, side in zip(SIDES, sides, strict=True):
         runs = by_key(side.jobs)
         means = {key: seconds for key in chain.jobs if (seconds := mean_seconds(runs.get(key, ()))) is not None}
-        found = critical_path(chain, means)
+        found = critical_path(waits_of(chain), means, {key: job.starts_s for key, job in chain.jobs.items()})
         rows = tuple(
             (key, seconds_text(found.jobs[key].start_s), seconds_text(found.jobs[key].end_s)) for key in found.path
         )

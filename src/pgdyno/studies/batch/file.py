@@ -11,7 +11,8 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, hinted
 from pgdyno.model.tables import Table, near_hint, table_of, tables_of, toml_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
-from pgdyno.studies.batch.chain import Chain, ChainJob, ChainProcess, Expects, JobCheck, JobWork, cycle_of
+from pgdyno.stats.precedence import ring_of
+from pgdyno.studies.batch.chain import Chain, ChainJob, ChainProcess, Expects, JobCheck, JobWork
 from pgdyno.studies.plan_reader import PlanReader
 
 VERSION = 1
@@ -170,7 +171,8 @@ def parse_chain(text: str, *, source: str = "chain", folder: Path = Path()) -> C
     document = toml_of(text, source)
     lines = TomlLines(text)
     reader = _Reader(source, lines, folder)
-    _check_head(document, reader, lines)
+    keys = ("version", "chain", "process")
+    reader.head(document, lines, keys, keys, VERSION)
     head_lines = lines.of("chain", 0)
     head = reader.fields(_Head, table_of(document["chain"], f"{source}: chain", _Head.__dataclass_fields__),
                          head_lines, "chain")  # fmt: skip
@@ -209,20 +211,6 @@ def parse_chain(text: str, *, source: str = "chain", folder: Path = Path()) -> C
     )
 
 
-def _check_head(document: Mapping[str, object], reader: _Reader, lines: TomlLines) -> None:
-    keys = ("version", "chain", "process")
-    for key in document:
-        with reader.at(lines.of(key, 0).line if key not in lines.of().keys else lines.of().of(key), ""):
-            table_of({key: None}, "the file", keys)
-    with reader.at(1, ""):
-        for key in keys:
-            if not document.get(key):
-                raise UsageError(f'"{key}" is missing')
-    with reader.at(lines.of().of("version"), ""):
-        if document["version"] != VERSION:
-            raise UsageError(f"version {document['version']} is not {VERSION}", hint="Upgrade pgdyno.")
-
-
 def _only_once(reader: _Reader, names: set[str], name: str, lines: TableLines, place: str) -> None:
     if name in names:
         with reader.at(lines.of("name"), place):
@@ -243,7 +231,7 @@ def _settled(found: list[_Found], reader: _Reader) -> list[ChainJob]:
             after = tuple(dict.fromkeys(_key(name, one.job.process, known) for name in one.job.after))
         later = (one.start - first).total_seconds() if one.start and first else 0.0
         jobs.append(replace(one.job, after=after, starts_s=later))
-    ring = cycle_of({job.key: job.after for job in jobs})
+    ring = ring_of({job.key: job.after for job in jobs})
     if ring:
         one = known[ring[0]]
         with reader.at(one.lines.of("after"), one.place):

@@ -6,8 +6,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.batch import BatchExecution, BatchResult, JobRun
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Outcome, TrialState
-from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.batch.chain import Chain
@@ -28,11 +26,11 @@ from pgdyno.studies.batch.observing import ServerOnlooker
 from pgdyno.studies.batch.options import BatchOptions
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.project.build import peak_of
+from pgdyno.studies.session.guarding import guarded
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
-from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.units import seconds_text
 
 Announce = Callable[[str], None]
@@ -66,7 +64,7 @@ def run_batch(
     with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
         result = BatchResult(study=study.id, environment=study.environment, chain=chain.name)
         try:
-            with _guarded(target, guards, chain, announce) as breach, tempfile.TemporaryDirectory() as folder:
+            with guarded(target, guards, chain.parallel, announce) as breach, tempfile.TemporaryDirectory() as folder:
                 runs = _Runs(store, study, target, chain, Path(folder), _halt(options, breach), announce)
                 for number in range(1, options.executions + 1):
                     row.put(phase="running", place=f"execution {number} of {options.executions}")
@@ -187,27 +185,6 @@ def database_of(target: Target, chain: Chain) -> str:
     if chain.database:
         return chain.database
     return str(target.postgres.fetch("SELECT pg_catalog.current_database() AS name")[0]["name"])
-
-
-@contextmanager
-def _guarded(target: Target, plan: GuardPlan, chain: Chain, announce: Announce) -> Iterator[Callable[[], str]]:
-    """Watch disk, memory and connections of the target, and yield what says which guard was breached."""
-    reader = GuardReader(target)
-    try:
-        sentry = Sentry(reader, plan)
-        announce(off_text(sentry.begin(chain.parallel)))
-
-        def breach() -> str:
-            try:
-                sentry.check()
-            except GuardBreached as stopped:
-                return str(stopped.breach)
-            return ""
-
-        with sentry.watch():
-            yield breach
-    finally:
-        reader.close()
 
 
 def _halt(options: BatchOptions, breach: Callable[[], str]) -> Callable[[], str]:
