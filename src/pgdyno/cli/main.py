@@ -37,7 +37,7 @@ VERBS: dict[str, str] = {
     "watch": "Watch a server for days, and say which statements became slower and what was changed.",
     "replay": "Send a captured load to another server, on its schedule, and say how it was answered.",
     "batch": "Run a batch chain or read what another scheduler recorded, and compare its window and jobs.",
-    "migrate": "Say whether all of a database arrived on another server, to the row and the grant.",
+    "migrate": "Rehearse a migration in phases, against its window, and say whether all arrived, to the row.",
     "job": "Run one job for another scheduler, and record it for a batch chain.",
     "scale": "Measure levels of load on hardware in proportion, and say whether they answer alike.",
     "selftest": "Prove on this machine that equal is called equal and sabotage is found.",

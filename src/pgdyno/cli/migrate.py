@@ -1,20 +1,145 @@
-"""`pgdyno migrate`: a database on its way to another server."""
+"""`pgdyno migrate rehearse|compare|validate`: a migration in timed phases, its window, and whether all arrived."""
 
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.flags import FILE, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.arguments.target import TargetFlags, target_request
+
+if TYPE_CHECKING:
+    from pgdyno.model.results.migrate import MigrateResult
+    from pgdyno.store.catalogue import Store
+
+LONGEST_S = 172_800.0
 
 
 @click.group("migrate")
 def command() -> None:
-    """Say whether all of a database arrived on another server.
+    """Rehearse a migration in its phases, against its window, and say whether all of a database arrived.
 
-    docs/reference/migrate.md says what is compared.
+    docs/reference/migrate.md has the plan's file, and what is compared.
     """
+
+
+class _RehearseFlags(TargetFlags, JsonFlag, StoreFlag):
+    plan: Path = argument("PLAN.toml", type=FILE)
+    apply: bool = flag("Move the database; without it the plan is printed and nothing is changed.")
+    window: float | None = flag("It has to be over within.  [default: as the plan says]", type=Time("s", 1))
+    jobs: str | None = flag(
+        "So many at a time; of several, as 1,2, each is a rehearsal, and they are compared.  [default: the plan's]",
+        metavar="N,...",
+    )
+    resume: str | None = flag("Go on with this rehearsal, which was killed or ended.", metavar="STUDY")
+    max_seconds: float = flag("The rehearsal ends then.", default=LONGEST_S, type=Time("s", 1))
+    max_size: str | None = flag("A larger database is refused, such as 200GB.", metavar="SIZE")
+    stop_file: Path | None = flag("The rehearsal ends when this file is there.")
+    guards: tuple[str, ...] = flag(
+        "Where a guard of the target trips and ends the rehearsal, such as disk=5GB, or NAME=off.",
+        "--guard",
+        metavar="NAME=VALUE",
+    )
+    yes: bool = flag("Do not ask before a --target is changed.")
+    report: Path | None = flag("Write the HTML report here.")
+
+
+@verb("rehearse", command)
+def rehearse(flags: _RehearseFlags) -> int:
+    """Rehearse the migration of PLAN.toml: assess, move by phases, validate, and judge it against its window.
+
+    Prints the plan, the undo and the outage, and changes nothing without --apply. The source is only read. The target
+    must be proved to be another server, and be a sandbox or stand in the list of servers that may be changed. Its
+    settings for the load are put back whatever ends the rehearsal; a killed one goes on by item with --resume.
+
+    Exit code 0 where all arrived within the window, 1 where it did not.
+    """
+    from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
+    from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.errors import UsageError
+    from pgdyno.studies.batch.job_process import read_own
+    from pgdyno.studies.migrate.comparing import compare_lines
+    from pgdyno.studies.migrate.dry_run import plan_lines
+    from pgdyno.studies.migrate.file import parse_plan
+    from pgdyno.studies.migrate.options import MigrateOptions
+    from pgdyno.studies.migrate.prepare import prepare
+    from pgdyno.studies.migrate.run import run_rehearsal
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.studies.session.target_request import TargetRequest
+    from pgdyno.targets.inspect import read_facts
+    from pgdyno.trial.guard_settings import guard_plan
+    from pgdyno.units import parse_quantity
+
+    check_report_path(flags.report)
+    plan = parse_plan(read_own(flags.plan), source=flags.plan.name)
+    all_jobs = _jobs(flags.jobs, plan.jobs)
+    if flags.resume is not None and len(all_jobs) > 1:
+        raise UsageError("--resume goes on with one rehearsal", hint="Give --jobs one number, or none.")
+    request, progress = target_request(flags), Progress()
+    if request.dsn is None and plan.target:
+        request = replace(request, dsn=plan.target)
+    results: list[MigrateResult] = []
+    with ExitStack() as stack:
+        source = stack.enter_context(opened(TargetRequest(dsn=plan.source)))
+        target = stack.enter_context(opened(request))
+        facts = (read_facts(source), read_facts(target))
+        first = MigrateOptions(
+            flags.plan, all_jobs[0], flags.window or plan.window_s, flags.max_seconds, flags.stop_file,
+            None if flags.max_size is None else int(parse_quantity(flags.max_size, "B")),
+            flags.resume,
+        )  # fmt: skip
+        prepared = prepare(source, target, facts, plan, first)
+        for line in plan_lines(prepared):
+            click.echo(line, err=True)
+        if not flags.apply:
+            progress.announce("nothing was changed; add --apply to rehearse it")
+            return 0
+        agree(target, f"Rehearse the migration on {target.name}?", ask=not flags.yes)
+        store = stack.enter_context(open_store(flags.store_url))
+        for jobs in all_jobs:
+            options = replace(first, jobs=jobs)
+            if results:
+                prepared = prepare(source, target, facts, plan, options)
+            result = run_rehearsal(
+                store, prepared, facts, request, guards=guard_plan(flags.guards, jobs), announce=progress.announce
+            )
+            results.append(result)
+            write_report(store, result, flags.report, progress)
+            print_result(store, result, flags.as_json)
+        if len(results) > 1 and not flags.as_json:
+            click.echo("\n".join(compare_lines(results[0], results[-1])))
+    return max(int(one.exit_code) for one in results)
+
+
+class _CompareFlags(JsonFlag, StoreFlag):
+    a: str = argument("STUDY_A")
+    b: str = argument("STUDY_B", default="last")
+
+
+@verb("compare", command)
+def compare_rehearsals(flags: _CompareFlags) -> int:
+    """Compare two rehearsals phase by phase: other parallelism, other settings, another configuration."""
+    from pgdyno.studies.migrate.comparing import compare_lines, phase_pairs
+
+    with open_store(flags.store_url) as store:
+        a, b = _result(store, flags.a), _result(store, flags.b)
+    if flags.as_json:
+        pairs = [
+            {"phase": one.phase.value, "a_s": one.a_s, "b_s": one.b_s, "change_pct": one.change_pct}
+            for one in phase_pairs(a, b)
+        ]
+        click.echo(json.dumps({"a": a.study, "b": b.study, "a_total_s": a.total_s, "b_total_s": b.total_s,
+                               "phases": pairs}))  # fmt: skip
+    else:
+        click.echo("\n".join(compare_lines(a, b)))
+    return 0
 
 
 class _ValidateFlags(JsonFlag):
@@ -47,3 +172,29 @@ def validate(flags: _ValidateFlags) -> int:
         for line in found.lines():
             click.echo(printable(line))
     return int(found.exit_code)
+
+
+def _jobs(text: str | None, planned: int) -> tuple[int, ...]:
+    from pgdyno.errors import UsageError
+    from pgdyno.studies.migrate.file import MOST_JOBS
+
+    if text is None:
+        return (planned,)
+    words = text.split(",")
+    if not all(word.isdecimal() and 1 <= int(word) <= MOST_JOBS for word in words):
+        raise UsageError(f'--jobs "{text}" is not numbers from 1 to {MOST_JOBS}', hint="Write --jobs 2, or --jobs 1,2.")
+    return tuple(int(word) for word in words)
+
+
+def _result(store: Store, study_id: str) -> MigrateResult:
+    from pgdyno.errors import UsageError
+    from pgdyno.model.results.migrate import MigrateResult
+
+    study = store.study(study_id)
+    result = study.told(MigrateResult)
+    if result is None:
+        raise UsageError(
+            f'study "{study.id}" is of kind {study.kind} and has no rehearsal of a migration',
+            hint="pgdyno store list shows the kinds; pgdyno migrate rehearse makes one.",
+        )
+    return result

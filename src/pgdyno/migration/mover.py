@@ -102,6 +102,9 @@ class ItemWatch(Protocol):
     def ended(self, key: str, *, bytes: int | None = None, rows: int | None = None) -> None:
         """Note that it is done, with what is known of its size by now."""
 
+    def sized(self, key: str, *, rows: int) -> None:
+        """Note of an item that is done how many rows it had, where that is known later only."""
+
     def failed(self, key: str, reason: str) -> None:
         """Note that it failed."""
 

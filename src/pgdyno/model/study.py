@@ -41,6 +41,8 @@ class StudyKind(StrEnum):
     """A chain of jobs: its window, and whether its jobs succeed."""
     SCALE = "scale"
     """Levels of load on hardware in proportion: do they answer alike?"""
+    MIGRATE = "migrate"
+    """A migration rehearsed in its phases, against its window."""
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
 

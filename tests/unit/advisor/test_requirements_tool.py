@@ -94,6 +94,7 @@ def test_every_id_of_advisor_and_laboratory_is_listed() -> None:
         "RPL": 18,
         "BAT": 10,
         "SCA": 6,
+        "MIG": 10,
     }
     assert {key: sum(one.id.startswith(f"R-{key}-") for one in wanted) for key in laboratory} == laboratory
     assert len(wanted) == 242 + sum(laboratory.values())

@@ -225,7 +225,9 @@ def test_what_people_do_is_said_not_to_be_drawn_by_lot():
 def test_no_page_claims_an_order_or_a_verdict_that_its_runs_had_not(kind):
     runs = tuple(Trial(n, "s", TrialSpec(BASELINE, Role.ARM, "a", n, 0), TrialState.FAILED) for n in (1, 2))
     text = render(compose(StudyRecord(replace(simulated_study(), kind=kind), runs)))
-    unmeasured = kind in (StudyKind.IMPORTED, StudyKind.LIVE, StudyKind.WATCH, StudyKind.REPLAY, StudyKind.BATCH)
+    unmeasured = kind in (
+        StudyKind.IMPORTED, StudyKind.LIVE, StudyKind.WATCH, StudyKind.REPLAY, StudyKind.BATCH, StudyKind.MIGRATE,
+    )  # fmt: skip
     single = unmeasured or kind in (StudyKind.BENCH, StudyKind.NOISE, StudyKind.SCALE)
     assert ("each block is random" in text, "The verdict is a rule" in text) == (not single, not single)
     assert ("became steady" in text) == (not unmeasured)

@@ -45,7 +45,9 @@ def members(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     connection.close()
 
 
-LATER = {StudyKind.LIVE, StudyKind.WATCH, StudyKind.REPLAY, StudyKind.BATCH, StudyKind.SCALE}
+LATER = {
+    StudyKind.LIVE, StudyKind.WATCH, StudyKind.REPLAY, StudyKind.BATCH, StudyKind.SCALE, StudyKind.MIGRATE,
+}  # fmt: skip
 """Kinds that came after it."""
 
 

@@ -8,7 +8,7 @@ from pgdyno.errors import UsageError
 from pgdyno.migration.mover import Mover
 from pgdyno.model.tables import near_hint
 
-MOVERS: dict[str, str] = {}
+MOVERS: dict[str, str] = {"dump": "dump_restore:DumpRestore", "pgcopydb": "pgcopydb:PgCopyDb"}
 """By its word the class of each mover, `module:class` below this folder."""
 
 

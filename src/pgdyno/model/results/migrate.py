@@ -16,7 +16,7 @@ class MigrationPhase(StrEnum):
 
     ASSESS = "assess"
     CONFIGURATION = "configuration"
-    """Settings of the target for the load; they are put back before the validation."""
+    """Settings of the target for the load."""
     EXPORT = "export"
     TRANSFER = "transfer"
     STRUCTURES = "structures"
@@ -27,6 +27,8 @@ class MigrationPhase(StrEnum):
     CONSTRAINTS = "constraints"
     SEQUENCES = "sequences"
     STATISTICS = "statistics"
+    RUN_TIME = "run-time settings"
+    """The target's settings for the load are put back."""
     CUT_OVER = "cut-over"
     VALIDATION = "validation"
     WAY_BACK = "way back"
@@ -191,6 +193,18 @@ class LoadSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRehearsal:
+    """A rehearsal of the same plan that came before. `began_at` in seconds since the epoch."""
+
+    study: str
+    began_at: float
+    total_s: float
+    jobs: int
+    source_bytes: int | None = None
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateResult(StudyResult):
     """A rehearsal. Times in seconds; what a resumed one stood still in between is in `paused_s` and in no other."""
 
@@ -205,6 +219,7 @@ class MigrateResult(StudyResult):
     jobs: int = 1
     number: int = 1
     """The how manieth rehearsal of this plan in the store."""
+    began_at: float = 0.0
     window_s: float | None = None
     planned_s: float | None = None
     total_s: float | None = None
@@ -222,6 +237,7 @@ class MigrateResult(StudyResult):
     validation: ValidationResult | None = None
     settings: tuple[LoadSetting, ...] = ()
     way_back: str = ""
+    earlier: tuple[EarlierRehearsal, ...] = ()
     ended: str = ""
     """Why it did not come to its end; empty where it did."""
 

@@ -1,0 +1,110 @@
+"""What a database has, asked by name: what is restored in one transaction is there as a whole or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from pgdyno.server.postgres import Postgres
+
+FIRST_OID = 16_384
+"""Below it are the server's own objects."""
+_TABLES = (
+    "SELECT n.nspname AS schema, c.relname AS name, pg_catalog.pg_table_size(c.oid) AS bytes"
+    " FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"
+    " AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d WHERE d.classid = 'pg_catalog.pg_class'::regclass"
+    " AND d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2"
+)
+_RELATION = (
+    "SELECT n.nspname AS schema, c.relname AS name FROM pg_catalog.pg_class AS c"
+    " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = %s"
+)
+_CONSTRAINT = (
+    "SELECT n.nspname AS schema, c.relname AS name, k.conname AS constraint"
+    " FROM pg_catalog.pg_constraint AS k JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid"
+    " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE k.oid = %s"
+)
+_OWN = {"pg_trigger": "NOT tgisinternal", "pg_rewrite": "rulename <> '_RETURN'"}
+
+
+_OF_VIEWS = (
+    "SELECT i.indexrelid AS oid FROM pg_catalog.pg_index AS i"
+    " JOIN pg_catalog.pg_class AS c ON c.oid = i.indrelid WHERE c.relkind = 'm'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredName:
+    """A table with its size in bytes, its TOAST included and its indexes not."""
+
+    schema: str
+    name: str
+    bytes: int
+
+
+def stored_tables(server: Postgres) -> dict[str, StoredName]:
+    """Return the tables that hold rows, as `schema.table`; none of an extension's."""
+    rows = [StoredName(str(row["schema"]), str(row["name"]), int(str(row["bytes"]))) for row in server.fetch(_TABLES)]
+    return {f"{one.schema}.{one.name}": one for one in rows}
+
+
+def indexes_of_views(source: Postgres) -> frozenset[int]:
+    """Return the indexes of materialized views, by their oid."""
+    return frozenset(int(str(row["oid"])) for row in source.fetch(_OF_VIEWS))
+
+
+def relation_name(source: Postgres, oid: int) -> tuple[str, str]:
+    """Return schema and name of a table or index of the source."""
+    (row,) = source.fetch(_RELATION, [oid])
+    return str(row["schema"]), str(row["name"])
+
+
+def constraint_name(source: Postgres, oid: int) -> tuple[str, str, str]:
+    """Return schema, table and name of a constraint of the source."""
+    (row,) = source.fetch(_CONSTRAINT, [oid])
+    return str(row["schema"]), str(row["name"]), str(row["constraint"])
+
+
+def has_any(server: Postgres, catalog: str) -> bool:
+    """Tell whether a catalog has an object that somebody made."""
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE oid >= {} AND {}) AS found").format(
+        sql.Identifier("pg_catalog", catalog), sql.Literal(FIRST_OID), sql.SQL(_OWN.get(catalog, "true"))
+    )
+    return server.fetch(query)[0]["found"] is True
+
+
+def has_rows(server: Postgres, schema: str, name: str) -> bool:
+    """Tell whether a table has a row."""
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {}) AS found").format(sql.Identifier(schema, name))
+    return server.fetch(query)[0]["found"] is True
+
+
+def has_relation(server: Postgres, schema: str, name: str) -> bool:
+    """Tell whether there is a relation of that name."""
+    found = server.fetch(
+        "SELECT 1 AS one FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = %s",
+        [schema, name],
+    )
+    return bool(found)
+
+
+def has_constraint(server: Postgres, schema: str, table: str, constraint: str) -> bool:
+    """Tell whether a table has a constraint of that name."""
+    found = server.fetch(
+        "SELECT 1 AS one FROM pg_catalog.pg_constraint AS k JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid"
+        " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = %s AND k.conname = %s",
+        [schema, table, constraint],
+    )
+    return bool(found)
+
+
+def loaded_rows(server: Postgres) -> dict[str, int]:
+    """Return how many rows each table has, as the server counted them while they came; none are read for it."""
+    rows = server.fetch(
+        "SELECT schemaname || '.' || relname AS name, n_live_tup AS rows FROM pg_catalog.pg_stat_user_tables"
+    )
+    return {str(row["name"]): int(str(row["rows"])) for row in rows}

@@ -1,0 +1,33 @@
+"""What a rehearsal would do, how it is undone and what it costs, in lines for people. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.studies.migrate.prepare import Prepared
+from pgdyno.units import bytes_text, plural, seconds_text
+
+
+def plan_lines(prepared: Prepared) -> list[str]:
+    """Return the plan: each phase and what it waits for, then undo, outage and bounds."""
+    plan, options, place = prepared.plan, prepared.options, prepared.place
+    window = "no window" if options.window_s is None else f"a window of {seconds_text(options.window_s)}"
+    lines = [
+        f'migration {plan.name}: database "{plan.database}" ({bytes_text(prepared.source_bytes)}) of '
+        f'{place.source.target.name}, PostgreSQL {place.source.major}, to "{plan.target_database}" of '
+        f"{place.target.target.name}, PostgreSQL {place.target.major}, "
+        f"by {plan.mover} with {plural(options.jobs, 'job')}, in {window}"
+    ]
+    for one in prepared.steps:
+        if one.left_out:
+            lines.append(f"  {one.phase}: left out, {one.left_out}")
+            continue
+        lines.append(f"  {one.phase}" + (f" (after {', '.join(one.after)})" if one.after else ""))
+    lines += [f"load:   {name} = {value} on the target, put back afterwards" for name, value in plan.load.items()]
+    if plan.load:
+        lines.append("        " + ("the target is restarted for them" if plan.load_restart else "without a restart"))
+    said = prepared.announcement
+    lines += [f"source: {one}" for one in said.changes] or ["source: is only read"]
+    lines += [f"room:   {one}" for one in prepared.room]
+    lines += [f"undo:   {said.undo}", f"outage: {said.outage}", f"back:   {said.way_back}"]
+    stop = f", or when {options.stop_file} is there" if options.stop_file is not None else ""
+    lines.append(f"ends:   after {seconds_text(options.max_seconds)} at the latest{stop}")
+    return lines

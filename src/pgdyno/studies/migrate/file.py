@@ -1,0 +1,171 @@
+"""The file of a migration: TOML, read strictly, each slip with its line. docs/reference/migrate.md describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from pgdyno.errors import UsageError, hinted
+from pgdyno.migration.mover import Mover
+from pgdyno.migration.movers.registry import mover_of
+from pgdyno.migration.plan import MigrationPlan, PlannedPhase, all_steps, waits_of
+from pgdyno.model.results.migrate import MigrationPhase
+from pgdyno.model.tables import near_hint, tables_of, toml_of
+from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.stats.precedence import ring_of
+from pgdyno.studies.plan_reader import PlanReader
+
+VERSION = 1
+MOST_JOBS = 64
+HINT = "docs/reference/migrate.md has every key; examples/migrate has a plan."
+_KEYS = ("version", "migration", "mover", "load", "phase")
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    name: str
+    source: str
+    folder: str
+    target: str = ""
+    database: str = ""
+    target_database: str = ""
+    mover: str = "dump"
+    jobs: int = 1
+    window: str = ""
+    load_restart: bool = False
+    programs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    name: str
+    planned: str = ""
+    after: tuple[str, ...] = ()
+
+
+@hinted(HINT)
+def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
+    """Read a plan. Raises UsageError with line, name and value on any slip; asks no server."""
+    document = toml_of(text, source)
+    lines = TomlLines(text)
+    reader = PlanReader(source)
+    reader.head(document, lines, _KEYS, ("version", "migration"), VERSION)
+    at = lines.of("migration", 0)
+    table = document["migration"]
+    with reader.at(at.line, ""):
+        if not isinstance(table, Mapping):
+            raise UsageError("migration is not a table", hint="Write [migration] on a line of its own.")
+    head = reader.fields(_Head, dict(table), at, "migration")
+    database = _conninfo(reader, head.source, "source", at).get("dbname", "")
+    if head.target:
+        _conninfo(reader, head.target, "target", at)
+        with reader.at(at.of("target"), "migration"):
+            if conninfo_to_dict(head.target) == conninfo_to_dict(head.source):
+                raise UsageError("target and source are the same", hint="Name another server as the target.")
+    with reader.at(at.of("database" if head.database else "source"), "migration"):
+        if not (head.database or database):
+            raise UsageError("it names no database", hint='Write database = "shop", or dbname=shop in source.')
+    for key in ("folder", "programs"):
+        value = getattr(head, key)
+        with reader.at(at.of(key), "migration"):
+            if value and not value.startswith("/"):
+                raise UsageError(f'{key} "{value}" is not a whole path')
+    options = _texts(reader, document, "mover", lines)
+    mover = _mover(reader, head.mover, options, at, lines)
+    plan = MigrationPlan(
+        name=head.name,
+        source=head.source,
+        target=head.target,
+        database=head.database or str(database),
+        target_database=head.target_database or head.database or str(database),
+        folder=head.folder,
+        mover=head.mover,
+        options=options,
+        jobs=reader.within(head.jobs, "jobs", 1, MOST_JOBS, at, "migration"),
+        window_s=reader.seconds(head.window, "window", at, "migration"),
+        load=_texts(reader, document, "load", lines),
+        load_restart=head.load_restart,
+        programs=head.programs,
+        phases=_phases(reader, document, source, lines),
+        lines={key: at.of(key) for key in _Head.__dataclass_fields__},
+    )
+    _check_order(reader, plan, mover)
+    return plan
+
+
+def _conninfo(reader: PlanReader, text: str, key: str, lines: TableLines) -> Mapping[str, object]:
+    with reader.at(lines.of(key), "migration"):
+        try:
+            found = conninfo_to_dict(text)
+        except psycopg.Error as error:
+            raise UsageError(f"{key} is not a conninfo: {str(error).strip()}") from None
+        if "password" in found:
+            raise UsageError(f"{key} has a password in it", hint="Put it into ~/.pgpass: files of plans are shared.")
+        return dict(found)
+
+
+def _texts(reader: PlanReader, document: Mapping[str, object], key: str, lines: TomlLines) -> dict[str, str]:
+    table = document.get(key, {})
+    found = dict[str, str]()
+    with reader.at(lines.of(key, 0).line if table else 1, key):
+        if not isinstance(table, Mapping):
+            raise UsageError("it is not a table")
+    for name, value in table.items():
+        with reader.at(lines.of(key, 0).of(str(name)), key):
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                raise UsageError(f"{name} is neither a text nor a number", hint=f'Write {name} = "on".')
+        found[str(name)] = str(value)
+    return found
+
+
+def _mover(reader: PlanReader, word: str, options: Mapping[str, str], at: TableLines, lines: TomlLines) -> Mover:
+    with reader.at(at.of("mover"), "migration"):
+        mover = mover_of(word)
+    for name, value in options.items():
+        with reader.at(lines.of("mover", 0).of(name), "mover"):
+            mover.check({name: value})
+    mover.check(options)
+    return mover
+
+
+def _phases(
+    reader: PlanReader, document: Mapping[str, object], source: str, lines: TomlLines
+) -> dict[MigrationPhase, PlannedPhase]:
+    found = dict[MigrationPhase, PlannedPhase]()
+    for number, (table, _) in enumerate(tables_of(document, "phase", source)):
+        own = lines.of("phase", number)
+        raw = reader.fields(_Phase, table, own, f"phase {number + 1}")
+        phase = _phase(reader, raw.name, own.of("name"), f"phase {number + 1}")
+        place = f'phase "{phase}"'
+        with reader.at(own.of("name"), place):
+            if phase in found:
+                raise UsageError("it is there twice", hint="Leave one of them out.")
+        after = tuple(_phase(reader, name, own.of("after"), place) for name in raw.after)
+        found[phase] = PlannedPhase(reader.seconds(raw.planned, "planned", own, place), after, own.line)
+    return found
+
+
+def _phase(reader: PlanReader, word: str, line: int, place: str) -> MigrationPhase:
+    with reader.at(line, place):
+        if word not in {*MigrationPhase}:
+            raise UsageError(f'there is no phase "{word}"', hint=near_hint(word, [one.value for one in MigrationPhase]))
+    return MigrationPhase(word)
+
+
+def _check_order(reader: PlanReader, plan: MigrationPlan, mover: Mover) -> None:
+    """Refuse phases that this mover has not, and phases that wait for each other."""
+    steps = all_steps(plan, mover.steps(plan.options))
+    known = [one.phase for one in steps]
+    for phase, planned in plan.phases.items():
+        with reader.at(planned.line, f'phase "{phase}"'):
+            for name in (phase, *planned.after):
+                if name not in known:
+                    raise UsageError(f'mover "{plan.mover}" has no phase "{name}"', hint=near_hint(name, known))
+    ring = ring_of(waits_of(steps))
+    if ring:
+        line = next(one.line for name, one in plan.phases.items() if name.value in ring and one.after)
+        with reader.at(line, ""):
+            raise UsageError(f"phases wait for each other: {' -> '.join(ring)}", hint="Take one of them out of after.")

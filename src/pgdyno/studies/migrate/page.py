@@ -1,0 +1,215 @@
+"""The page of a rehearsal: verdict, phases as they overlapped, critical path, limits, findings, trend. Pure."""
+
+from __future__ import annotations
+
+import time
+
+from pgdyno import __version__
+from pgdyno.model.figure import Table
+from pgdyno.model.results.migrate import ItemEnd, MigrateResult
+from pgdyno.report import provenance
+from pgdyno.report.judgement import standing
+from pgdyno.report.page_frame import framed
+from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.gantt import Span, spans_figure
+from pgdyno.studies.migrate.timing import path_of
+from pgdyno.studies.migrate.words import against_plan, judgement, rate_text, size_text, window_text
+from pgdyno.units import plural, seconds_text
+
+MOST_ITEMS = 200
+_NAMES = {"keep": "done", "drop": "failed", "null": "not done"}
+_GROUPS = {ItemEnd.DONE: "keep", ItemEnd.FAILED: "drop"}
+METHOD = (
+    "Phases begin when those that they wait for are done; what overlapped is drawn so.",
+    "An item is done as a whole or not at all: a killed rehearsal goes on with those that are missing.",
+    "MB/s are of the tables' size on the source, without indexes; rows/s of what the target counted.",
+    "What held a phase back is judged as for every load, by samples of one a second on each side.",
+)
+
+
+def migrate_page(record: StudyRecord) -> Report:
+    """Return the page; of a study without a result only how it stands."""
+    result = record.study.told(MigrateResult)
+    if result is None:
+        left = standing(record.study)
+        return framed(record, (left.title, left.word, left.tone), (_about(record, None),), (_about(record, None),))
+    said = judgement(result)
+    answer = Section("answer", "Answer", "Does it fit into its window, and did all arrive?", _answer(result))
+    pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {record.study.id}"),)),))
+    phases, validation = _phases(result), _validation(result)
+    sections = [answer, validation, _chart(result), phases, _path(result), _limits(result), _items(result),
+                _assessment(result), _settings(result), _trend(result), _about(record, result)]  # fmt: skip
+    return framed(record, (said.title, said.word, said.tone), sections, (answer, validation, phases, pointer))
+
+
+def _answer(result: MigrateResult) -> tuple[Block, ...]:
+    blocks: list[Block] = [Notice(tuple(result.faults))] if result.faults else []
+    outage = "unknown" if result.outage_s is None else seconds_text(result.outage_s)
+    facts = [
+        ("verdict", window_text(result)),
+        ("outage", outage),
+        ("planned", "not said" if result.planned_s is None else f"{seconds_text(result.planned_s)} for its phases"),
+        ("size", f"{size_text(result.source_bytes)} on the source, {size_text(result.target_bytes)} on the target"),
+        ("way back", result.way_back),
+        ("rehearsal", f"number {result.number} of this plan"),
+    ]
+    if result.attempts > 1:
+        stood = f"{seconds_text(result.paused_s)} in between, which no time here has"
+        facts.append(("resumed", f"{plural(result.attempts - 1, 'time')}, {stood}"))
+    return (*blocks, FactList(tuple(facts)))
+
+
+def _chart(result: MigrateResult) -> Section | None:
+    spans = [
+        Span(one.phase.value, one.began_s, one.ended_s, _GROUPS.get(one.end, "null"), one.end.value,
+             seconds_text(one.ended_s - one.began_s))
+        for one in result.phases
+        if one.began_s is not None and one.ended_s is not None
+    ]  # fmt: skip
+    figure = spans_figure(
+        spans, figure="gantt", title="Phases", question="Which phase ran when?", what="phase",
+        since="the rehearsal began", names=_NAMES,
+    )  # fmt: skip
+    return None if figure is None else Section("gantt", "The phases", "Which phase ran when?", (Charts((figure,)),))
+
+
+def _phases(result: MigrateResult) -> Section:
+    columns = ("phase", "end", "begins", "time", "planned", "against plan", "items", "MB/s", "rows/s", "reason")
+    rows = tuple(
+        (
+            one.phase.value, one.end.value, _seconds(one.began_s), _seconds(one.seconds), _seconds(one.planned_s),
+            against_plan(one), str(one.items or ""), *rate_text(one), one.reason,
+        )
+        for one in result.phases
+    )  # fmt: skip
+    table = TableBlock(Table(columns, rows, columns[2:9]), f"Phases with {plural(result.jobs, 'job')} at a time.")
+    return Section("phases", "Planned against actual", "What did each phase take?", (table,))
+
+
+def _path(result: MigrateResult) -> Section | None:
+    found = path_of(result)
+    if not found.path:
+        return None
+    rows = tuple(
+        (key, seconds_text(found.jobs[key].end_s - found.jobs[key].start_s), seconds_text(found.jobs[key].end_s))
+        for key in found.path
+    )
+    slack = tuple(
+        (one.key, seconds_text(one.slack_s)) for one in found.jobs.values() if one.key not in found.path and one.end_s
+    )
+    total = "" if result.total_s is None else f" The rehearsal took {seconds_text(result.total_s)}."
+    caption = f"The phases on which the end hangs add up to {seconds_text(found.end_s)}.{total}"
+    blocks: list[Block] = [TableBlock(Table(("phase", "time", "ends"), rows, ("time", "ends")), caption)]
+    if slack:
+        told = "How much longer each other phase could have taken without a later end."
+        blocks.append(TableBlock(Table(("phase", "slack"), slack, ("slack",)), told))
+    return Section("path", "Critical path", "What would shorten it?", tuple(blocks))
+
+
+def _limits(result: MigrateResult) -> Section | None:
+    rows = tuple(
+        (one.phase.value, one.source_limit or "unknown", one.target_limit or "unknown",
+         " ".join(f"{side}: {text}" for side, text in one.limits.items()))
+        for one in result.phases
+        if one.seconds is not None
+    )  # fmt: skip
+    if not rows:
+        return None
+    table = Table(("phase", "source", "target", "what was seen"), rows)
+    told = "The resource that held each side back."
+    return Section("limits", "What held it back", "Which resource was short?", (TableBlock(table, told),))
+
+
+def _items(result: MigrateResult) -> Section | None:
+    ran = sorted((one for one in result.items if one.seconds is not None), key=lambda one: -(one.seconds or 0.0))
+    if not ran:
+        return None
+    columns = ("phase", "item", "kind", "end", "begins", "time", "size", "rows", "attempt")
+    rows = tuple(
+        (
+            one.phase.value, one.item, one.kind, one.end.value, _seconds(one.began_s), _seconds(one.seconds),
+            "" if one.bytes is None else size_text(one.bytes), "" if one.rows is None else f"{one.rows:,}",
+            str(one.attempt),
+        )
+        for one in ran[:MOST_ITEMS]
+    )  # fmt: skip
+    left = f"The {MOST_ITEMS} longest of {len(ran)}." if len(ran) > MOST_ITEMS else "The longest first."
+    block = TableBlock(Table(columns, rows, columns[4:]), left, folded=True)
+    return Section("items", "The items", "What did each table and index take?", (block,))
+
+
+def _validation(result: MigrateResult) -> Section:
+    found = result.validation
+    if found is None:
+        told = Prose(("Nothing was validated: the rehearsal did not come to it.",))
+        return Section("validation", "Validation", "Did all arrive?", (told,))
+    compared = ", ".join(f"{count:,} {topic}" for topic, count in found.compared.items())
+    if found.is_same:
+        return Section("validation", "Validation", "Did all arrive?", (Prose((f"No difference in {compared}.",)),))
+    rows = tuple((one.topic, one.object, one.expected, one.found, "; ".join(one.rows)) for one in found.findings)
+    blocks: list[Block] = [Prose((f"Compared: {compared}.", *found.unread), points=True)]
+    if rows:
+        blocks.append(TableBlock(Table(("topic", "object", "expected", "found", "rows"), rows), "What differs."))
+    return Section("validation", "Validation", "Did all arrive?", tuple(blocks))
+
+
+def _assessment(result: MigrateResult) -> Section | None:
+    rows = tuple((one.weight.value, one.topic, one.object, one.text, one.hint) for one in result.assessment)
+    if not rows:
+        return None
+    table = TableBlock(Table(("weight", "topic", "object", "what", "hint"), rows), "Found before anything was moved.")
+    return Section("assessment", "Assessment", "What has to be known of both servers?", (table,))
+
+
+def _settings(result: MigrateResult) -> Section | None:
+    rows = tuple(
+        (one.name, one.before, one.during, "not read again" if one.after is None else one.after,
+         "yes" if one.is_reverted else "no")
+        for one in result.settings
+    )  # fmt: skip
+    if not rows:
+        return None
+    table = Table(("setting", "before", "during the load", "after", "reverted"), rows)
+    told = "Each read back from the target by a new session."
+    return Section("settings", "Settings for the load", "Is the target as it was?", (TableBlock(table, told),))
+
+
+def _trend(result: MigrateResult) -> Section | None:
+    if not result.earlier or result.total_s is None:
+        return None
+    own = (result.study, result.began_at, result.total_s, result.jobs, result.source_bytes)
+    runs = [*((one.study, one.began_at, one.total_s, one.jobs, one.source_bytes) for one in result.earlier), own]
+    rows = tuple(
+        (str(number), time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)), study, seconds_text(total), str(jobs),
+         size_text(size), f"{100 * (total / runs[0][2] - 1):+.0f} %" if runs[0][2] else "")
+        for number, (study, began, total, jobs, size) in enumerate(runs, 1)
+    )  # fmt: skip
+    columns = ("rehearsal", "begun (UTC)", "study", "total", "jobs", "source", "against the first")
+    spans = [Span(f"rehearsal {number}", 0.0, one[2], "keep", "done", seconds_text(one[2]))
+             for number, one in enumerate(runs, 1)]  # fmt: skip
+    figure = spans_figure(
+        spans, figure="trend", title="Rehearsals", question="Does it become quicker?", what="rehearsal",
+        since="each began", names=_NAMES,
+    )  # fmt: skip
+    blocks: list[Block] = [TableBlock(Table(columns, rows, (columns[3], columns[4], columns[6])), "Every rehearsal.")]
+    if figure is not None:
+        blocks.insert(0, Charts((figure,)))
+    return Section("trend", "Trend", "How do the rehearsals of this plan compare?", tuple(blocks))
+
+
+def _about(record: StudyRecord, result: MigrateResult | None) -> Section:
+    environment = provenance.environment(record.study, record.trials)
+    driver = f"the programs of the mover, started by pgdyno {__version__}"
+    facts = FactList(tuple((name, driver if name == "driver" else value) for name, value in environment.rows))
+    told = () if result is None else (
+        ("source", f"{result.source}, PostgreSQL {result.source_version}"),
+        ("target", f"{record.study.target}, PostgreSQL {result.target_version}"),
+        ("mover", result.mover),
+    )  # fmt: skip
+    return Section("about", "Environment and method", "What exactly was moved, where and how?",
+                   (facts, FactList(told), Prose(METHOD, points=True)))  # fmt: skip
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else seconds_text(value)

@@ -1,0 +1,120 @@
+"""What is settled before anything is moved: both servers proved, programs found, room looked at. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.migration.free_space import require_room
+from pgdyno.migration.mover import Announcement, MigrationSide, MovePlace, Mover, PhaseStep
+from pgdyno.migration.movers.client_program import find_programs
+from pgdyno.migration.movers.registry import mover_of
+from pgdyno.migration.plan import MigrationPlan, all_steps
+from pgdyno.model.facts import Facts, Unknown
+from pgdyno.owner.account import Account
+from pgdyno.replay.copy_proof import refusal
+from pgdyno.replay.target_facts import ALLOWED, identify
+from pgdyno.server import places
+from pgdyno.server.binaries import embedded_bin_dir
+from pgdyno.studies.migrate.options import MigrateOptions
+from pgdyno.targets.accounts import load_account
+from pgdyno.targets.target import Target
+from pgdyno.units import bytes_text
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A rehearsal that may begin. `place` has no folder yet."""
+
+    plan: MigrationPlan
+    options: MigrateOptions
+    mover: Mover
+    steps: tuple[PhaseStep, ...]
+    place: MovePlace
+    announcement: Announcement
+    room: tuple[str, ...]
+    source_bytes: int
+
+
+def prepare(
+    source: Target, target: Target, facts: tuple[Facts, Facts], plan: MigrationPlan, options: MigrateOptions
+) -> Prepared:
+    """Return what is to be done. `facts` are of source and target.
+
+    Raises UsageError where the target is the source, EnvironmentUnsuitable where it may not be migrated to, a program
+    is missing, or there is too little room.
+    """
+    _prove(target, facts, plan, options.path.name)
+    mover = mover_of(plan.mover)
+    account = load_account(target)
+    sides = [
+        MigrationSide(one, database, _version(one))
+        for one, database in ((source, plan.database), (target, plan.target_database))
+    ]
+    place = MovePlace(
+        source=sides[0],
+        target=sides[1],
+        folder=Path(plan.folder),
+        jobs=options.jobs,
+        tag="pgdyno migrate",
+        program=_programs(plan, sides[0], sides[1], account),
+        account=account,
+        options=plan.options,
+    )
+    mover.refuse(place)
+    for_dump, for_target = mover.bytes_needed(place)
+    if options.max_bytes is not None and for_target > options.max_bytes:
+        raise EnvironmentUnsuitable(
+            f'database "{plan.database}" has {bytes_text(for_target)}, more than --max-size {options.max_bytes:,}'
+        )
+    needs: dict[str, tuple[Path | None, int]] = {"target": (target.directory, for_target)}
+    if for_dump:
+        needs["dump"] = (Path(plan.folder), for_dump)
+    return Prepared(
+        plan, options, mover, all_steps(plan, mover.steps(plan.options)), place, mover.announce(place),
+        tuple(require_room(needs)), for_target,
+    )  # fmt: skip
+
+
+def _prove(target: Target, facts: tuple[Facts, Facts], plan: MigrationPlan, file: str) -> None:
+    """Refuse a target that is the source, or that nobody named as one that may be changed."""
+    known = identify(target, facts[1])
+    identifier = facts[0].server.system_identifier
+    if isinstance(identifier, Unknown):
+        raise EnvironmentUnsuitable(
+            "the source does not tell its system identifier, so that nothing proves that the target is another server",
+            hint="Connect to it as a role that may execute pg_control_system().",
+        )
+    if known.system_identifier == identifier and not known.is_marked:
+        line = plan.lines.get("target" if plan.target else "source", 1)
+        raise UsageError(
+            f'{file}: line {line}: migration: target "{target.name}" is the source, or a copy of it without a mark',
+            hint="Name another server; a copy is marked by pgdyno replay --mark-copy.",
+        )
+    found = refusal(known, identifier, str(places.data_dir() / ALLOWED))
+    if found is not None:
+        raise EnvironmentUnsuitable(f'"{target.name}" is not migrated to: {found[0]}', hint=found[1])
+
+
+def _version(target: Target) -> int:
+    (row,) = target.postgres.fetch("SELECT pg_catalog.current_setting('server_version_num')::int AS version")
+    return int(str(row["version"]))
+
+
+def _programs(
+    plan: MigrationPlan, source: MigrationSide, target: MigrationSide, account: Account | None
+) -> Callable[[str], str]:
+    """Return what finds a program, of the plan's folder alone where it names one."""
+    if plan.programs:
+        folders = [Path(plan.programs)]
+    else:
+        folders = [
+            folder
+            for one in (target.target, source.target)
+            for folder in (one.bin_dir, one.client_bin_dir)
+            if folder is not None
+        ] + [embedded_bin_dir()]
+    found = find_programs(folders, source.major, target.major, account, only=bool(plan.programs))
+    return found.path

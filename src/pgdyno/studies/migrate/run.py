@@ -1,0 +1,319 @@
+"""One rehearsal from begin to end, or from where a killed one stopped: phases, samples, settings, verdict."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.knobs.policy import check_settings
+from pgdyno.migration.journal import RehearsalJournal
+from pgdyno.migration.mover import MovePlace
+from pgdyno.migration.movers.target_database import end_sessions
+from pgdyno.migration.rehearsing import Halt, run_phases
+from pgdyno.model.configuration import BASELINE
+from pgdyno.model.facts import Facts
+from pgdyno.model.guard import GuardPlan
+from pgdyno.model.results.migrate import (
+    AssessFinding,
+    LoadSetting,
+    MigrateResult,
+    MigrationPhase,
+    PhaseTiming,
+    ValidationResult,
+)
+from pgdyno.model.shapes import plain, shaped
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.owner.account import Account
+from pgdyno.probes.sampler import Sampler
+from pgdyno.server import places
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.migrate.limits import judged_phases
+from pgdyno.studies.migrate.options import MigrateOptions
+from pgdyno.studies.migrate.prepare import Prepared
+from pgdyno.studies.migrate.timing import item_timings, phase_timings, total_of
+from pgdyno.studies.migrate.trend import rehearsals_before
+from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
+from pgdyno.studies.session.guarding import guarded
+from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.study_session import begin_session, put_back_abandoned, signals_interrupt
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.target import Target
+from pgdyno.undo.watch import Deadlines
+
+Announce = Callable[[str], None]
+_LEAVE_S = 60.0
+_LEEWAY_S = 600.0
+
+
+def run_rehearsal(
+    store: Store,
+    prepared: Prepared,
+    facts: tuple[Facts, Facts],
+    request: TargetRequest,
+    *,
+    guards: GuardPlan,
+    announce: Announce,
+) -> MigrateResult:
+    """Rehearse the migration, and return what it came to; what was done until then is kept whatever ends it.
+
+    Side effects: the target's database is made anew, its settings for the load are put back, the dump is deleted at
+    the end. The source is read, but for what the mover announced. `facts` are of source and target.
+    """
+    plan, options = prepared.plan, prepared.options
+    began = time.time()
+    study = _study(store, prepared, facts[1], request, began)
+    with signals_interrupt(), owning(store, study.id, began, resumes=options.resume is not None) as row:
+        if options.resume is not None:
+            store.abandon_running(study.id)
+            store.update_study(study.id, state=StudyState.RUNNING)
+        row.put(phase="running", place=plan.mover)
+        try:
+            result = _Rehearsal(store, study, prepared, facts, guards, announce).run()
+        except BaseException as error:
+            store.abandon_running(study.id)
+            stopped = not isinstance(error, PgdynoError) or isinstance(error, EnvironmentUnsuitable)
+            store.update_study(study.id, state=StudyState.INTERRUPTED if stopped else StudyState.FAILED)
+            announce(f"to go on: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
+            raise
+        result = replace(result, elapsed_s=time.time() - began)
+        is_open = bool(result.ended)
+        store.update_study(study.id, state=StudyState.INTERRUPTED if is_open else StudyState.COMPLETE, result=result)
+        if is_open:
+            announce(f"ended by {result.ended}")
+            announce(f"to go on: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
+    return result
+
+
+def _study(store: Store, prepared: Prepared, facts: Facts, request: TargetRequest, began: float) -> Study:
+    plan, options = prepared.plan, prepared.options
+    asked = {"file": str(options.path), "seal": plan.seal, "fingerprint": plan.fingerprint, "jobs": options.jobs,
+             "window_s": options.window_s}  # fmt: skip
+    if options.resume is not None:
+        study = store.study(options.resume)
+        kept = study.options.get(StudyKind.MIGRATE.value)
+        if study.kind is not StudyKind.MIGRATE or not isinstance(kept, dict) or kept.get("seal") != plan.seal:
+            raise UsageError(
+                f'study "{study.id}" is no rehearsal of this plan as it is now',
+                hint="Put the plan back as it was, or begin a new rehearsal without --resume.",
+            )
+        return study
+    target = prepared.place.target.target
+    study = observed_study(
+        StudyKind.MIGRATE, plan.name, request, target, facts, began=began, seconds=options.max_seconds, options=asked
+    )
+    load = WorkloadSpec("migrate", {}, plan.fingerprint, f"migration {plan.name}", read_only=False, unit="items")
+    study = replace(study, workload=load, plan=LoadPlan(options.jobs, 1, warmup_s=0.0, measure_s=options.max_seconds))
+    store.add_study(study)
+    return study
+
+
+@dataclass(slots=True)
+class _Rehearsal:
+    store: Store
+    study: Study
+    prepared: Prepared
+    facts: tuple[Facts, Facts]
+    guards: GuardPlan
+    announce: Announce
+
+    def run(self) -> MigrateResult:
+        """Run the phases in what they need, and put all back."""
+        prepared, plan = self.prepared, self.prepared.plan
+        target = prepared.place.target.target
+        with ExitStack() as stack:
+            breach = stack.enter_context(guarded(target, self.guards, prepared.options.jobs, self.announce))
+            halt = Halt(_asked(prepared.options, breach))
+            place = replace(
+                prepared.place,
+                folder=_folder(Path(plan.folder), self.study.id, prepared.place.account),
+                tag=f"pgdyno migrate {self.study.id}"[:63],
+                halt=halt,
+                tell=self.announce,
+            )
+            _end_left(place)
+            prepared.mover.tidy(place)
+            stack.callback(prepared.mover.tidy, place)
+            load = self._load(stack)
+            journal = RehearsalJournal(places.ensure(places.ensure(places.state_dir() / "migrations") / self.study.id))
+            stack.callback(journal.close)
+
+            def keep(name: str, value: object) -> None:
+                journal.note(name, plain(value))
+
+            phases = [one.phase for one in prepared.mover.steps(plan.options)]
+            works = works_of(prepared.mover, phases, place, load, keep)
+            began_at = time.time() - journal.elapsed_s
+            with _sampled(self.store, self.study, place) as samplers:
+                ended = run_phases(
+                    prepared.steps, works, journal, halt=halt, interrupt=halt.interrupted.set,
+                    sleep=time.sleep, tell=self.announce,
+                )  # fmt: skip
+            rows = {side: (one.rows(), place_side.target.local) for (side, one), place_side in
+                    zip(samplers.items(), (place.source, place.target), strict=True)}  # fmt: skip
+            outage = prepared.mover.outage_s(place)
+            timings = judged_phases(
+                phase_timings(plan, prepared.steps, journal.state, prepared.options.jobs), rows, began_at
+            )
+            result = self._result(journal, timings, ended, outage)
+            if not ended:
+                _remove(place.folder)
+        return result if ended or load is None else replace(result, settings=_settings(journal, load))
+
+    def _load(self, stack: ExitStack) -> LoadSettings | None:
+        plan, target = self.prepared.plan, self.prepared.place.target.target
+        undo_root = places.ensure(places.state_dir() / "undo")
+        put_back_abandoned(target, undo_root, self.announce, may_change=True)
+        if not plan.load:
+            return None
+        settings = check_settings(plan.load, self.facts[1])
+        session = stack.enter_context(begin_session(target, self.study.id, undo_root, (), Deadlines()))
+        session.expect("a migration", self.prepared.options.max_seconds + _LEEWAY_S)
+        return LoadSettings(session, target.postgres, settings, plan.load_restart)
+
+    def _result(
+        self, journal: RehearsalJournal, timings: tuple[PhaseTiming, ...], ended: str, outage: float | None
+    ) -> MigrateResult:
+        prepared, plan, state = self.prepared, self.prepared.plan, journal.state
+        source, target = prepared.place.source, prepared.place.target
+        total = None if ended else total_of(timings)
+        planned = [one.planned_s for one in plan.phases.values() if one.planned_s is not None]
+        size = None
+        if total is not None:
+            with suppress(PgdynoError):
+                query = "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes"
+                size = int(str(target.postgres.fetch(query)[0]["bytes"]))
+        before = rehearsals_before(self.store, self.study, plan.fingerprint)
+        found = state.notes.get("assessment")
+        return MigrateResult(
+            study=self.study.id,
+            environment=self.study.environment,
+            plan=plan.name,
+            fingerprint=plan.fingerprint,
+            mover=plan.mover,
+            source=source.target.name,
+            source_version=str(source.major),
+            target_version=str(target.major),
+            database=plan.database,
+            jobs=prepared.options.jobs,
+            number=len(before) + 1,
+            began_at=self.study.created_at,
+            window_s=prepared.options.window_s,
+            planned_s=sum(planned) if planned else None,
+            total_s=total,
+            outage_s=total if outage is None else outage,
+            paused_s=state.paused_s,
+            attempts=state.attempts,
+            source_bytes=prepared.source_bytes,
+            target_bytes=size,
+            rows=next((one.rows for one in timings if one.phase is MigrationPhase.IMPORT), None),
+            phases=timings,
+            items=item_timings(state),
+            assessment=tuple(shaped(AssessFinding, one, "journal") for one in found) if isinstance(found, list) else (),
+            validation=_validation(state.notes.get("validation")),
+            settings=_load_settings(state.notes),
+            way_back=prepared.announcement.way_back,
+            earlier=before,
+            ended=ended,
+        )
+
+
+def _settings(journal: RehearsalJournal, load: LoadSettings) -> tuple[LoadSetting, ...]:
+    """Return the settings as they stand now that the session is over: the server is asked once more."""
+    now = shown(load.server, [*load.settings])
+    return tuple(replace(one, after=now.get(one.name)) for one in _load_settings(journal.state.notes))
+
+
+def _load_settings(notes: dict[str, object]) -> tuple[LoadSetting, ...]:
+    before, during, after = (notes.get(key) for key in ("before", "during", "after"))
+    if not isinstance(before, dict) or not isinstance(during, dict):
+        return ()
+    known = after if isinstance(after, dict) else {}
+    return tuple(
+        LoadSetting(name=name, before=str(value), during=str(during.get(name, "")), after=known.get(name))
+        for name, value in before.items()
+    )
+
+
+def _validation(found: object) -> ValidationResult | None:
+    return shaped(ValidationResult, found, "journal") if isinstance(found, dict) else None
+
+
+def _asked(options: MigrateOptions, breach: Callable[[], str]) -> Callable[[], str]:
+    ends = time.monotonic() + options.max_seconds
+
+    def asked() -> str:
+        if options.stop_file is not None and os.path.lexists(options.stop_file):
+            return "the stop file"
+        if time.monotonic() >= ends:
+            return f"--max-seconds {options.max_seconds:g}"
+        return breach()
+
+    return asked
+
+
+def _folder(parent: Path, name: str, account: Account | None) -> Path:
+    """Make the folder of a rehearsal, whose owner is the account; that of a killed one is there already."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = parent / name
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        own = os.geteuid() if account is None else account.uid
+        if os.fstat(descriptor).st_uid not in (os.geteuid(), own):
+            raise EnvironmentUnsuitable(f'folder "{folder}" belongs to somebody else')
+        if account is not None and not account.is_ours:
+            os.fchown(descriptor, account.uid, account.gid)
+    finally:
+        os.close(descriptor)
+    return folder
+
+
+def _remove(folder: Path) -> None:
+    """Delete what is no longer needed; what cannot be deleted stays, and nothing fails for it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_left(place: MovePlace) -> None:
+    """End sessions that a killed run has left, and wait until none works on: what it had begun is done or not then."""
+    sides = {"source": place.source, "target": place.target}
+    deadline = time.monotonic() + _LEAVE_S
+    while end_sessions(sides, place.tag):
+        if time.monotonic() > deadline:
+            raise EnvironmentUnsuitable(
+                f'sessions called "{place.tag}" do not end', hint="They belong to a run that was killed: end them."
+            )
+        time.sleep(0.2)
+
+
+@contextmanager
+def _sampled(store: Store, study: Study, place: MovePlace) -> Iterator[dict[str, Sampler]]:
+    """Sample both servers meanwhile, each as a run of the study."""
+    sides: dict[str, Target] = {"source": place.source.target, "target": place.target.target}
+    runs = {
+        side: store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "migrate", 1, 0, factors={"side": side}))
+        for side in sides
+    }
+    samplers = {
+        side: Sampler(
+            target, load_database=(place.source if side == "source" else place.target).database,
+            driver_pids=lambda: (), folder=places.ensure(places.state_dir() / "migrations"),
+        )
+        for side, target in sides.items()
+    }  # fmt: skip
+    began = time.time()
+    with ExitStack() as stack:
+        for one in samplers.values():
+            stack.enter_context(one)
+        yield samplers
+    for side, one in samplers.items():
+        store.add_samples(runs[side], one.rows())
+        store.finish_trial(runs[side], Outcome(TrialState.COMPLETE, began_at=began, ended_at=time.time()))

@@ -1,0 +1,75 @@
+"""Phases and items of a rehearsal from its journal, and what its critical path says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pgdyno.migration.journal import JournalState
+from pgdyno.migration.mover import PhaseStep
+from pgdyno.migration.plan import MigrationPlan
+from pgdyno.model.results.migrate import ItemEnd, ItemTiming, MigrateResult, MigrationPhase, PhaseTiming
+from pgdyno.stats.precedence import CriticalPath, critical_path
+
+_TOTALS = ("archive",)
+"""Kinds of items that are the sum of others."""
+
+
+def phase_timings(
+    plan: MigrationPlan, steps: Sequence[PhaseStep], state: JournalState, jobs: int
+) -> tuple[PhaseTiming, ...]:
+    """Return every phase as the journal has it, in the order in which they began."""
+    found = [_timing(plan, one, state, jobs) for one in steps]
+    return tuple(sorted(found, key=lambda one: (one.began_s is None, one.began_s or 0.0)))
+
+
+def _timing(plan: MigrationPlan, step: PhaseStep, state: JournalState, jobs: int) -> PhaseTiming:
+    phase = step.phase
+    items = [one for (of, _), one in state.items.items() if of is phase and one.end is ItemEnd.DONE]
+    own = [one for one in items if one.kind not in _TOTALS]
+    end = ItemEnd.NOT_RUN
+    if step.left_out:
+        end = ItemEnd.LEFT_OUT
+    elif phase in state.failed:
+        end = ItemEnd.FAILED
+    elif phase in state.ended:
+        end = ItemEnd.DONE
+    planned = plan.phases.get(phase)
+    return PhaseTiming(
+        phase=phase,
+        end=end,
+        after=step.after,
+        began_s=state.began.get(phase),
+        ended_s=state.ended.get(phase),
+        jobs=jobs,
+        items=len(own),
+        bytes=_sum([one.bytes for one in own]),
+        rows=_sum([one.rows for one in own]),
+        planned_s=None if planned is None else planned.planned_s,
+        reason=step.left_out or state.failed.get(phase, ""),
+    )
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [one for one in values if one is not None]
+    return sum(known) if known else None
+
+
+def item_timings(state: JournalState) -> tuple[ItemTiming, ...]:
+    """Return every item that was begun, in the order of its begin."""
+    return tuple(sorted(state.items.values(), key=lambda one: one.began_s or 0.0))
+
+
+def total_of(phases: Sequence[PhaseTiming]) -> float | None:
+    """Return from the first begin to the last end, the way back not counted; None where a phase is not done."""
+    own = [one for one in phases if one.phase is not MigrationPhase.WAY_BACK and one.end is not ItemEnd.LEFT_OUT]
+    if any(one.end is not ItemEnd.DONE for one in own):
+        return None
+    begins, ends = [one.began_s or 0.0 for one in own], [one.ended_s or 0.0 for one in own]
+    return max(ends) - min(begins) if ends else None
+
+
+def path_of(result: MigrateResult) -> CriticalPath:
+    """Return which phases the whole hangs on, by their measured times and dependencies."""
+    own = [one for one in result.phases if one.phase is not MigrationPhase.WAY_BACK]
+    after: Mapping[str, Sequence[str]] = {one.phase.value: [other.value for other in one.after] for one in own}
+    return critical_path(after, {one.phase.value: one.seconds for one in own if one.seconds is not None})

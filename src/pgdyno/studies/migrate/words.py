@@ -1,0 +1,53 @@
+"""What a rehearsal came to, in words. Pure."""
+
+from __future__ import annotations
+
+from pgdyno.errors import ExitCode
+from pgdyno.model.results.migrate import MigrateResult, PhaseTiming
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Tone
+from pgdyno.units import bytes_text, seconds_text
+
+
+def judgement(result: MigrateResult) -> Judgement:
+    """Return whether the migration fits into its window, and is whole."""
+    told = window_text(result)
+    if result.exit_code is ExitCode.OK:
+        word = "passes" if result.window_s is not None else "done"
+        return Judgement(f"{result.plan}: {told}", word, Tone.GOOD, told)
+    faults = "; ".join(result.faults)
+    alert = f"rehearsal of migration {result.plan}: {faults}"
+    return Judgement(f"{result.plan}: {faults} ({told})", "fails", Tone.BAD, told, result.exit_code, alert)
+
+
+def window_text(result: MigrateResult) -> str:
+    """Return total, window and margin."""
+    if result.total_s is None:
+        return "it did not come to its end"
+    total = f"{seconds_text(result.total_s)} in all"
+    if result.window_s is None or result.margin_s is None:
+        return f"{total}; no window is named"
+    word = "left" if result.margin_s >= 0 else "missing"
+    margin = f"{seconds_text(abs(result.margin_s))} {word}, {result.margin_pct:.1f} %"
+    return f"{total}, in a window of {seconds_text(result.window_s)} ({margin})"
+
+
+def rate_text(phase: PhaseTiming) -> tuple[str, str]:
+    """Return MB/s and rows/s of a phase; empty where its size is not known."""
+    seconds = phase.seconds
+    if not seconds:
+        return "", ""
+    size = "" if phase.bytes is None else f"{phase.bytes / 1e6 / seconds:.1f}"
+    return size, "" if phase.rows is None else f"{phase.rows / seconds:,.0f}"
+
+
+def size_text(value: int | None) -> str:
+    """Return a size, or that it is unknown."""
+    return "unknown" if value is None else bytes_text(value)
+
+
+def against_plan(phase: PhaseTiming) -> str:
+    """Return how much longer than planned a phase took; empty where the plan says nothing."""
+    if phase.planned_s is None or phase.seconds is None or not phase.planned_s:
+        return ""
+    return f"{100 * (phase.seconds / phase.planned_s - 1):+.0f} %"

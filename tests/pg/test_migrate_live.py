@@ -1,0 +1,168 @@
+"""13 to 18 by dump and restore: a dry run, a kill in the middle of the import, the resume, another, a window."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+
+from fix_postgres import find_build
+from pgdyno.cli.migrate import command
+from pgdyno.migration.journal import JournalState, read_journal
+from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.migrate.timing import path_of
+
+pytestmark = pytest.mark.pg
+P = MigrationPhase
+WAIT_S = 300.0
+SCHEMA = """
+CREATE ROLE migrate_clerk;
+CREATE SCHEMA sales;
+CREATE FUNCTION sales.slow(n int) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_sleep(0.01); RETURN true; END $$;
+CREATE TABLE sales.customer (id int PRIMARY KEY, name text NOT NULL);
+CREATE TABLE sales.orders (id serial PRIMARY KEY, customer int REFERENCES sales.customer, note text);
+CREATE INDEX orders_note ON sales.orders (note);
+CREATE TABLE sales.lines (id int PRIMARY KEY, n int CHECK (sales.slow(n)));
+CREATE VIEW sales.of_key AS SELECT c.id, c.name, count(*) FROM sales.customer c GROUP BY c.id;
+CREATE MATERIALIZED VIEW sales.counted AS SELECT c.id, c.name, count(*) FROM sales.customer c GROUP BY c.id;
+CREATE INDEX counted_name ON sales.counted (name);
+CREATE FUNCTION sales.touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$;
+CREATE TRIGGER touched BEFORE INSERT ON sales.orders FOR EACH ROW EXECUTE FUNCTION sales.touch();
+GRANT USAGE ON SCHEMA sales TO migrate_clerk;
+GRANT SELECT ON sales.orders TO migrate_clerk;
+ALTER DATABASE migrate_shop SET work_mem = '5MB';
+ALTER DATABASE migrate_shop SET search_path = "$user", sales, public;
+ALTER ROLE migrate_clerk SET work_mem = '6MB';
+GRANT CREATE ON DATABASE migrate_shop TO migrate_clerk;
+INSERT INTO sales.customer SELECT n, 'c' || n FROM generate_series(1, 500) AS n;
+INSERT INTO sales.orders (customer, note) SELECT 1 + n % 500, md5(n::text) FROM generate_series(1, 3000) AS n;
+INSERT INTO sales.lines SELECT n, n FROM generate_series(1, 300) AS n;
+SELECT lo_from_bytea(0, 'large');
+"""
+
+
+@pytest.fixture(scope="module")
+def old(server_home: Path) -> Iterator[str]:
+    """The conninfo of a database on PostgreSQL 13."""
+    sandbox = Sandbox.open_or_create("migrate13", bin_dir=find_build("npm-13"), root=server_home)
+    sandbox.start()
+    server = sandbox.target().postgres
+    server.execute("CREATE DATABASE migrate_shop")
+    with psycopg.connect(server.conninfo, dbname="migrate_shop", autocommit=True) as session:
+        session.execute(SCHEMA)
+    yield psycopg.conninfo.make_conninfo(server.conninfo, dbname="migrate_shop")
+    sandbox.destroy()
+
+
+def plan_file(folder: Path, home: Path, old: str) -> Path:
+    path = folder / "plan.toml"
+    path.write_text(
+        f"""version = 1
+[migration]
+name = "shop"
+source = {json.dumps(old)}
+folder = {json.dumps(str(home / "dumps"))}
+jobs = 2
+window = "10min"
+[load]
+max_wal_size = "2GB"
+[[phase]]
+name = "import"
+planned = "1min"
+"""
+    )
+    path.chmod(0o600)
+    return path
+
+
+def journal_of(home: Path) -> JournalState:
+    found = [*(home / "state" / "migrations").glob("*/rehearsal.jsonl")]
+    return read_journal(found[0].parent) if found else JournalState()
+
+
+def in_the_import(state: JournalState) -> bool:
+    """Tell whether one table is there and the slow one is under way."""
+    items = {key: one.end for (phase, key), one in state.items.items() if phase is P.IMPORT}
+    return items.get("sales.lines") is ItemEnd.NOT_RUN and items.get("sales.orders") is ItemEnd.DONE
+
+
+def told(*words: str) -> Result:
+    return CliRunner().invoke(command, list(words), catch_exceptions=False, standalone_mode=False)
+
+
+def latest(home: Path) -> MigrateResult:
+    with Store.open(home / "store.db") as store:
+        result = store.studies()[0].told(MigrateResult)
+    assert result is not None
+    return result
+
+
+@pytest.mark.requirement("R-MIG-01", "R-MIG-02", "R-MIG-03", "R-MIG-06", "R-MIG-08")
+def test_a_migration_is_rehearsed_killed_resumed_and_judged(
+    old: str, pgdyno_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGDYNO_STORE", str(pgdyno_home / "store.db"))
+    plan = plan_file(tmp_path, pgdyno_home, old)
+    said = told("rehearse", str(plan))
+    assert not said.return_value
+    assert "nothing was changed" in said.stderr
+    assert "source: is only read" in said.stderr
+    assert not (pgdyno_home / "dumps").exists()
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "pgdyno", "migrate", "rehearse", str(plan), "--apply", "--yes"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ),
+    )  # fmt: skip
+    until = time.monotonic() + WAIT_S
+    while not in_the_import(journal_of(pgdyno_home)):
+        assert killed.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    with Store.open(pgdyno_home / "store.db") as store:
+        study = store.studies()[0].id
+    said = CliRunner().invoke(
+        command,
+        ["rehearse", str(plan), "--apply", "--yes", "--resume", study],
+        catch_exceptions=False,
+        standalone_mode=False,
+    )
+    result = latest(pgdyno_home)
+    assert result.faults == ()
+    assert not said.return_value
+    assert (result.source_version, result.target_version, result.attempts) == ("13", "18", 2)
+    attempts = {one.item: one.attempt for one in result.items if one.phase is P.IMPORT}
+    assert attempts["sales.orders"] == 1
+    assert attempts["sales.lines"] == 2
+    assert {one.item: one.rows for one in result.items if one.phase is P.IMPORT}["sales.orders"] == 3000
+    assert result.validation is not None
+    assert result.validation.is_same
+    assert [(one.name, one.during, one.is_reverted) for one in result.settings] == [("max_wal_size", "2GB", True)]
+    assert result.total_s is not None
+    assert abs(path_of(result).end_s - result.total_s) < 1.0 + 0.1 * result.total_s
+    assert not [*(pgdyno_home / "dumps").iterdir()]
+
+    said = CliRunner().invoke(
+        command,
+        ["rehearse", str(plan), "--apply", "--yes", "--jobs", "1", "--window", "1s"],
+        catch_exceptions=False,
+        standalone_mode=False,
+    )
+    again = latest(pgdyno_home)
+    assert said.return_value == 1
+    assert again.faults == ("the window was too short",)
+    assert (again.number, again.jobs, [one.study for one in again.earlier]) == (2, 1, [study])
+    said = told("compare", study, "last", "--json")
+    assert {one["phase"] for one in json.loads(said.stdout)["phases"]} >= {"export", "import", "indexes"}

@@ -1,0 +1,90 @@
+"""Bad plans are refused with line, place and value, before a server is asked."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from pgdyno.cli.migrate import command
+from pgdyno.errors import UsageError
+from pgdyno.migration.plan import MigrationPlan
+from pgdyno.model.results.migrate import MigrationPhase
+from pgdyno.studies.migrate.file import parse_plan
+
+PLAN = """\
+version = 1
+[migration]
+name = "shop to 18"
+source = "host=old dbname=shop user=dba"
+target = "host=new dbname=postgres user=dba"
+folder = "/srv/migration"
+jobs = 2
+window = "40h"
+[mover]
+compress = 0
+[load]
+max_wal_size = "16GB"
+[[phase]]
+name = "import"
+planned = "6h"
+[[phase]]
+name = "sequences"
+after = ["import"]
+"""
+
+
+def plan_of(text: str = PLAN) -> MigrationPlan:
+    return parse_plan(text, source="shop.toml")
+
+
+def test_a_plan_is_read_as_it_stands() -> None:
+    plan = plan_of()
+    assert (plan.database, plan.target_database, plan.jobs, plan.window_s) == ("shop", "shop", 2, 144_000.0)
+    assert plan.options == {"compress": "0"}
+    assert plan.load == {"max_wal_size": "16GB"}
+    assert plan.phases[MigrationPhase.IMPORT].planned_s == 21_600.0
+    assert plan.phases[MigrationPhase.SEQUENCES].after == (MigrationPhase.IMPORT,)
+
+
+@pytest.mark.requirement("R-MIG-01")
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('after = ["import"]', 'after = ["validation"]', 16, "phases wait for each other: "),
+        ('after = ["import"]', 'after = ["imports"]', 18, 'there is no phase "imports"'),
+        ('name = "sequences"', 'name = "catch-up"', 16, 'mover "dump" has no phase "catch-up"'),
+        ('planned = "6h"', 'planned = "6"', 15, 'planned "6" is not a time with a unit'),
+        ('window = "40h"', 'window = "40GB"', 8, "window: "),
+        ('jobs = 2', "jobs = 0", 7, "jobs 0 is not from 1 to 64"),
+        ("host=new dbname=postgres user=dba", "host=old user=dba dbname=shop", 5, "target and source are the same"),
+        ("host=old dbname=shop user=dba", "host=old dbname=shop password=x", 4, "source has a password in it"),
+        ("host=old dbname=shop user=dba", "host=old user=dba", 4, "it names no database"),
+        ('folder = "/srv/migration"', 'folder = "dumps"', 6, 'folder "dumps" is not a whole path'),
+        ("compress = 0", "compres = 0", 10, 'mover "dump" has no option "compres"'),
+        ('jobs = 2', 'mover = "pg_dmp"', 7, 'there is no mover "pg_dmp"'),
+        ('jobs = 2', "jobs = 2\nspeed = 3", 8, "speed"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_told_with_its_line(old: str, new: str, line: int, words: str) -> None:
+    assert PLAN.count(old) == 1
+    with pytest.raises(UsageError) as caught:
+        plan_of(PLAN.replace(old, new))
+    assert f"shop.toml: line {line}: " in caught.value.message
+    assert words in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_bad_plan_ends_the_verb_with_2_before_a_server_is_asked(tmp_path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN.replace('after = ["import"]', 'after = ["validation"]'))
+    path.chmod(0o600)
+    found = CliRunner().invoke(command, ["rehearse", str(path)])
+    assert isinstance(found.exception, UsageError)
+    assert int(found.exception.exit_code) == 2
+
+
+def test_what_is_moved_and_how_decides_which_rehearsals_make_a_trend() -> None:
+    plan = plan_of()
+    assert plan.fingerprint == plan_of(PLAN.replace("jobs = 2", "jobs = 1").replace("16GB", "1GB")).fingerprint
+    assert plan.fingerprint != plan_of(PLAN.replace("shop to 18", "shop to 17")).fingerprint
+    assert plan.seal != plan_of(PLAN.replace("16GB", "1GB")).seal
