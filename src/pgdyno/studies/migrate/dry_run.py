@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pgdyno.studies.migrate.prepare import Prepared
+from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.units import bytes_text, plural, seconds_text
 
 
-def plan_lines(prepared: Prepared) -> list[str]:
+def plan_lines(prepared: PreparedMove) -> list[str]:
     """Return the plan: each phase and what it waits for, then undo, outage and bounds."""
     plan, options, place = prepared.plan, prepared.options, prepared.place
     window = "no window" if options.window_s is None else f"a window of {seconds_text(options.window_s)}"

@@ -25,7 +25,7 @@ from pgdyno.units import bytes_text
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedMove:
     """A rehearsal that may begin. `place` has no folder yet."""
 
     plan: MigrationPlan
@@ -40,7 +40,7 @@ class Prepared:
 
 def prepare(
     source: Target, target: Target, facts: tuple[Facts, Facts], plan: MigrationPlan, options: MigrateOptions
-) -> Prepared:
+) -> PreparedMove:
     """Return what is to be done. `facts` are of source and target.
 
     Raises UsageError where the target is the source, EnvironmentUnsuitable where it may not be migrated to, a program
@@ -72,7 +72,7 @@ def prepare(
     needs: dict[str, tuple[Path | None, int]] = {"target": (target.directory, for_target)}
     if for_dump:
         needs["dump"] = (Path(plan.folder), for_dump)
-    return Prepared(
+    return PreparedMove(
         plan, options, mover, all_steps(plan, mover.steps(plan.options)), place, mover.announce(place),
         tuple(require_room(needs)), for_target,
     )  # fmt: skip

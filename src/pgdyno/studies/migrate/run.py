@@ -37,7 +37,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.migrate.limits import judged_phases
 from pgdyno.studies.migrate.options import MigrateOptions
-from pgdyno.studies.migrate.prepare import Prepared
+from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.studies.migrate.timing import item_timings, phase_timings, total_of
 from pgdyno.studies.migrate.trend import rehearsals_before
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
@@ -55,7 +55,7 @@ _LEEWAY_S = 600.0
 
 def run_rehearsal(
     store: Store,
-    prepared: Prepared,
+    prepared: PreparedMove,
     facts: tuple[Facts, Facts],
     request: TargetRequest,
     *,
@@ -92,7 +92,7 @@ def run_rehearsal(
     return result
 
 
-def _study(store: Store, prepared: Prepared, facts: Facts, request: TargetRequest, began: float) -> Study:
+def _study(store: Store, prepared: PreparedMove, facts: Facts, request: TargetRequest, began: float) -> Study:
     plan, options = prepared.plan, prepared.options
     asked = {"file": str(options.path), "seal": plan.seal, "fingerprint": plan.fingerprint, "jobs": options.jobs,
              "window_s": options.window_s}  # fmt: skip
@@ -119,7 +119,7 @@ def _study(store: Store, prepared: Prepared, facts: Facts, request: TargetReques
 class _Rehearsal:
     store: Store
     study: Study
-    prepared: Prepared
+    prepared: PreparedMove
     facts: tuple[Facts, Facts]
     guards: GuardPlan
     announce: Announce
