@@ -1,3 +1,4 @@
+import gc
 import time
 
 import numpy as np
@@ -106,8 +107,35 @@ def test_histograms_of_another_range_are_refused():
         LatencyHistogram.decode(other.encode())
 
 
+def test_histograms_with_latencies_above_an_hour_are_refused():
+    other = HdrHistogram(1, HIGHEST_US, 3, b64_wrap=False)
+    other.record_value(HIGHEST_US + 100_000_000)  # the layout has room for it
+    with pytest.raises(UsageError, match="above one hour"):
+        LatencyHistogram.decode(other.encode())
+
+
 def test_a_million_values_are_recorded_in_well_under_a_second():
     values = np.exp(np.random.default_rng(1).normal(8, 1.5, 1_000_000)).astype(np.int64)
     begun = time.process_time()
     histogram_of(values)
     assert time.process_time() - begun < 0.5
+
+
+def test_the_share_within_a_limit_counts_the_limit_itself():
+    assert histogram_of([1000, 2000, 2000, 3000]).share_within(2.0) == 0.75
+    assert LatencyHistogram().share_within(2.0) == 0.0
+
+
+def test_what_nobody_holds_is_gone_without_the_garbage_collector():
+    def living():
+        return sum(type(each) is HdrHistogram for each in gc.get_objects())  # isinstance would ask dead proxies
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = living()
+        blob = histogram_of([5] * 9).encode()
+        assert len(LatencyHistogram.merged([blob] * 9)) == 81
+        assert living() == before
+    finally:
+        gc.enable()

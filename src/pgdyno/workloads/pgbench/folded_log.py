@@ -55,7 +55,8 @@ class FoldedLog:
     spools: tuple[Spool, ...] = field(repr=False)
     boundaries: Mapping[int, tuple[int, int]] = field(repr=False)
     has_lag: bool
-    has_clients: bool
+    clients: int
+    """One more than the highest number of a client; 0 where they are unknown."""
     first_began_us: int
     first_end_us: int
     last_end_us: int
@@ -125,22 +126,17 @@ class FoldedLog:
 
     def by_client(self) -> Iterator[tuple[int, Int64s]]:
         """Yield the clients that committed anything, by number, with their histograms; none where they are unknown."""
-        if not self.has_clients:
-            return
-        present = np.zeros(1 << CLIENT_BITS, np.bool_)
-        for keys in self._keys():
-            present[keys >> CLIENT_BITS] = True
-        clients = np.flatnonzero(present)
-        places = np.zeros(present.size, np.int64)
-        for start in range(0, clients.size, _CLIENTS_AT_ONCE):
-            some = clients[start : start + _CLIENTS_AT_ONCE]
-            places[:] = some.size
-            places[some] = np.arange(some.size)
-            counts = np.zeros((some.size + 1) * BUCKETS, np.int64)
+        for start in range(0, self.clients, _CLIENTS_AT_ONCE):
+            many = min(_CLIENTS_AT_ONCE, self.clients - start)
+            counts = np.zeros(many << CLIENT_BITS, np.int64)
             for keys in self._keys():
-                cells = places[keys >> CLIENT_BITS] * BUCKETS + (keys & ((1 << CLIENT_BITS) - 1))
+                cells = keys - (start << CLIENT_BITS)
+                if many < self.clients:
+                    cells = cells[(cells >= 0) & (cells < counts.size)]
                 counts += np.bincount(cells, minlength=counts.size)
-            yield from ((int(client), counts.reshape(-1, BUCKETS)[place]) for place, client in enumerate(some))
+            for client, own in enumerate(counts.reshape(many, -1)[:, :BUCKETS], start):
+                if own.any():
+                    yield client, own
 
     def by_second_and_script(self) -> Iterator[tuple[int, int, FoldedLog]]:
         """Yield (second since the epoch, script number, what ended in it), in that order."""
@@ -240,7 +236,7 @@ def joined(logs: Sequence[FoldedLog]) -> FoldedLog:
         spools=tuple(spools),
         boundaries=boundaries,
         has_lag=all(log.has_lag for log in logs),
-        has_clients=all(log.has_clients for log in logs),
+        clients=max(log.clients for log in logs) if all(log.clients for log in logs if len(log)) else 0,
         first_began_us=min(log.first_began_us for log in logs),
         first_end_us=min(log.first_end_us for log in logs),
         last_end_us=max(log.last_end_us for log in logs),

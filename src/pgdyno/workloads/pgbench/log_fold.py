@@ -40,6 +40,7 @@ class LogFold:
         self._first_began_us = self._first_end_us = np.iinfo(np.int64).max
         self._last_end_us = 0
         self._has_lag = self._has_clients = True
+        self._clients = 0
         self.committed = self.failed = 0
 
     def add(self, log: TransactionLog) -> None:
@@ -83,6 +84,8 @@ class LogFold:
         self._pieces.append(piece)
         self._has_lag &= lag is not None
         self._has_clients &= log.client is not None
+        if log.client is not None:
+            self._clients = max(self._clients, min(int(log.client.max()) + self._first_client, _MOST_CLIENTS) + 1)
         began = log.end_us - np.minimum(log.latency_us, HIGHEST_US)
         self._first_began_us = min(self._first_began_us, int(began.min()))
         self._first_end_us = min(self._first_end_us, int(log.end_us.min()))
@@ -129,7 +132,7 @@ class LogFold:
             spools=(self._spool,),
             boundaries=dict(self._boundaries),
             has_lag=self._has_lag,
-            has_clients=self._has_clients,
+            clients=self._clients if self._has_clients else 0,
             first_began_us=self._first_began_us,
             first_end_us=self._first_end_us,
             last_end_us=self._last_end_us,
