@@ -239,7 +239,7 @@ def test_a_database_of_somebody_else_is_never_touched(bench: Bench) -> None:
     (template,) = (
         str(row["datname"])
         for row in postgres.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'pgdyno%%template'")
-        if workload._template(bench.target) == row["datname"]
+        if workload.databases(bench.target)[1] == row["datname"]
     )
     workload.drop(bench.target, template=True)
     for name in (load, template):

@@ -59,14 +59,6 @@ def database_exists(postgres: Postgres, name: str) -> bool:
     return bool(postgres.fetch("SELECT 1 AS one FROM pg_database WHERE datname = %s", [name]))
 
 
-def is_invalid(postgres: Postgres, name: str) -> bool:
-    """Tell whether a database is what a DROP DATABASE left that was killed: it takes no session and can be dropped.
-
-    From 15.4 and 16 on; DATCONNLIMIT_INVALID_DB of pg_database.h.
-    """
-    return bool(postgres.fetch("SELECT 1 AS one FROM pg_database WHERE datname = %s AND datconnlimit = -2", [name]))
-
-
 def ensure_observer(postgres: Postgres) -> None:
     """Make the database `pgdyno_observer` with pg_stat_statements, once; the load never touches it."""
     if not database_exists(postgres, OBSERVER):

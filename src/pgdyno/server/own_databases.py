@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.server.databases import database_exists, drop_database, is_invalid
+from pgdyno.server.databases import drop_database
 from pgdyno.server.postgres import Postgres, query_error
 
 NAME = "^pgdyno_[0-9a-f]{16}_(template|load)$"
@@ -24,6 +24,11 @@ NAME = "^pgdyno_[0-9a-f]{16}_(template|load)$"
 MARK = """
 CREATE SCHEMA pgdyno_workload;
 CREATE TABLE pgdyno_workload.origin (workload text NOT NULL, complete_at timestamptz, kept_at timestamptz);
+"""
+_INVALID = "SELECT datconnlimit = -2 AS invalid FROM pg_database WHERE datname = %s"
+"""Whether it is what a DROP DATABASE left that was killed: it takes no session and can be dropped.
+
+From 15.4 and 16 on; DATCONNLIMIT_INVALID_DB of pg_database.h.
 """
 _LOOK = """
 SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -90,9 +95,10 @@ class OwnDatabase:
 
 def look_into(postgres: Postgres, name: str) -> DatabaseMark:
     """Look what the database of this name is. Opens a session in it; changes nothing. Errors as `Postgres.connect`."""
-    if not database_exists(postgres, name):
+    rows = postgres.fetch(_INVALID, [name])
+    if not rows:
         return DatabaseMark(DatabaseState.ABSENT)
-    if is_invalid(postgres, name):
+    if rows[0]["invalid"]:
         return DatabaseMark(DatabaseState.UNFINISHED)
     with postgres.connect(name) as session:
         try:

@@ -91,7 +91,7 @@ class PgbenchWorkload:
         """Make the template database, once. See `Workload.prepare`."""
         if self.driver is not None:
             self.driver.make_ready(target, progress)
-        name = self._template(target)
+        name = self._template(target, _server_major(target))
         require_createdb(target.postgres)
         site = LoadSite(target, find_pgbench(target, self.pgbench), name, progress)
         make_template(
@@ -106,7 +106,7 @@ class PgbenchWorkload:
 
     def bytes_to_load(self, target: Target) -> int:
         """Return about how many bytes `prepare` would load; 0 where they are there already, or nobody knows."""
-        there = owned_state(target.postgres, self._template(target)) is DatabaseState.COMPLETE
+        there = owned_state(target.postgres, self._template(target, _server_major(target))) is DatabaseState.COMPLETE
         if there:
             return 0
         if self.origin is not None:
@@ -120,7 +120,7 @@ class PgbenchWorkload:
 
     def kept_database(self, target: Target, policy: str) -> str | None:
         """Return the database that runs will find as an earlier study left it, None where they get a fresh clone."""
-        name = load_name(self._fingerprint(target))
+        name = self._load(_server_major(target))
         there = owned_state(target.postgres, name) is DatabaseState.COMPLETE
         return name if there and self._keeps(policy) else None
 
@@ -131,12 +131,11 @@ class PgbenchWorkload:
         """Give the load's database its first state again and return its name. See `Workload.reset`."""
         if policy not in RESET_POLICIES:
             raise UsageError(f'reset "{policy}" is not one of {", ".join(RESET_POLICIES)}')
-        postgres, name = target.postgres, load_name(self._fingerprint(target))
-        state = owned_state(postgres, name)
-        if self._keeps(policy) and state is DatabaseState.COMPLETE:
+        postgres, (name, template) = target.postgres, self.databases(target)
+        if self._keeps(policy) and owned_state(postgres, name) is DatabaseState.COMPLETE:
             end_old_sessions(postgres, name)
         else:
-            clone_template(postgres, self._template(target), name)
+            clone_template(postgres, template, name)
         if self.starter is not None:
             self.starter(target, name)
         return name
@@ -182,7 +181,8 @@ class PgbenchWorkload:
 
     def databases(self, target: Target) -> tuple[str, str]:
         """Return the names of the load's database and of the template. See `Workload.databases`."""
-        return load_name(self._fingerprint(target)), self._template(target)
+        major = _server_major(target)
+        return self._load(major), self._template(target, major)
 
     def _command(
         self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None
@@ -218,15 +218,12 @@ class PgbenchWorkload:
             variables["PGOPTIONS"] = options.strip()
         return variables
 
-    def _fingerprint(self, target: Target) -> str:
-        return fingerprint(self.identity.fingerprint, {"major": _server_major(target)}, [])
+    def _load(self, major: int) -> str:
+        return load_name(fingerprint(self.identity.fingerprint, {"major": major}, []))
 
-    def _template(self, target: Target) -> str:
+    def _template(self, target: Target, major: int) -> str:
         # By data alone: workloads and run parameters that need the same data share one template.
-        known = {
-            "major": _server_major(target),
-            **({} if self.origin is None else {"origin": self._origin_oid(target)}),
-        }
+        known = {"major": major, **({} if self.origin is None else {"origin": self._origin_oid(target)})}
         return template_name(fingerprint(self.data.identity, known, []))
 
     def _origin_oid(self, target: Target) -> int:
