@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pgdyno.errors import WorkloadError
-from pgdyno.stats.histogram import BUCKETS, HIGHEST_US, bucket_of, highest_of
+from pgdyno.stats.histogram import HIGHEST_US, bucket_of, highest_of
 from pgdyno.store.spool import Spool
 from pgdyno.workloads.pgbench.folded_log import CLIENT_BITS, COLUMNS, QUARTER_US, FoldedLog, mean_us
 from pgdyno.workloads.pgbench.transaction_log import Int16s, Int64s, Status, TransactionLog
@@ -112,7 +112,7 @@ class LogFold:
         return float(highest_of(np.searchsorted(cumulative, np.ceil(0.99 * cumulative[-1])))) / 1000
 
     def _recent_counts(self) -> Int64s:
-        total = np.zeros(BUCKETS, np.int64)
+        total = np.zeros(max((counts.size for counts in self._recent.values()), default=1), np.int64)
         for counts in self._recent.values():
             total[: counts.size] += counts
         return total
