@@ -6,16 +6,17 @@
 
 Normalised regret is (best - returned) / (best - default) of the true performance, without noise, of the configuration
 that a search would return: 0 is the optimum, 1 the default, above 1 is worse than the default. The shares are of the
-seeds that end below the default, and of those that return it. Each search answers in several ways. Of pgdyno's,
-`choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, whole, if fresh pairs call it
-better (up to 24 pairs beside the trials), and `offered` what a tune without a bound of time offers: its own proof runs
-on the surface, with the frugal choice, arms that leave settings out, veto and repair (`surface_tune.py`).
+seeds that end below the default, and of those that return it; then how many knobs the others change. Each search
+answers in several ways. Of pgdyno's, `choose` is what the judgement of its own trials returns, `tune` the candidate of
+a tune, whole, if fresh pairs call it better (up to 24 pairs beside the trials), and `offered` what a tune without a
+bound of time offers: its own proof runs on the surface, with the frugal choice, arms that leave settings out, veto and
+repair (`surface_tune.py`).
 Of others, the bare name is their best measurement, and `proved` that point after the same pairs.
 
 Each line names its start: the default alone, or the rules of thumb of the surface (only where it has some). The trials
 of pgdyno's search include the default, measured anew in every ten. Trial by trial, all searches meet the same noise.
-Means are over families of surfaces, which `steps-1` and `steps-2` share, with 95 % intervals over families; below them
-each answer less that of `tune` (or the first one), with intervals over families and over surfaces.
+Means are over families of surfaces, which `steps-1` and `steps-2` share, with 95 % intervals over families, and over
+surfaces; below them each answer less that of `tune` (or the first one), with intervals over families and over surfaces.
 
 DIR holds a `surfaces.py` of the interface that `surfaces/surfaces.py` describes, and may be given again; without it the
 project's own synthetic surfaces are used. `--members` takes other members of their families, `--unknown` the families
@@ -81,13 +82,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a search ended by one answer, at each checkpoint: its regret, whether it is worse than the default, or it."""
+    """How a search ended by one answer, at each checkpoint: regret, whether that is worse than the default, changes."""
 
     job: Job
     label: str
     regret: tuple[float, ...]
     worse: tuple[bool, ...]
-    kept: tuple[bool, ...]
+    changed: tuple[int, ...]
+    """How many knobs are not at their default."""
     failed: int
     cpu_s: float
 
@@ -110,8 +112,9 @@ def run(job: Job) -> list[Score]:
         ends = [surface.true(dict(points[trial]))[0] for trial in CHECKPOINTS]
         regrets = tuple(regret(surface, default, end) for end in ends)
         worse = tuple(end < default - 1e-9 for end in ends)
-        kept = tuple(points[trial] == surface.default for trial in CHECKPOINTS)
-        scores.append(Score(job, job.label(answer), regrets, worse, kept, search.failed, search.cpu_s))
+        known = surface.default.items()
+        changed = tuple(sum(points[trial][name] != now for name, now in known) for trial in CHECKPOINTS)
+        scores.append(Score(job, job.label(answer), regrets, worse, changed, search.failed, search.cpu_s))
     return scores
 
 
@@ -147,11 +150,19 @@ def print_surface(name: str, scores: Sequence[Score], flat: bool) -> None:
         last = [score.regret[-1] for score in mine]
         deviation = statistics.stdev(last) if len(last) > 1 else 0.0
         worse = "".join(f"{statistics.fmean(s.worse[i] for s in mine):6.0%}" for i in _PLACES)
-        kept = "".join(f"{statistics.fmean(s.kept[i] for s in mine):6.0%}" for i in _PLACES)
+        kept = "".join(f"{statistics.fmean(not s.changed[i] for s in mine):6.0%}" for i in _PLACES)
+        changed = changed_text(mine)
         failed = statistics.fmean(score.failed for score in mine)
         cpu_ms = 1e3 * statistics.fmean(score.cpu_s for score in mine)
         note = "  loss in %: nothing is better than the default here" if flat else ""
-        print(f"{name:16}{method:24}{means}{deviation:8.2f} {worse}{kept}{failed:8.1f}{cpu_ms:8.0f}{note}", flush=True)
+        line = f"{name:16}{method:24}{means}{deviation:8.2f} {worse}{kept}{changed}{failed:8.1f}{cpu_ms:8.0f}{note}"
+        print(line, flush=True)
+
+
+def changed_text(scores: Sequence[Score]) -> str:
+    """Return how many knobs are changed in the mean at each checkpoint, of those scores that change any."""
+    counts = [[score.changed[i] for score in scores if score.changed[i]] for i in _PLACES]
+    return "".join(f"{statistics.fmean(found) if found else 0:6.1f}" for found in counts)
 
 
 def by_surface(scores: Sequence[Score]) -> dict[str, list[float]]:
@@ -185,6 +196,8 @@ def print_means(scores: Sequence[Score]) -> None:
     of_label = {label: [score for score in scores if score.label == label] for label in _labels(scores)}
     for label, mine in of_label.items():
         print_line("mean of {} families", label, by_family(mine))
+        print_line("mean of {} surfaces", label, by_surface(mine))
+        print(f"{'knobs changed':20}{label:24}{changed_text(mine)}", flush=True)
     first = next((label for label in of_label if label.startswith("tune from")), next(iter(of_label)))
     for grouped, unit in ((by_family, "families"), (by_surface, "surfaces")):
         least = grouped(of_label[first])
@@ -257,8 +270,8 @@ def main() -> None:
         print(f"{name} is left out: the package {NEEDS[name]} is not installed")
     heads = "".join(f"{'@' + str(trial):>8}" for trial in CHECKPOINTS)
     shares = "".join(f"{'@' + str(trial):>6}" for trial in CHECKPOINTS)
-    print(f"{'':40}{'mean regret':>24}{'':9}{'worse than default':>18}{'keeps default':>18}")
-    print(f"{'surface':16}{'answer and start':24}{heads}{'sd':>8} {shares}{shares}{'failed':>8}{'ms/ask':>8}")
+    print(f"{'':40}{'mean regret':>24}{'':9}{'worse than default':>18}{'keeps default':>18}{'knobs changed':>18}")
+    print(f"{'surface':16}{'answer and start':24}{heads}{'sd':>8} {shares * 3}{'failed':>8}{'ms/ask':>8}")
     scores: list[Score] = []
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     constant, _, values = args.vary.partition("=")

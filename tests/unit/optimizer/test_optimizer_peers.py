@@ -91,3 +91,11 @@ def test_members_of_unknown_families_are_named_apart_from_those_of_known_ones():
     assert {"cliff-21", "cliff-22"} <= known
     assert {"ridge-21", "small-22"} <= unknown
     assert not known & unknown
+
+
+def test_of_the_answers_that_change_a_knob_the_changes_are_counted() -> None:
+    job = bench.Job(Path(), "small-1", "own", 1, "default")
+    scores = [
+        bench.Score(job, "offered", (0.0,) * 3, (False,) * 3, changed, 0, 0.0) for changed in ((0, 4, 0), (3, 5, 0))
+    ]
+    assert bench.changed_text(scores).split() == ["3.0", "4.5", "0.0"]
