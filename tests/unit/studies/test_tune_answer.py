@@ -35,7 +35,7 @@ def test_settings_that_were_measured_together_have_one_effect_and_say_so() -> No
     joint = JointEffect(knobs=("b", "c"), interval=Interval(1.08, 1.03, 1.13, 0.95), word=Word.BETTER)
     text = answer.need_text(3, retained, joint)
     assert "2 of them were measured together: which of these matter is not known." in text
-    assert "1 of them was not measured alone and may do nothing." in text
+    assert "1 of them was not measured alone: the notes say why." in text
     rows = {row[0]: row[3:5] for row in answer.effects_table(retained, joint).rows}
     assert rows["a"] == answer.UNMEASURED
     assert rows["b"] == rows["c"]

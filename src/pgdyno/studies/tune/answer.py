@@ -107,7 +107,7 @@ def need_text(count: int, retained: Sequence[Retained], joint: JointEffect | Non
         need = "A reload is enough; nobody is disconnected."
     together = () if joint is None else joint.knobs
     unmeasured = sum(not isinstance(one, Effect) and one.knob not in together for one in retained)
-    alone = f" {unmeasured} of them {'was' if unmeasured == 1 else 'were'} not measured alone and may do nothing."
+    alone = f" {unmeasured} of them {'was' if unmeasured == 1 else 'were'} not measured alone: the notes say why."
     some = f" {len(together)} of them were measured together: which of these matter is not known."
     return f"{plural(count, 'setting')} to change. {need}{some if together else ''}{alone if unmeasured else ''}"
 
