@@ -174,6 +174,30 @@ def validate(flags: _ValidateFlags) -> int:
     return int(found.exit_code)
 
 
+class _ForecastFlags(JsonFlag, StoreFlag):
+    studies: tuple[str, ...] = argument("STUDY...")
+    size: str = flag("The full size, such as 500GB.")
+    window: float | None = flag("It has to be over within.", type=Time("s", 1))
+
+
+@verb("forecast", command)
+def forecast(flags: _ForecastFlags) -> int:
+    """Say how long the full size takes, from rehearsals of smaller ones: two or more at each of two or more sizes.
+
+    Sizes are those of the source's database. Exit code 0 where the whole 90 % interval fits into the window, 1 where
+    none of it does, 3 where that is open, or nothing can be said.
+    """
+    from pgdyno.model.shapes import plain
+    from pgdyno.studies.migrate.forecast import forecast_of
+    from pgdyno.units import parse_quantity
+
+    with open_store(flags.store_url) as store:
+        results = [_result(store, one) for one in flags.studies]
+    found = forecast_of(results, parse_quantity(flags.size, "B"), flags.window)
+    click.echo(json.dumps(plain(found)) if flags.as_json else "\n".join(found.lines()))
+    return int(found.exit_code)
+
+
 def _jobs(text: str | None, planned: int) -> tuple[int, ...]:
     from pgdyno.errors import UsageError
     from pgdyno.studies.migrate.file import MOST_JOBS
