@@ -77,7 +77,7 @@ def run_phases(
     what runs when an error or a signal ends the run.
     """
     over = {one.phase for one in steps if one.left_out or journal.state.is_over(one.phase)}
-    again = [one.phase for one in steps if one.phase in over and one.phase in works and not works[one.phase].lasts]
+    again = [one.phase for one in steps if one.phase in over and not one.left_out and not works[one.phase].lasts]
     if not journal.state.is_over(MigrationPhase.RUN_TIME):
         for phase in again:
             works[phase].run(works[phase].items(), _Silent())

@@ -8,7 +8,11 @@ from pgdyno.errors import UsageError
 from pgdyno.migration.mover import Mover
 from pgdyno.model.tables import near_hint
 
-MOVERS: dict[str, str] = {"dump": "dump_restore:DumpRestore", "pgcopydb": "pgcopydb:PgCopyDb"}
+MOVERS: dict[str, str] = {
+    "dump": "dump_restore:DumpRestore",
+    "pgcopydb": "pgcopydb:PgCopyDb",
+    "logical": "logical:LogicalReplication",
+}
 """By its word the class of each mover, `module:class` below this folder."""
 
 

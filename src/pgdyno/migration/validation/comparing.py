@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from time import monotonic
+from typing import TypeAlias
 
 from pgdyno.contents.comparing import compare_contents
 from pgdyno.contents.row_hash import RowHash
@@ -28,6 +29,19 @@ _HIDDEN_LARGE_OBJECTS = """
 SELECT EXISTS (SELECT FROM pg_largeobject_metadata) AND NOT has_table_privilege('pg_largeobject', 'SELECT')
 """
 _STANDS = Aspect(topic="sequence", values=("stands at",), query="")
+
+
+Definitions: TypeAlias = Mapping[tuple[str, str], tuple[str | None, ...]]
+"""By topic and name what is said of an object."""
+
+
+def definitions_of(rows: AskRows) -> Definitions:
+    """Return what a database consists of and computes with, to be held against itself later."""
+    return {
+        (aspect.topic, name): values
+        for aspect in (*STRUCTURE, *PROGRAMS)
+        for name, values in (_read(aspect, rows) or {}).items()
+    }
 
 
 def compare_databases(
