@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,22 +55,37 @@ def fit_sceptical(data: Data, *, floored: bool = True) -> Model:
     Disturbed points hardly count. A trial that met a busy neighbour is off by ten times the noise, and one such point
     hides what all others show; it gets the variance that makes it no surprise.
     """
-    model = _model(data, data.counts, SCEPTIC, _scatter(data), floored=floored)
+    reference = _default_value(data)
+    model = _model(data, data.counts, SCEPTIC, _scatter(data), floored=floored, reference=reference)
     surprise = np.abs(model.posterior.surprise())
     disturbed = surprise > SURPRISE
     if not disturbed.any():
         return model
     counts = data.counts.copy()
     counts[disturbed] /= surprise[disturbed] ** 2
-    return _model(data, counts, SCEPTIC, _scatter(data), floored=floored)
+    return _model(data, counts, SCEPTIC, _scatter(data), floored=floored, reference=reference)
+
+
+def _default_value(data: Data) -> float:
+    """Return what the default reached; beyond all where it was not measured."""
+    at_default = (data.measured == data.encoding.default).all(axis=1)
+    return float(data.values[at_default].min()) if at_default.any() else math.inf
 
 
 def _scatter(data: Data) -> Scatter:
     return Scatter(data.squares, float(data.counts.sum()) - len(data.counts))
 
 
-def _model(data: Data, counts: Vector, prior: Prior, scatter: Scatter, *, floored: bool = True) -> Model:
-    scaled = scale(data.values, floored=floored)
+def _model(
+    data: Data,
+    counts: Vector,
+    prior: Prior,
+    scatter: Scatter,
+    *,
+    floored: bool = True,
+    reference: float = math.inf,
+) -> Model:
+    scaled = scale(data.values, floored=floored, reference=reference)
     x = data.encoding.features(data.measured)
     scatter = replace(scatter, squares=scatter.squares / scaled.spread**2)
     posterior = fit(x, scaled.targets, data.encoding.groups, counts=counts, scatter=scatter, prior=prior)

@@ -141,6 +141,17 @@ def test_an_amount_beyond_what_can_do_anything_is_lowered_whatever_the_model_say
     assert float(left.point["k0"]) > 4000
 
 
+def test_where_all_that_was_tried_gains_the_default_is_not_taken_for_as_good() -> None:
+    """The default is then the one poor point, whose distance is the gain and no hopeless value."""
+    only = SPACE[:1]
+    history = [ScoredPoint({"k0": 32}, score) for score in (0.29, -0.04, -0.23)]
+    history += [ScoredPoint({"k0": 512}, 2.41), ScoredPoint({"k0": 4096}, 2.38)]
+    left = reduce(only, history, {"k0": 512}, noise_sd=0.2, most=3, amounts={"k0": math.inf}, tolerance=None,
+                  is_possible=lambda point: True)  # fmt: skip
+    assert left.point["k0"] == 512
+    assert not left.lowered
+
+
 def test_what_may_be_lost_is_a_tenth_of_the_gain_unless_somebody_says_and_never_more_than_half() -> None:
     assert may_lose(1.0, None, 0.02) == pytest.approx(0.1)
     assert may_lose(0.05, None, 0.02) == pytest.approx(0.02)
