@@ -117,6 +117,9 @@ def test_the_winner_is_written_as_files_and_nothing_is_changed(home, capsys, tmp
     before = files_of(home, "w4")
     assert run("apply", "--study", "last", "--emit", "conf", "--output", str(tmp_path / "out")) == 0
     assert parse_conf((tmp_path / "out" / "pgdyno-advice.conf").read_text()) == SETTINGS
-    assert run("apply", "--study", "last", "--emit", "alter-system") == 0
-    assert "ALTER SYSTEM SET work_mem = '9MB';" in capsys.readouterr().out
+    assert run("apply", "--study", "last", "--emit", "alter-system", "--emit", "conf", "--emit", "sysctl") == 0
+    said = capsys.readouterr()
+    assert "ALTER SYSTEM SET work_mem = '9MB';" in said.out
+    assert "# --- pgdyno-advice.conf" in said.out
+    assert "nothing of these changes is for sysctl" in said.err
     assert files_of(home, "w4") == before

@@ -32,7 +32,9 @@ class _Flags(TargetFlags, SourceFlags, JsonFlag, StoreFlag):
     study: str | None = flag("Take the winner of this tune or live study instead: its id, or last.", metavar="STUDY")
     conservative: bool = flag("Of what a search confirmed, take what needs the least memory, not the fastest.")
     other_server: bool = flag("Take a winner that was proved on another server.")
-    emit: str | None = flag("Print that winner as files, as advise --emit does; change nothing.", metavar="FORMAT")
+    emit: tuple[str, ...] = flag(
+        "Print that winner as files, as advise --emit does; change nothing. May be given again.", metavar="FORMAT"
+    )
     output: Path | None = flag("Write the files of --emit into this folder.", type=FOLDER, metavar="DIR")
     dry_run: bool = flag("Print the plan, the undo and the outage; change nothing.")
     force: bool = flag("Take a finding that was found worse here; never one of class X.")
@@ -60,7 +62,7 @@ def command(flags: _Flags) -> int:
                 findings = _findings(flags, target, store)
             else:
                 findings = _winner(flags, target, study)
-                if flags.emit is not None:
+                if flags.emit:
                     return _emit(target, findings, flags.emit, flags.output)
             if not findings:
                 click.echo("nothing to apply: no finding was tested here and found better", err=True)
@@ -70,12 +72,12 @@ def command(flags: _Flags) -> int:
 
 def _check(flags: _Flags) -> None:
     """Refuse flags that do not go together, before a server or a sandbox is opened."""
-    rules, form = flags.rules, flags.emit
+    rules, forms = flags.rules, flags.emit
     if flags.study is None:
         from pgdyno.studies.advice import advised
 
         of_studies = {
-            "--emit": form is not None,
+            "--emit": bool(forms),
             "--other-server": flags.other_server,
             "--conservative": flags.conservative,
         }
@@ -92,9 +94,9 @@ def _check(flags: _Flags) -> None:
             "--study takes the winner of a study, and no rules or what they are judged by",
             hint="Apply them one after the other.",
         )
-    if form is not None:
+    for form in forms:
         check_format(form)
-    elif flags.output is not None:
+    if flags.output is not None and not forms:
         raise UsageError("--output is for --emit", hint="Name a format with --emit.")
 
 
@@ -137,11 +139,13 @@ def _winner(flags: _Flags, target: Target, study: Study) -> Sequence[Finding]:
     return (winner_of(study, facts, conservative=flags.conservative),)
 
 
-def _emit(target: Target, findings: Sequence[Finding], form: str, folder: Path | None) -> int:
+def _emit(target: Target, findings: Sequence[Finding], forms: Sequence[str], folder: Path | None) -> int:
     from pgdyno.export import emit as files_of
     from pgdyno.inventory.inspection import inspect
 
-    emit(files_of(findings, inspect(target), form), form, folder)
+    inventory = inspect(target)
+    for form in dict.fromkeys(forms):
+        emit(files_of(findings, inventory, form), form, folder)
     return ExitCode.OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Depth, Finding, ProofState, RuleGroup, RuleProof
@@ -131,7 +132,7 @@ def winner_of(study: Study, facts: Facts, *, conservative: bool = False) -> Find
                 ChangeKind.LINUX if name in linux else ChangeKind.POSTGRESQL,
                 name,
                 value,
-                None if (row := facts.row(name)) is None else row.setting,
+                in_force(name, facts),
             )
             for name, value in settings.items()
         ),
@@ -140,6 +141,17 @@ def winner_of(study: Study, facts: Facts, *, conservative: bool = False) -> Find
         state=ProofState.TESTED,
         proof=RuleProof(study.id, Word.BETTER.value, span.ratio, *span.form().ci, metric, tuple(settings.items())),
     )
+
+
+def in_force(name: str, facts: Facts) -> str | None:
+    """Return the value of a setting with its unit, as the server takes it; None where the server has none such."""
+    row = facts.row(name)
+    if row is None:
+        return None
+    try:
+        return canonical_text(row, row.setting)
+    except UsageError:
+        return row.setting
 
 
 def _table(value: object) -> Mapping[str, object]:

@@ -17,6 +17,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice import accept
 from pgdyno.studies.advice.accept import prepare, record_rollback
 from pgdyno.studies.advice.advised import chosen
+from pgdyno.studies.winner import ORIGIN as WINNER
 
 
 def finding(rule, *changes, **fields):
@@ -77,8 +78,11 @@ def test_what_was_found_worse_here_needs_force(facts):
 def test_values_are_checked_before_anything_is_changed(facts):
     with pytest.raises(UsageError, match="outside of this server's range"):
         prepare(_Target(), [finding("a", pg("work_mem", "1kB"))])
-    with pytest.raises(EnvironmentUnsuitable, match="not be safe here"):
-        prepare(_Target(), [finding("a", pg("shared_buffers", "23GB"))])
+    large = finding("a", pg("shared_buffers", "23GB"))
+    for origin, instead in ((large.origin, "Leave that rule out;"), (WINNER, "Tune with as many --clients")):
+        with pytest.raises(EnvironmentUnsuitable, match="not be safe here") as unsafe:
+            prepare(_Target(), [replace(large, origin=origin)])
+        assert (unsafe.value.hint or "").startswith(instead)
     with pytest.raises(UsageError, match="nothing of this can be set by pgdyno") as refused:
         prepare(_Target(), [replace(finding("fsync"), proposed="fsync = on, set by hand")])
     assert refused.value.detail == "fsync is for you to do: fsync = on, set by hand"

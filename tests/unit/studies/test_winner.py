@@ -73,6 +73,7 @@ def test_a_winner_is_a_tested_finding_of_both_kinds():
         "vm.swappiness": ChangeKind.LINUX,
     }
     assert found.proof.hi is None
+    assert next(change.current for change in found.changes if change.knob == "work_mem") == "4MB"
 
 
 @pytest.mark.parametrize(

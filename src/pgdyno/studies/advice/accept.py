@@ -10,7 +10,6 @@ from pgdyno.advisor.settable import SettableParts, parts_of
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import check_settings
-from pgdyno.knobs.values import canonical_text
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
@@ -20,6 +19,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.session.study_session import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
 from pgdyno.studies.who import who
 from pgdyno.studies.winner import ORIGIN as WINNER
+from pgdyno.studies.winner import in_force
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trial.restarts import needs_restart
@@ -81,20 +81,20 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
     wanted = check_settings(parts.settings, facts)
     if not wanted:
         raise _for_hands(findings)
-    there = Configuration.of({name: value for name, value in wanted.items() if _text(name, facts) == value})
+    there = Configuration.of({name: value for name, value in wanted.items() if in_force(name, facts) == value})
     configuration = Configuration.of({name: value for name, value in wanted.items() if name not in there})
     connections = int(facts.settings["max_connections"].setting) if "max_connections" in facts.settings else 100
     refusal = check(configuration, facts, connections=connections)
     if refusal is not None and not force:
         raise EnvironmentUnsuitable(
             f"this would not be safe here: {refusal.reason}",
-            hint="Leave that rule out; --force overrules this one check, never the policy.",
+            hint=f"{_instead(findings)}; --force overrules this one check, never the policy.",
         )
     return Acceptance(
         findings=tuple(findings),
         configuration=configuration,
         there=there,
-        before={name: _text(name, facts) for name in configuration},
+        before={name: in_force(name, facts) or "unknown" for name in configuration},
         restart=tuple(name for name in configuration if needs_restart(name, facts)),
         parts=parts,
         facts=facts,
@@ -173,16 +173,6 @@ def _for_people(finding: Finding) -> str:
     return f"{finding.rule} is for you to do: {'; '.join(lines) or finding.proposed or finding.title}"
 
 
-def _text(name: str, facts: Facts) -> str:
-    row = facts.row(name)
-    if row is None:
-        return "unknown"
-    try:
-        return canonical_text(row, row.setting)
-    except UsageError:
-        return row.setting
-
-
 def _records(target: Target, acceptance: Acceptance, session: str, at: float, by: str) -> list[ChangeRecord]:
     records = []
     for knob, value in acceptance.configuration.items():
@@ -203,3 +193,9 @@ def _records(target: Target, acceptance: Acceptance, session: str, at: float, by
             )
         )
     return records
+
+
+def _instead(findings: Sequence[Finding]) -> str:
+    if all(finding.origin == WINNER for finding in findings):
+        return "Tune with as many --clients as the server has sessions"
+    return "Leave that rule out"
