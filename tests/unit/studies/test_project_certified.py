@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from batch_example import csv_of, month_chain, month_rows, recorded
-from pgdyno.model.project import Criterion, CriterionStatus, Scenario, judge
+from pgdyno.model.project import Criterion, CriterionStatus, Measured, Scenario, judge
+from pgdyno.model.results.migrate import MigrateResult, ValidationFinding, ValidationResult
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.results.scale import ScaleResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.studies.project.build import ScenarioFacts, scenario_facts
+from pgdyno.studies.project.certified import CERTIFIED
 from pgdyno.studies.project.file import parse_project
 from pgdyno.studies.scale.runs import levels_of
 from scale_example import Shape, judged, made_runs, planned
@@ -82,3 +84,21 @@ def test_the_hint_of_a_project_file_lists_them() -> None:
     with pytest.raises(UsageError) as caught:
         parse_project(text + '[scenario.criterion]\ntext = "t"\nmetric = "No metric"\nat_least = 1\n')
     assert caught.value.hint
+
+
+def test_a_migration_is_judged_by_a_rehearsal_by_which_all_arrived() -> None:
+    rehearsed = MigrateResult(study="m", plan="shop", total_s=54_000.0, validation=ValidationResult())
+    lost = ValidationFinding(topic="rows", object="t", expected="2", found="1")
+    wanting = replace(rehearsed, validation=ValidationResult(findings=(lost,)))
+    study = replace(make_study(StudyKind.MIGRATE), id="m1", state=StudyState.COMPLETE)
+
+    def measured(metric: str, result: MigrateResult) -> Measured | None:
+        return CERTIFIED[metric](replace(study, result=result))
+
+    whole = measured("migrate_total_s", rehearsed)
+    assert whole is not None
+    assert judge(scenario("migrate_total_s", at_most=144_000).criterion, whole) is CriterionStatus.MET
+    assert measured("migrate_total_s", wanting) is None
+    found = measured("migrate_differences", wanting)
+    assert found is not None
+    assert judge(scenario("migrate_differences", at_most=0).criterion, found) is CriterionStatus.MISSED

@@ -1,4 +1,4 @@
-"""Batch chains and scalability levels as a project's scenarios: figures of the newest study of each. Pure."""
+"""Batch chains, levels and migrations as the scenarios of a project: figures of the newest study of each. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pgdyno.model.project import Measured
 from pgdyno.model.results.batch import BatchResult
+from pgdyno.model.results.migrate import MigrateResult
 from pgdyno.model.results.scale import Constancy, ScaleResult
 from pgdyno.model.study import Study
 from pgdyno.studies.scale.runs import PATH, RESPONSE
@@ -33,6 +34,22 @@ def _unsuccessful(study: Study) -> Measured | None:
         return None
     count = float(len(result.unsuccessful))
     return Measured(count, count, count, f"study {study.id}, jobs of {plural(len(result.executions), 'execution')}")
+
+
+def _total(study: Study) -> Measured | None:
+    """Return how long a migration took, of a rehearsal by which all arrived."""
+    result = study.told(MigrateResult)
+    if result is None or result.total_s is None or result.validation is None or not result.validation.is_same:
+        return None
+    return Measured(result.total_s, result.total_s, result.total_s, f"study {study.id}, one rehearsal")
+
+
+def _differences(study: Study) -> Measured | None:
+    result = study.told(MigrateResult)
+    if result is None or result.validation is None or result.validation.unread:
+        return None
+    count = float(len(result.validation.findings))
+    return Measured(count, count, count, f"study {study.id}, the validation of one rehearsal")
 
 
 def _constant(study: Study) -> Measured | None:
@@ -71,16 +88,18 @@ def _change(criterion: str) -> Figure:
 CERTIFIED: Mapping[str, Figure] = {
     "batch_window_s": _window,
     "batch_unsuccessful_jobs": _unsuccessful,
+    "migrate_total_s": _total,
+    "migrate_differences": _differences,
     "scale_constant_pct": _constant,
     "scale_path_change_pct": _change(PATH),
     "scale_response_change_pct": _change(RESPONSE),
 }
-"""What a criterion may name of batch chains and of scalability levels."""
+"""What a criterion may name of batch chains, migrations and scalability levels."""
 
 
 def has_figures(study: Study) -> bool:
     """Tell whether a study is one of these: its own words say what came of it, not the throughput of its runs."""
-    return isinstance(study.result, BatchResult | ScaleResult)
+    return isinstance(study.result, BatchResult | MigrateResult | ScaleResult)
 
 
 def of_newest(metric: str, studies: Sequence[Study]) -> Measured | None:
