@@ -116,6 +116,10 @@ class Mover(Protocol):
     def name(self) -> str:
         """Return the word for it in a plan."""
 
+    @property
+    def fills_target(self) -> bool:
+        """Tell whether it fills a database of the plan's target; False where it makes a server of its own beside."""
+
     def check(self, options: Mapping[str, str]) -> None:
         """Raise UsageError on an option that it does not know, or a value that cannot be. Asks no server."""
 
@@ -146,5 +150,14 @@ class Mover(Protocol):
     def outage_s(self, place: MovePlace) -> float | None:
         """Return how long nobody could have worked; None where that is the whole of the migration."""
 
+    def validated(self, place: MovePlace) -> MigrationSide:
+        """Return what has to be like the source: the plan's target, or the server of its own, which runs then."""
+
+    def keeps(self, options: Mapping[str, str]) -> str:
+        """Return what of `folder` stays after a whole rehearsal, by its name; empty where nothing does."""
+
     def tidy(self, place: MovePlace) -> None:
-        """Take away what it left on the source, if anything; idempotent, called at every end and before each begin."""
+        """Take away what it left on the source, if anything, and stop servers of its own.
+
+        Idempotent; called at every end and before each begin.
+        """

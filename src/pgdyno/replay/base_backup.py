@@ -34,8 +34,10 @@ class BaseBackup:
 
     def fetch(self, target: Target, folder: Path) -> None:
         """Run pg_basebackup with the WAL that it needs; see `DirectorySource.fetch`."""
-        whole = target.os_user is not None
-        words = [str(target.program("pg_basebackup")), "-D", str(folder), "-X", "stream", "-c", "fast", "--no-sync"]
-        environment = self.keeper.environment(whole=whole)
-        run = target.runner.run
-        run([*words, "-w"], env=environment, user=target.os_user, cwd=Path("/"), kind=ProgramKind.CLIENT)
+        environment = self.keeper.environment(whole=target.os_user is not None)
+        words = self.argv(target.program("pg_basebackup"), folder)
+        target.runner.run(words, env=environment, user=target.os_user, cwd=Path("/"), kind=ProgramKind.CLIENT)
+
+    def argv(self, program: Path, folder: Path) -> list[str]:
+        """Return the words of pg_basebackup; how it connects is in its environment."""
+        return [str(program), "-D", str(folder), "-X", "stream", "-c", "fast", "--no-sync", "-w"]

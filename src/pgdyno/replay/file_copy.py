@@ -65,5 +65,8 @@ class FileCopy:
 
     def fetch(self, target: Target, folder: Path) -> None:
         """Copy the files; see `DirectorySource.fetch`."""
-        words = ["cp", "-a", "--reflink=auto", "--no-target-directory", "--", str(self.snapshot), str(folder)]
-        target.runner.run(words, user=target.os_user, cwd=Path("/"))
+        target.runner.run(self.argv(folder), user=target.os_user, cwd=Path("/"))
+
+    def argv(self, folder: Path) -> list[str]:
+        """Return the words of the copy."""
+        return ["cp", "-a", "--reflink=auto", "--no-target-directory", "--", str(self.snapshot), str(folder)]

@@ -12,6 +12,7 @@ MOVERS: dict[str, str] = {
     "dump": "dump_restore:DumpRestore",
     "pgcopydb": "pgcopydb:PgCopyDb",
     "logical": "logical:LogicalReplication",
+    "pg_upgrade": "pg_upgrade:PgUpgrade",
 }
 """By its word the class of each mover, `module:class` below this folder."""
 

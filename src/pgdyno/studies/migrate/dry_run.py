@@ -10,10 +10,12 @@ def plan_lines(prepared: PreparedMove) -> list[str]:
     """Return the plan: each phase and what it waits for, then undo, outage and bounds."""
     plan, options, place = prepared.plan, prepared.options, prepared.place
     window = "no window" if options.window_s is None else f"a window of {seconds_text(options.window_s)}"
+    filled = prepared.mover.fills_target
+    goal = f'"{plan.target_database}" of {place.target.target.name}' if filled else f"a new cluster in {place.folder}"
     lines = [
         f'migration {plan.name}: database "{plan.database}" ({bytes_text(prepared.source_bytes)}) of '
-        f'{place.source.target.name}, PostgreSQL {place.source.major}, to "{plan.target_database}" of '
-        f"{place.target.target.name}, PostgreSQL {place.target.major}, "
+        f"{place.source.target.name}, PostgreSQL {place.source.major}, to "
+        f"{goal}, PostgreSQL {place.target.major}, "
         f"by {plan.mover} with {plural(options.jobs, 'job')}, in {window}"
     ]
     for one in prepared.steps:

@@ -75,6 +75,8 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
                 raise UsageError(f'{key} "{value}" is not a whole path')
     options = _texts(reader, document, "mover", lines)
     mover = _mover(reader, head.mover, options, at, lines)
+    if not mover.fills_target:
+        _refuse_unused(reader, document, mover, lines)
     plan = MigrationPlan(
         name=head.name,
         source=head.source,
@@ -129,6 +131,20 @@ def _mover(reader: PlanReader, word: str, options: Mapping[str, str], at: TableL
             mover.check({name: value})
     mover.check(options)
     return mover
+
+
+def _refuse_unused(reader: PlanReader, document: Mapping[str, object], mover: Mover, lines: TomlLines) -> None:
+    """Refuse what a plan says of a target that is not changed."""
+    table = document["migration"]
+    unused = {"load": lines.of("load", 0).line} if "load" in document else {}
+    if isinstance(table, Mapping) and "target_database" in table:
+        unused["target_database"] = lines.of("migration", 0).of("target_database")
+    for key, line in unused.items():
+        with reader.at(line, key):
+            raise UsageError(
+                f'mover "{mover.name}" does not change the target, so that this has no effect',
+                hint="Leave it out: a server of its own is made, with the databases of the source.",
+            )
 
 
 def _phases(

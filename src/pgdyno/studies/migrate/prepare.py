@@ -65,16 +65,20 @@ def prepare(
     )
     mover.refuse(place)
     for_dump, for_target = mover.bytes_needed(place)
-    if options.max_bytes is not None and for_target > options.max_bytes:
+    query = "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes"
+    size = int(str(place.source.postgres.fetch(query)[0]["bytes"]))
+    if options.max_bytes is not None and size > options.max_bytes:
         raise EnvironmentUnsuitable(
-            f'database "{plan.database}" has {bytes_text(for_target)}, more than --max-size {options.max_bytes:,}'
+            f'database "{plan.database}" has {bytes_text(size)}, more than --max-size {options.max_bytes:,}'
         )
-    needs: dict[str, tuple[Path | None, int]] = {"target": (target.directory, for_target)}
+    needs: dict[str, tuple[Path | None, int]] = {}
+    if for_target:
+        needs["target"] = (target.directory, for_target)
     if for_dump:
-        needs["dump"] = (Path(plan.folder), for_dump)
+        needs["dump" if mover.fills_target else "clusters"] = (Path(plan.folder), for_dump)
     return PreparedMove(
         plan, options, mover, all_steps(plan, mover.steps(plan.options)), place, mover.announce(place),
-        tuple(require_room(needs)), for_target,
+        tuple(require_room(needs)), size,
     )  # fmt: skip
 
 

@@ -162,9 +162,10 @@ class _Rehearsal:
             timings = judged_phases(
                 phase_timings(plan, prepared.steps, journal.state, prepared.options.jobs), rows, began_at
             )
-            result = self._result(journal, timings, ended, outage)
+            result = self._result(place, journal, timings, ended, outage)
             if not ended:
-                _remove(place.folder)
+                prepared.mover.tidy(place)  # before files of a server are deleted
+                _remove(place.folder, prepared.mover.keeps(plan.options))
         return result if ended or load is None else replace(result, settings=_settings(journal, load))
 
     def _load(self, stack: ExitStack) -> LoadSettings | None:
@@ -179,17 +180,22 @@ class _Rehearsal:
         return LoadSettings(session, target.postgres, settings, plan.load_restart)
 
     def _result(
-        self, journal: RehearsalJournal, timings: tuple[PhaseTiming, ...], ended: str, outage: float | None
+        self,
+        place: MovePlace,
+        journal: RehearsalJournal,
+        timings: tuple[PhaseTiming, ...],
+        ended: str,
+        outage: float | None,
     ) -> MigrateResult:
         prepared, plan, state = self.prepared, self.prepared.plan, journal.state
-        source, target = prepared.place.source, prepared.place.target
+        source, target = place.source, place.target
         total = None if ended else total_of(timings)
         planned = [one.planned_s for one in plan.phases.values() if one.planned_s is not None]
         size = None
         if total is not None:
             with suppress(PgdynoError):
                 query = "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes"
-                size = int(str(target.postgres.fetch(query)[0]["bytes"]))
+                size = int(str(prepared.mover.validated(place).postgres.fetch(query)[0]["bytes"]))
         before = rehearsals_before(self.store, self.study, plan.fingerprint)
         found = state.notes.get("assessment")
         return MigrateResult(
@@ -277,9 +283,17 @@ def _folder(parent: Path, name: str, account: Account | None) -> Path:
     return folder
 
 
-def _remove(folder: Path) -> None:
+def _remove(folder: Path, but: str = "") -> None:
     """Delete what is no longer needed; what cannot be deleted stays, and nothing fails for it."""
-    shutil.rmtree(folder, ignore_errors=True)
+    if not but:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for one in folder.iterdir():
+        if one.name != but and one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one, ignore_errors=True)
+        elif one.name != but:
+            with suppress(OSError):
+                one.unlink()
 
 
 def _end_left(place: MovePlace) -> None:

@@ -121,7 +121,8 @@ def works_of(
             raise EnvironmentUnsuitable("; ".join(stops))
 
     def check() -> None:
-        keep("validation", validate(place.source, place.target, jobs=place.jobs, halt=place.halt, tell=place.tell))
+        after = mover.validated(place)
+        keep("validation", validate(place.source, after, jobs=place.jobs, halt=place.halt, tell=place.tell))
 
     def apply() -> None:
         assert load is not None, "the phase is left out without settings"
