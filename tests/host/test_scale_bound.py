@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from state import state_of
 from tuner_process import await_line, newest, tuner_of
 
+import fix_postgres
 from pgdyno.cli.scale import command
 from pgdyno.linux import processes
 from pgdyno.linux.cgroups import path_of
@@ -128,7 +129,7 @@ cpus = 2.0
 """
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not fix_postgres.NIGHT, reason="20 runs, three minutes alone on the machine: the night's")
 @pytest.mark.requirement("R-SCA-02", "R-SCA-06")
 def test_a_hot_row_keeps_a_level_from_scaling_and_is_named(server: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "hot.sql").write_text(f"BEGIN;\n{HOT}COMMIT;\n")

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from pgdyno.capture.secrets import archive_folder, public_setting
-from pgdyno.server.postgres import Postgres, redact
+from pgdyno.server.postgres import Postgres, query_error, redact
 
 Rows = list[dict[str, object]]
 SETTINGS = sql.SQL("""
@@ -77,25 +77,16 @@ LIMIT_MS = 1500
 def read_server(postgres: Postgres) -> tuple[dict[str, str], dict[str, str]]:
     """Return the rows of every query by key, secrets left out, and reasons for those that failed.
 
-    Raises ConnectError when there is no session. Side effect on the server: none but a read-only session.
+    Raises ConnectError when there is no session, or it is lost before the limits of its queries are in force. Side
+    effect on the server: none but a read-only session.
     """
     texts: dict[str, str] = {}
     missing: dict[str, str] = {}
     with postgres.connect() as connection:
-        # First of all: the limits below would show among the settings.
-        settings = _ask(connection, "settings", SETTINGS, texts, missing)
-        if settings is not None:
-            texts[_key("settings")] = _text([_public_row(row) for row in settings])
-            own = [str(row["name"]) for row in settings if is_of_session(str(row["name"]), str(row["source"]))]
-            if own:
-                _ask(connection, "file_settings", FILE_SETTINGS, texts, missing, {"names": own})
-            folders = _archive_folders(connection, settings)
-            texts[_key("archive")] = _text([{"folder": folder} for folder in folders])
-        connection.execute("SET default_transaction_read_only = on")
-        connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT_MS)))
-        connection.execute("SET lock_timeout = 100")
-        for name, query in QUERIES.items():
-            _ask(connection, name, query, texts, missing)
+        try:
+            _read(connection, texts, missing)
+        except psycopg.Error as error:
+            raise query_error(postgres.label, error) from error
     if _key("file_settings") in texts:
         rows = json.loads(texts[_key("file_settings")])
         texts[_key("file_settings")] = _text(
@@ -105,6 +96,23 @@ def read_server(postgres: Postgres) -> tuple[dict[str, str], dict[str, str]]:
         rows = json.loads(texts[_key("overrides")])
         texts[_key("overrides")] = _text([{**row, "settings": _public_list(row["settings"])} for row in rows])
     return texts, missing
+
+
+def _read(connection: psycopg.Connection[DictRow], texts: dict[str, str], missing: dict[str, str]) -> None:
+    # First of all: the limits below would show among the settings.
+    settings = _ask(connection, "settings", SETTINGS, texts, missing)
+    if settings is not None:
+        texts[_key("settings")] = _text([_public_row(row) for row in settings])
+        own = [str(row["name"]) for row in settings if is_of_session(str(row["name"]), str(row["source"]))]
+        if own:
+            _ask(connection, "file_settings", FILE_SETTINGS, texts, missing, {"names": own})
+        folders = _archive_folders(connection, settings)
+        texts[_key("archive")] = _text([{"folder": folder} for folder in folders])
+    connection.execute("SET default_transaction_read_only = on")
+    connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT_MS)))
+    connection.execute("SET lock_timeout = 100")
+    for name, query in QUERIES.items():
+        _ask(connection, name, query, texts, missing)
 
 
 def is_of_session(name: str, source: str) -> bool:
