@@ -77,3 +77,9 @@ def test_a_serial_dump_tells_begins_alone() -> None:
     heard = [one for line in said for one in log.read(line)]
     assert heard == [("a.b", True), ("a.b", False), ("a.c", True)]
     assert [*log.rest()] == [("a.c", False)]
+
+
+def test_a_name_adds_no_entry_to_a_list() -> None:
+    for end in ("\x0b", "\x0c", "\x1c", "\x85", "\u2028"):
+        (entry,) = read_list(f"3380; 0 16386 TABLE DATA sales a{end}9; 0 16399 TABLE DATA sales b postgres\n")
+        assert (entry.number, entry.oid) == (3380, 16386)

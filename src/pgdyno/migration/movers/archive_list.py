@@ -45,7 +45,7 @@ class ArchiveEntry:
 def read_list(text: str) -> tuple[ArchiveEntry, ...]:
     """Return the entries of a list; comments are left out, and what is unknown is an entry of its first word."""
     found = []
-    for line in text.splitlines():
+    for line in text.split("\n"):  # not splitlines: a name may hold what that takes for the end of a line
         match = _ENTRY.fullmatch(line)
         if match is None:
             continue

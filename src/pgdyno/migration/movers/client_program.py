@@ -133,7 +133,7 @@ class _Tail:
     """Hands on whole lines of a file that grows, and keeps the last one that is an error, or the last of all."""
 
     def __init__(self, path: Path) -> None:
-        self._file = io.TextIOWrapper(open_file(path, follow=False), errors="replace")
+        self._file = io.TextIOWrapper(open_file(path, follow=False), errors="replace", newline="\n")
         self._part = ""
         self._error = ""
         self._last = ""
