@@ -22,6 +22,7 @@ from psycopg import sql
 import pgdyno
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.migration.movers.presence import StoredName
+from pgdyno.migration.movers.unlogged import execute_unlogged
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.server.postgres import Postgres, secret_variables
 
@@ -57,11 +58,7 @@ class ReplicationLink:
         query = sql.SQL(
             "CREATE SUBSCRIPTION {} CONNECTION {} PUBLICATION {} WITH (create_slot = false, slot_name = {})"
         ).format(name, sql.Literal(reach), name, sql.Literal(self.name))
-        with self.target.connect() as session:
-            for setting in ("log_statement", "log_min_error_statement", "log_min_duration_statement"):
-                value = {"log_statement": "none", "log_min_error_statement": "panic"}.get(setting, "-1")
-                session.execute("SELECT pg_catalog.set_config(%s, %s, false)", [setting, value])  # the password in it
-            session.execute(query)
+        execute_unlogged(self.target, query)
 
     def is_there(self) -> bool:
         """Tell whether the target has the subscription."""

@@ -12,6 +12,7 @@ from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.mover import MigrationSide, MovePlace
+from pgdyno.migration.movers.unlogged import execute_unlogged
 
 MADE = "made by a rehearsal of pgdyno"
 _COMMENT = (
@@ -106,7 +107,8 @@ def make_database(place: MovePlace) -> None:
 def make_roles(place: MovePlace) -> int:
     """Make the roles that the target lacks, and return how many; those it has stay as they are.
 
-    Passwords come as the hashes that they are kept as, where the source's role may read them.
+    Passwords come as the hashes that they are kept as, where the source's role may read them and the target's may keep
+    them out of its log.
     """
     source, target = place.source.server, place.target.server
     known = {str(row["name"]) for row in target.fetch(_ROLES)}
@@ -123,8 +125,14 @@ def make_roles(place: MovePlace) -> int:
         if row["until"] is not None:
             query += sql.SQL(" VALID UNTIL {}").format(sql.Literal(str(row["until"])))
         if str(row["name"]) in secrets:
-            query += sql.SQL(" PASSWORD {}").format(sql.Literal(secrets[str(row["name"])]))
-        target.execute(query)
+            whole = query + sql.SQL(" PASSWORD {}").format(sql.Literal(secrets[str(row["name"])]))
+            try:
+                execute_unlogged(target, whole)
+            except EnvironmentUnsuitable as error:
+                place.tell(f'role "{row["name"]}" is made without its password: {error.one_line}')
+                target.execute(query)
+        else:
+            target.execute(query)
         made.add(str(row["name"]))
     for row in source.fetch(_MEMBERS):
         if str(row["member"]) in made:
