@@ -77,6 +77,15 @@ def secret_variables() -> frozenset[str]:
     return frozenset(option.envvar.decode() for option in options if option.envvar and option.dispchar == b"*")
 
 
+def refuse_secrets(conninfo: str, what: str) -> dict[str, str]:
+    """Return what a string of a file says, by libpq's keywords. Raises UsageError where a secret is in it."""
+    found = Postgres(conninfo).parameters
+    hidden = {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}
+    if secret := sorted(hidden & found.keys()):
+        raise UsageError(f"{what} has a {secret[0]} in it", hint="Put it into ~/.pgpass: files of plans are shared.")
+    return found
+
+
 class Postgres:
     """A server as libpq names it: a URI or key=value string, completed by PG* variables, service and .pgpass.
 

@@ -58,6 +58,8 @@ def test_a_plan_is_read_as_it_stands() -> None:
         ('jobs = 2', "jobs = 0", 7, "jobs 0 is not from 1 to 64"),
         ("host=new dbname=postgres user=dba", "host=old user=dba dbname=shop", 5, "target and source are the same"),
         ("host=old dbname=shop user=dba", "host=old dbname=shop password=x", 4, "source has a password in it"),
+        ("host=old dbname=shop user=dba", "host=old dbname=shop sslpassword=x", 4, "source has a sslpassword in it"),
+        ("host=old dbname=shop user=dba", "host=old dbname=shop passwd x", 4, "connection string cannot be read"),
         ("host=old dbname=shop user=dba", "host=old user=dba", 4, "it names no database"),
         ('folder = "/srv/migration"', 'folder = "dumps"', 6, 'folder "dumps" is not a whole path'),
         ("compress = 0", "compres = 0", 10, 'mover "dump" has no option "compres"'),
@@ -72,6 +74,14 @@ def test_a_slip_is_told_with_its_line(old: str, new: str, line: int, words: str)
     assert f"shop.toml: line {line}: " in caught.value.message
     assert words in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("reach", ["host=old password=hunter2", "postgresql://dba:hunter2@old/shop"])
+def test_how_a_target_reaches_the_source_is_told_without_a_password(reach: str) -> None:
+    text = PLAN.replace("jobs = 2", 'mover = "logical"').replace("compress = 0", f'reach = "{reach}"')
+    with pytest.raises(UsageError, match="line 10: mover: ") as caught:
+        plan_of(text.replace('after = ["import"]', "").replace('name = "sequences"', 'name = "catch-up"'))
+    assert "hunter2" not in caught.value.one_line
 
 
 def test_a_bad_plan_ends_the_verb_with_2_before_a_server_is_asked(tmp_path) -> None:

@@ -26,6 +26,7 @@ from pgdyno.migration.validation.comparing import Definitions, definitions_of
 from pgdyno.migration.validation.positions import standing
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.model.tables import near_hint
+from pgdyno.server.postgres import refuse_secrets
 from pgdyno.units import bytes_text, parse_quantity
 
 OPTIONS = ("reach", "wal_limit")
@@ -80,6 +81,8 @@ class LogicalReplication:
                 raise UsageError(f'mover "logical" has no option "{key}"', hint=near_hint(key, OPTIONS))
             if key == "wal_limit":
                 parse_quantity(value, "B")
+            if key == "reach":
+                refuse_secrets(value, key)
 
     def steps(self, options: Mapping[str, str]) -> tuple[PhaseStep, ...]:
         """Return its phases: indexes and constraints are there before the rows."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-
 from pgdyno.errors import UsageError, hinted
 from pgdyno.migration.mover import Mover
 from pgdyno.migration.movers.registry import mover_of
@@ -15,6 +12,7 @@ from pgdyno.migration.plan import MigrationPlan, PlannedPhase, all_steps, waits_
 from pgdyno.model.results.migrate import MigrationPhase
 from pgdyno.model.tables import near_hint, tables_of, toml_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.server.postgres import refuse_secrets
 from pgdyno.stats.precedence import ring_of
 from pgdyno.studies.plan_reader import PlanReader
 
@@ -59,11 +57,12 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
         if not isinstance(table, Mapping):
             raise UsageError("migration is not a table", hint="Write [migration] on a line of its own.")
     head = reader.fields(_Head, dict(table), at, "migration")
-    database = _conninfo(reader, head.source, "source", at).get("dbname", "")
+    source_words = _conninfo(reader, head.source, "source", at)
+    database = source_words.get("dbname", "")
     if head.target:
-        _conninfo(reader, head.target, "target", at)
+        other = _conninfo(reader, head.target, "target", at)
         with reader.at(at.of("target"), "migration"):
-            if conninfo_to_dict(head.target) == conninfo_to_dict(head.source):
+            if other == source_words:
                 raise UsageError("target and source are the same", hint="Name another server as the target.")
     with reader.at(at.of("database" if head.database else "source"), "migration"):
         if not (head.database or database):
@@ -98,15 +97,9 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
     return plan
 
 
-def _conninfo(reader: PlanReader, text: str, key: str, lines: TableLines) -> Mapping[str, object]:
+def _conninfo(reader: PlanReader, text: str, key: str, lines: TableLines) -> Mapping[str, str]:
     with reader.at(lines.of(key), "migration"):
-        try:
-            found = conninfo_to_dict(text)
-        except psycopg.Error as error:
-            raise UsageError(f"{key} is not a conninfo: {str(error).strip()}") from None
-        if "password" in found:
-            raise UsageError(f"{key} has a password in it", hint="Put it into ~/.pgpass: files of plans are shared.")
-        return dict(found)
+        return refuse_secrets(text, key)
 
 
 def _texts(reader: PlanReader, document: Mapping[str, object], key: str, lines: TomlLines) -> dict[str, str]:
