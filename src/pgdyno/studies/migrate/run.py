@@ -12,15 +12,16 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.policy import check_settings
-from pgdyno.migration.journal import RehearsalJournal
+from pgdyno.migration.journal import JournalState, RehearsalJournal
 from pgdyno.migration.mover import MovePlace
-from pgdyno.migration.movers.target_database import end_sessions
+from pgdyno.migration.movers.target_database import end_sessions, is_made
 from pgdyno.migration.rehearsing import Halt, run_phases
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.migrate import (
     AssessFinding,
+    ItemEnd,
     LoadSetting,
     MigrateResult,
     MigrationPhase,
@@ -33,6 +34,7 @@ from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, W
 from pgdyno.owner.account import Account
 from pgdyno.probes.sampler import Sampler
 from pgdyno.server import places
+from pgdyno.server.database_use import DatabaseUse
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.migrate.limits import judged_phases
@@ -50,6 +52,7 @@ from pgdyno.undo.watch import Deadlines
 
 Announce = Callable[[str], None]
 _LEAVE_S = 60.0
+_NOTICED_S = 10.0
 _LEEWAY_S = 600.0
 
 
@@ -138,12 +141,14 @@ class _Rehearsal:
                 halt=halt,
                 tell=self.announce,
             )
+            require_alone(stack.enter_context(DatabaseUse(place.target.server)), place)
             _end_left(place)
             prepared.mover.tidy(place)
             stack.callback(prepared.mover.tidy, place)
             load = self._load(stack)
             journal = RehearsalJournal(places.ensure(places.ensure(places.state_dir() / "migrations") / self.study.id))
             stack.callback(journal.close)
+            require_begun_here(journal.state, place)
 
             def keep(name: str, value: object) -> None:
                 journal.note(name, plain(value))
@@ -294,6 +299,35 @@ def _remove(folder: Path, but: str = "") -> None:
         elif one.name != but:
             with suppress(OSError):
                 one.unlink()
+
+
+def require_alone(use: DatabaseUse, place: MovePlace, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Use the target's database from now on. Raises EnvironmentUnsuitable where another process does, too.
+
+    It would be dropped in the middle of another rehearsal, whose database every rehearsal may replace. What a killed
+    one holds the server lets go when it notices.
+    """
+    name, waited_s = place.target.database, 0.0
+    is_shared = use.use(name)
+    while is_shared and waited_s < _NOTICED_S:
+        sleep(0.2)
+        waited_s += 0.2
+        is_shared = use.is_used(name)
+    if is_shared:
+        raise EnvironmentUnsuitable(
+            f'database "{name}" of {place.target.target.name} is in use by another pgdyno',
+            hint="Wait for its end, or name another target_database in the plan.",
+        )
+
+
+def require_begun_here(state: JournalState, place: MovePlace) -> None:
+    """Raise EnvironmentUnsuitable where the database that the journal tells of is not on this target."""
+    made = state.items.get((MigrationPhase.STRUCTURES, "database"))
+    if made is not None and made.end is ItemEnd.DONE and not is_made(place):
+        raise EnvironmentUnsuitable(
+            f'{place.target.target.name} has no database "{place.target.database}" that this rehearsal made',
+            hint="Go on with the target that it was begun with, or begin a new rehearsal without --resume.",
+        )
 
 
 def _end_left(place: MovePlace) -> None:
