@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.server.postgres import Postgres
 
 FIRST_OID = 16_384
@@ -20,6 +21,10 @@ _TABLES = (
 _RELATION = (
     "SELECT n.nspname AS schema, c.relname AS name FROM pg_catalog.pg_class AS c"
     " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = %s"
+)
+_IS_TABLE = (
+    "SELECT 1 AS one FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'r'"
 )
 _CONSTRAINT = (
     "SELECT n.nspname AS schema, c.relname AS name, k.conname AS constraint"
@@ -57,14 +62,23 @@ def indexes_of_views(source: Postgres) -> frozenset[int]:
 
 def relation_name(source: Postgres, oid: int) -> tuple[str, str]:
     """Return schema and name of a table or index of the source."""
-    (row,) = source.fetch(_RELATION, [oid])
+    row = _the_one(source.fetch(_RELATION, [oid]), oid)
     return str(row["schema"]), str(row["name"])
 
 
 def constraint_name(source: Postgres, oid: int) -> tuple[str, str, str]:
     """Return schema, table and name of a constraint of the source."""
-    (row,) = source.fetch(_CONSTRAINT, [oid])
+    row = _the_one(source.fetch(_CONSTRAINT, [oid]), oid)
     return str(row["schema"]), str(row["name"]), str(row["constraint"])
+
+
+def _the_one(rows: list[dict[str, object]], oid: int) -> dict[str, object]:
+    if not rows:
+        raise EnvironmentUnsuitable(
+            f"the source no longer has the object with oid {oid}, which is in the dump",
+            hint="Structures were changed since: begin a new rehearsal.",
+        )
+    return rows[0]
 
 
 def has_any(server: Postgres, catalog: str) -> bool:
@@ -76,7 +90,9 @@ def has_any(server: Postgres, catalog: str) -> bool:
 
 
 def has_rows(server: Postgres, schema: str, name: str) -> bool:
-    """Tell whether a table has a row."""
+    """Tell whether a table has a row. A view has none: to read it runs functions of others with our rights."""
+    if not server.fetch(_IS_TABLE, [schema, name]):
+        return False
     query = sql.SQL("SELECT EXISTS (SELECT FROM {}) AS found").format(sql.Identifier(schema, name))
     return server.fetch(query)[0]["found"] is True
 
