@@ -34,6 +34,7 @@ from pgdyno.migration.movers.presence import (
     relation_name,
     stored_tables,
 )
+from pgdyno.migration.own_folder import require_own
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.model.tables import near_hint
 from pgdyno.outside.files import open_file
@@ -189,6 +190,7 @@ class DumpRestore:
         work = partial(self._one, phase, place)
         if phase is P.TRANSFER:
             self._run_client(place, ["mkdir", "-p", "-m", "700", str(self._archive(place))], {}, "mkdir")
+            require_own(self._archive(place), place.account)
         together = [one for one in items if one.key in _PARTS]
         in_turn = phase is P.STRUCTURES
         in_pool(items if in_turn else [one for one in items if one not in together], 1 if in_turn else place.jobs,

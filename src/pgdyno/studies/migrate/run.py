@@ -13,8 +13,10 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.policy import check_settings
 from pgdyno.migration.journal import JournalState, RehearsalJournal
-from pgdyno.migration.mover import MovePlace
+from pgdyno.migration.mover import MovePlace, nobody_halts
+from pgdyno.migration.movers.client_program import run_client
 from pgdyno.migration.movers.target_database import end_sessions, is_made
+from pgdyno.migration.own_folder import make_folder
 from pgdyno.migration.rehearsing import Halt, run_phases
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
@@ -31,7 +33,6 @@ from pgdyno.model.results.migrate import (
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
-from pgdyno.owner.account import Account
 from pgdyno.probes.sampler import Sampler
 from pgdyno.server import places
 from pgdyno.server.database_use import DatabaseUse
@@ -136,7 +137,7 @@ class _Rehearsal:
             halt = Halt(_asked(prepared.options, breach))
             place = replace(
                 prepared.place,
-                folder=_folder(Path(plan.folder), self.study.id, prepared.place.account),
+                folder=make_folder(Path(plan.folder), self.study.id, prepared.place.account),
                 tag=f"pgdyno migrate {self.study.id}"[:63],
                 halt=halt,
                 tell=self.announce,
@@ -170,7 +171,7 @@ class _Rehearsal:
             result = self._result(place, journal, timings, ended, outage)
             if not ended:
                 prepared.mover.tidy(place)  # before files of a server are deleted
-                _remove(place.folder, prepared.mover.keeps(plan.options))
+                remove_dump(place, prepared.mover.keeps(plan.options))
         return result if ended or load is None else replace(result, settings=_settings(journal, load))
 
     def _load(self, stack: ExitStack) -> LoadSettings | None:
@@ -270,30 +271,17 @@ def _asked(options: MigrateOptions, breach: Callable[[], str]) -> Callable[[], s
     return asked
 
 
-def _folder(parent: Path, name: str, account: Account | None) -> Path:
-    """Make the folder of a rehearsal, whose owner is the account; that of a killed one is there already."""
-    parent.mkdir(parents=True, exist_ok=True)
-    folder = parent / name
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        own = os.geteuid() if account is None else account.uid
-        if os.fstat(descriptor).st_uid not in (os.geteuid(), own):
-            raise EnvironmentUnsuitable(f'folder "{folder}" belongs to somebody else')
-        if account is not None and not account.is_ours:
-            os.fchown(descriptor, account.uid, account.gid)
-    finally:
-        os.close(descriptor)
-    return folder
-
-
-def _remove(folder: Path, but: str = "") -> None:
-    """Delete what is no longer needed; what cannot be deleted stays, and nothing fails for it."""
+def remove_dump(place: MovePlace, but: str = "") -> None:
+    """Delete what is no longer needed, with its copy; what cannot be deleted stays, and nothing fails for it."""
+    if "transfer_to" in place.options:
+        copy = Path(place.options["transfer_to"]) / place.folder.name
+        with suppress(PgdynoError, OSError):  # by the account that made it
+            argv = ["rm", "-rf", "--", str(copy)]
+            run_client(replace(place, halt=nobody_halts), argv, {}, place.folder / "log-rm")
     if not but:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(place.folder, ignore_errors=True)
         return
-    for one in folder.iterdir():
+    for one in place.folder.iterdir():
         if one.name != but and one.is_dir() and not one.is_symlink():
             shutil.rmtree(one, ignore_errors=True)
         elif one.name != but:

@@ -1,0 +1,69 @@
+"""The folders of one rehearsal, which nobody else may own or put something else in the place of."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.owner.account import Account
+from pgdyno.owner.programs import ways
+
+
+def require_own_way(folder: Path) -> None:
+    """Raise EnvironmentUnsuitable where another account could put something else on the way to a folder.
+
+    What does not exist yet is made by us. Root goes no way that a group can change either.
+    """
+    own = os.geteuid()
+    for part in ways(folder):
+        try:
+            status = part.lstat()
+        except OSError:
+            continue
+        if stat.S_ISLNK(status.st_mode):
+            doubt = "" if status.st_uid in (0, own) else f"belongs to user {status.st_uid}"
+        else:
+            others = stat.S_IWOTH | (stat.S_IWGRP if own == 0 and status.st_gid != 0 else 0)
+            is_open = bool(status.st_mode & others) and not status.st_mode & stat.S_ISVTX
+            doubt = "can be written by others" if is_open else ""
+            if status.st_uid not in (0, own):
+                doubt = f"belongs to user {status.st_uid}"
+        if doubt:
+            raise EnvironmentUnsuitable(
+                f'folder "{folder}" of the plan is not used: "{part}" {doubt}',
+                detail="Whoever can change it decides what is restored, with the rights of the target's role.",
+                hint="Name a folder below one that belongs to root or to you alone.",
+            )
+
+
+def require_own(folder: Path, account: Account | None) -> None:
+    """Raise EnvironmentUnsuitable where a folder is not the account's alone, None for ours."""
+    status = folder.lstat()
+    own = os.geteuid() if account is None else account.uid
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != own or status.st_mode & 0o077:
+        raise EnvironmentUnsuitable(
+            f'"{folder}" was there before, and is not a folder of the rehearsal\'s account alone',
+            hint="Somebody else made it: name another folder by transfer_to.",
+        )
+
+
+def make_folder(parent: Path, name: str, account: Account | None) -> Path:
+    """Make the folder of a rehearsal, whose owner is the account; that of a killed one is there already."""
+    parent.mkdir(parents=True, exist_ok=True)
+    require_own_way(parent)
+    folder = parent / name
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        own = os.geteuid() if account is None else account.uid
+        if os.fstat(descriptor).st_uid not in (os.geteuid(), own):
+            raise EnvironmentUnsuitable(f'folder "{folder}" belongs to somebody else')
+        if account is not None and not account.is_ours:
+            os.fchown(descriptor, account.uid, account.gid)
+    finally:
+        os.close(descriptor)
+    return folder

@@ -1,0 +1,72 @@
+"""The folder of a rehearsal: nobody else may put something in its place, for what lies there is restored."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.migration.mover import MigrationSide, MovePlace
+from pgdyno.migration.own_folder import make_folder, require_own, require_own_way
+from pgdyno.studies.migrate.run import remove_dump
+
+
+def test_a_way_that_others_can_change_is_refused(tmp_path: Path) -> None:
+    shared, link = tmp_path / "shared", tmp_path / "link"
+    shared.mkdir()
+    shared.chmod(0o777)
+    link.symlink_to(shared)
+    for folder in (shared, shared / "not there yet", link / "dumps"):
+        with pytest.raises(EnvironmentUnsuitable, match="can be written by others"):
+            require_own_way(folder)
+        with pytest.raises(EnvironmentUnsuitable):
+            make_folder(folder, "study", None)
+    shared.chmod(0o1777)  # as /tmp: nobody takes away what is not theirs
+    require_own_way(shared / "not there yet")
+
+
+def test_the_folder_is_ours_alone_and_there_again_when_it_goes_on(tmp_path: Path) -> None:
+    parent = tmp_path / "a" / "b"
+    made = make_folder(parent, "study", None)
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert make_folder(parent, "study", None) == made
+    require_own(made, None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to another account")
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 12345, 12345)
+    with pytest.raises(EnvironmentUnsuitable, match="belongs to user 12345"):
+        require_own_way(theirs / "dumps")
+    with pytest.raises(EnvironmentUnsuitable, match="not a folder of the rehearsal's account alone"):
+        require_own(theirs, None)
+
+
+def test_a_folder_that_others_read_is_not_copied_to(tmp_path: Path) -> None:
+    open_one = tmp_path / "open"
+    open_one.mkdir()
+    open_one.chmod(0o755)
+    link = tmp_path / "link"
+    link.symlink_to(make_folder(tmp_path, "study", None))
+    for folder in (open_one, link):
+        with pytest.raises(EnvironmentUnsuitable):
+            require_own(folder, None)
+
+
+def test_the_copy_of_a_dump_goes_with_it(tmp_path: Path) -> None:
+    folder, copy = (make_folder(tmp_path / name, "study", None) for name in ("dumps", "copies"))
+    beside = make_folder(tmp_path / "copies", "another", None)
+    (copy / "1.dat").write_text("rows")
+    nobody = cast(MigrationSide, None)
+    remove_dump(
+        MovePlace(
+            source=nobody, target=nobody, folder=folder, jobs=1, tag="x", program=str, halt=lambda: "the stop file",
+            options={"transfer_to": str(tmp_path / "copies")},
+        )
+    )  # fmt: skip
+    assert (folder.exists(), copy.exists(), beside.exists()) == (False, False, True)
