@@ -21,7 +21,7 @@ from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.client_program import run_client
 from pgdyno.migration.movers.item_pool import in_pool
 from pgdyno.migration.movers.logical_link import LinkGuard, ReplicationLink, undo_lines, wait_for
-from pgdyno.migration.movers.presence import StoredName, stored_tables
+from pgdyno.migration.movers.presence import StoredName, empty_tables, stored_tables
 from pgdyno.migration.validation.comparing import Definitions, definitions_of
 from pgdyno.migration.validation.positions import standing
 from pgdyno.model.results.migrate import MigrationPhase as P
@@ -52,7 +52,7 @@ SELECT pg_catalog.current_setting('max_replication_slots')::int
        pg_catalog.current_setting('wal_level') AS level
 """
 _STATES = """
-SELECT n.nspname || '.' || c.relname AS name, r.srsubstate::text AS state
+SELECT n.nspname AS schema, c.relname AS name, r.srsubstate::text AS state
 FROM pg_catalog.pg_subscription AS s JOIN pg_catalog.pg_subscription_rel AS r ON r.srsubid = s.oid
 JOIN pg_catalog.pg_class AS c ON c.oid = r.srrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE s.subname = %s
@@ -214,8 +214,7 @@ class LogicalReplication:
         """Begin the replication with empty tables; what was there of it is taken away before."""
         link = _link(place)
         link.take_away()
-        listed = sql.SQL(", ").join(sql.Identifier(one.schema, one.name) for one in tables.values())
-        place.target.postgres.execute(sql.SQL("TRUNCATE {}").format(listed))
+        empty_tables(place.target.postgres, [*tables.values()])
         if self._guard is None:
             self._guard = LinkGuard(link)
         self._structures = _structures_of(place)
@@ -224,13 +223,15 @@ class LogicalReplication:
         link.make([*tables.values()], reach)
 
     def _copy(self, place: MovePlace, watch: ItemWatch, sizes: Mapping[str, int | None]) -> None:
-        self._begin(place, stored_tables(place.source.postgres))
+        tables = stored_tables(place.source.postgres)
+        self._begin(place, tables)
+        keys = {(one.schema, one.name): key for key, one in tables.items()}
         began, left = set[str](), set(sizes)
 
         def copied() -> bool:
             _require_room(place)
             for row in place.target.postgres.fetch(_STATES, [_link(place).name]):
-                name, state = str(row["name"]), str(row["state"])
+                name, state = keys.get((str(row["schema"]), str(row["name"])), ""), str(row["state"])
                 if name in left and state != "i" and name not in began:
                     began.add(name)
                     watch.began(name)

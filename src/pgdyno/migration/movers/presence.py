@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, query_error
 
 FIRST_OID = 16_384
 """Below it are the server's own objects."""
@@ -26,6 +28,12 @@ _IS_TABLE = (
     "SELECT 1 AS one FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
     " WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'r'"
 )
+_FIRED = (
+    "SELECT n.nspname AS schema, c.relname AS name FROM pg_catalog.pg_trigger AS t"
+    " JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE NOT t.tgisinternal AND t.tgenabled IN ('A', 'R') AND t.tgtype::int & 32 <> 0"
+)
+"""Tables with a trigger for TRUNCATE (the bit 32, TRIGGER_TYPE_TRUNCATE) that fires in replicas' sessions, too."""
 _CONSTRAINT = (
     "SELECT n.nspname AS schema, c.relname AS name, k.conname AS constraint"
     " FROM pg_catalog.pg_constraint AS k JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid"
@@ -50,9 +58,18 @@ class StoredName:
 
 
 def stored_tables(server: Postgres) -> dict[str, StoredName]:
-    """Return the tables that hold rows, as `schema.table`; none of an extension's."""
-    rows = [StoredName(str(row["schema"]), str(row["name"]), int(str(row["bytes"]))) for row in server.fetch(_TABLES)]
-    return {f"{one.schema}.{one.name}": one for one in rows}
+    """Return the tables that hold rows, as `schema.table`; none of an extension's.
+
+    Of two that are spelled alike, as `c` in schema `a.b` and `b.c` in `a`, neither is left out.
+    """
+    found = dict[str, StoredName]()
+    for row in server.fetch(_TABLES):
+        one = StoredName(str(row["schema"]), str(row["name"]), int(str(row["bytes"])))
+        key = f"{one.schema}.{one.name}"
+        while key in found:
+            key += " (another)"
+        found[key] = one
+    return found
 
 
 def indexes_of_views(source: Postgres) -> frozenset[int]:
@@ -116,6 +133,29 @@ def has_constraint(server: Postgres, schema: str, table: str, constraint: str) -
         [schema, table, constraint],
     )
     return bool(found)
+
+
+def empty_tables(server: Postgres, tables: Sequence[StoredName]) -> None:
+    """Truncate tables without the triggers that users made for that, which would be run with our rights.
+
+    Raises EnvironmentUnsuitable where a table with rows has one that is fired whatever a session says.
+    """
+    loud = {(row["schema"], row["name"]) for row in server.fetch(_FIRED)}
+    for schema, name in sorted((one.schema, one.name) for one in tables if (one.schema, one.name) in loud):
+        if has_rows(server, schema, name):
+            raise EnvironmentUnsuitable(
+                f'table "{schema}.{name}" is not emptied: it has a trigger for that, which is fired always',
+                hint="Begin a new rehearsal without --resume.",
+            )
+    listed = [sql.Identifier(one.schema, one.name) for one in tables if (one.schema, one.name) not in loud]
+    if not listed:
+        return
+    with server.connect() as session:
+        try:
+            session.execute("SELECT pg_catalog.set_config('session_replication_role', 'replica', false)")
+            session.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(listed)))
+        except psycopg.Error as error:
+            raise query_error(server.label, error) from error
 
 
 def loaded_rows(server: Postgres) -> dict[str, int]:
