@@ -104,6 +104,8 @@ class RehearsalJournal:
         self._now = now
         self._from, self._base = clock(), self.state.last_s
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if _ends_within_a_line(self._path):
+            os.write(self._file, b"\n")  # what a kill cut off must not swallow our first event
         paused = max(0.0, now() - self.state.last_at) if self.state.attempts else 0.0
         self._write({"what": "attempt", "paused": paused})
         self._ticked = clock()
@@ -141,6 +143,14 @@ class RehearsalJournal:
             os.write(self._file, json.dumps(whole).encode() + b"\n")
             os.fdatasync(self._file)
             self.state.take(whole)
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    with open_file(path, follow=False) as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
 
 
 def read_journal(folder: Path) -> JournalState:

@@ -162,6 +162,11 @@ def test_a_line_that_a_kill_cut_off_counts_for_nothing(tmp_path: Path) -> None:
     with (tmp_path / "rehearsal.jsonl").open("a") as file:
         file.write('{"what": "phase ended", "phase": "exp')
     assert read_journal(tmp_path).ended == {}
+    again = RehearsalJournal(tmp_path)
+    again.phase(P.EXPORT, "ended")
+    again.close()
+    state = read_journal(tmp_path)
+    assert (state.attempts, [*state.ended]) == (2, [P.EXPORT]), "what comes after it is a line of its own"
 
 
 def test_a_phase_that_fails_lets_nothing_begin_that_waits_for_it(tmp_path: Path) -> None:
