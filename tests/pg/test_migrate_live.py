@@ -119,6 +119,7 @@ def test_a_migration_is_rehearsed_killed_resumed_and_judged(
     assert not said.return_value
     assert "nothing was changed" in said.stderr
     assert "source: is only read" in said.stderr
+    assert "code:   what users of the source made" in said.stderr
     assert not (pgdyno_home / "dumps").exists()
     killed = subprocess.Popen(
         [sys.executable, "-m", "pgdyno", "migrate", "rehearse", str(plan), "--apply", "--yes"],

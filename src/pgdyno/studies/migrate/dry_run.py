@@ -28,6 +28,10 @@ def plan_lines(prepared: PreparedMove) -> list[str]:
         lines.append("        " + ("the target is restarted for them" if plan.load_restart else "without a restart"))
     said = prepared.announcement
     lines += [f"source: {one}" for one in said.changes] or ["source: is only read"]
+    lines.append(
+        "code:   what users of the source made (defaults, checks, index expressions, triggers) runs on the target, "
+        "some of it with the rights of its role"
+    )
     lines += [f"room:   {one}" for one in prepared.room]
     lines += [f"undo:   {said.undo}", f"outage: {said.outage}", f"back:   {said.way_back}"]
     stop = f", or when {options.stop_file} is there" if options.stop_file is not None else ""
