@@ -30,7 +30,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.migrate.comparing import compare_lines, phase_pairs
 from pgdyno.studies.migrate.kind import KIND
 from pgdyno.studies.migrate.limits import NOT_SEEN, judged_phases
-from pgdyno.studies.migrate.timing import path_of
+from pgdyno.studies.migrate.timing import outage_of, path_of
 
 P = MigrationPhase
 
@@ -101,7 +101,7 @@ def test_fifteen_of_forty_hours_are_a_margin_of_62_5_percent() -> None:
         ({"ended": "the stop file", "total_s": None}, "ended by the stop file"),
         ({"settings": (LoadSetting(name="a", before="1", during="2", after="2"),)}, "settings for the load are still"),
         ({"settings": (LoadSetting(name="a", before="1", during="2"),)}, "settings for the load are still"),
-        ({"validation": ValidationResult(unread=("a table",))}, "could not read 1"),
+        ({"validation": ValidationResult(unread=("a table",))}, "could not read 1 thing"),
     ],
 )  # fmt: skip
 def test_what_is_no_success_is_told_as_such(change: dict[str, object], words: str) -> None:
@@ -169,7 +169,7 @@ def test_a_row_that_differs_is_named_on_the_page() -> None:
     result = replace(WHOLE, validation=ValidationResult(findings=(finding,)))
     text = markdown.render(page_of(result))
     assert "(17) missing" in text
-    assert "the validation found 1 differences" in "; ".join(result.faults)
+    assert "the validation found 1 difference" in "; ".join(result.faults)
 
 
 @pytest.mark.requirement("R-MIG-05")
@@ -187,3 +187,17 @@ def test_each_phase_has_its_limit_on_each_side() -> None:
     assert "99 % busy" in found[P.EXPORT].limits["source"]
     short = judged_phases((phase(P.SEQUENCES, 0.0, 1.0),), {"source": (rows, True)}, 1000.0)
     assert short[0].limits["source"] == NOT_SEEN
+
+
+def test_what_is_no_fault_is_told_on_the_page_all_the_same() -> None:
+    note = "collation of the database: sorts by version 2.31 expected, 2.36 found: text may sort otherwise than before"
+    found = replace(WHOLE, validation=ValidationResult(compared={"tables": 4}, notes=(note,)))
+    assert found.faults == ()
+    assert note in markdown.render(page_of(found))
+
+
+def test_the_outage_of_a_cut_over_that_a_killed_run_had_is_not_the_whole() -> None:
+    cut = (*PHASES, phase(P.CUT_OVER, 400.0, 403.0))
+    assert outage_of(1.5, cut, 420.0) == 1.5
+    assert outage_of(None, cut, 420.0) == 3.0
+    assert outage_of(None, PHASES, 420.0) == 420.0

@@ -259,9 +259,9 @@ class MigrateResult(StudyResult):
         if self.validation is None and not self.ended:
             found.append("nothing was validated")
         if self.validation is not None and self.validation.findings:
-            found.append(f"the validation found {len(self.validation.findings)} differences")
+            found.append(f"the validation found {plural(len(self.validation.findings), 'difference')}")
         if self.validation is not None and self.validation.unread:
-            found.append(f"the validation could not read {len(self.validation.unread)} things")
+            found.append(f"the validation could not read {plural(len(self.validation.unread), 'thing')}")
         if any(not one.is_reverted for one in self.settings):
             found.append("settings for the load are still in force")
         if self.margin_s is not None and self.margin_s < 0:

@@ -145,13 +145,15 @@ def _validation(result: MigrateResult) -> Section:
         told = Prose(("Nothing was validated: the rehearsal did not come to it.",))
         return Section("validation", "Validation", "Did all arrive?", (told,))
     compared = ", ".join(f"{count:,} {topic}" for topic, count in found.compared.items())
+    notes = (Prose(("No fault:", *found.notes), points=True),) if found.notes else ()
     if found.is_same:
-        return Section("validation", "Validation", "Did all arrive?", (Prose((f"No difference in {compared}.",)),))
+        told = Prose((f"No difference in {compared}.",))
+        return Section("validation", "Validation", "Did all arrive?", (told, *notes))
     rows = tuple((one.topic, one.object, one.expected, one.found, "; ".join(one.rows)) for one in found.findings)
     blocks: list[Block] = [Prose((f"Compared: {compared}.", *found.unread), points=True)]
     if rows:
         blocks.append(TableBlock(Table(("topic", "object", "expected", "found", "rows"), rows), "What differs."))
-    return Section("validation", "Validation", "Did all arrive?", tuple(blocks))
+    return Section("validation", "Validation", "Did all arrive?", (*blocks, *notes))
 
 
 def _assessment(result: MigrateResult) -> Section | None:

@@ -41,7 +41,7 @@ from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.migrate.limits import judged_phases
 from pgdyno.studies.migrate.options import MigrateOptions
 from pgdyno.studies.migrate.prepare import PreparedMove
-from pgdyno.studies.migrate.timing import item_timings, phase_timings, total_of
+from pgdyno.studies.migrate.timing import item_timings, outage_of, phase_timings, total_of
 from pgdyno.studies.migrate.trend import rehearsals_before
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
 from pgdyno.studies.session.guarding import guarded
@@ -220,7 +220,7 @@ class _Rehearsal:
             window_s=prepared.options.window_s,
             planned_s=sum(planned) if planned else None,
             total_s=total,
-            outage_s=total if outage is None else outage,
+            outage_s=outage_of(outage, timings, total),
             paused_s=state.paused_s,
             attempts=state.attempts,
             source_bytes=prepared.source_bytes,

@@ -68,6 +68,15 @@ def total_of(phases: Sequence[PhaseTiming]) -> float | None:
     return max(ends) - min(begins) if ends else None
 
 
+def outage_of(measured_s: float | None, phases: Sequence[PhaseTiming], total_s: float | None) -> float | None:
+    """Return how long nobody could have worked: as measured, else the cut-over, else the whole.
+
+    Where a killed run had the cut-over, what it measured is gone; its phase is a little longer.
+    """
+    cut = next((one for one in phases if one.phase is MigrationPhase.CUT_OVER and one.end is ItemEnd.DONE), None)
+    return measured_s if measured_s is not None else total_s if cut is None else cut.seconds
+
+
 def path_of(result: MigrateResult) -> CriticalPath:
     """Return which phases the whole hangs on, by their measured times and dependencies."""
     own = [one for one in result.phases if one.phase is not MigrationPhase.WAY_BACK]
