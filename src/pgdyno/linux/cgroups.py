@@ -53,7 +53,7 @@ def cgroup_trees(mountinfo: str) -> list[CgroupTree]:
 
 def path_of(cgroups: str, controller: str) -> str | None:
     """Return a process's group in the tree of a controller of version 1; "" is the tree of version 2."""
-    for line in cgroups.splitlines():
+    for line in filter(None, cgroups.split("\n")):  # not splitlines: who makes a group may put others' ends in its name
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             return path

@@ -57,3 +57,10 @@ def test_groups_are_found_in_what_a_tree_shows_and_not_outside_of_it() -> None:
     assert unified.group_of(text, "memory") == Path("/c/one/x")
     assert path_of(text, "hugetlb") == "/docker/a/b/c"
     assert path_of(text, "pids") is None
+
+
+def test_the_name_of_a_group_is_no_line_of_its_own() -> None:
+    for end in ("\x0b", "\x85", "\u2028"):
+        text = f"12:pids:/user/x{end}4:cpu:/victim\n4:cpu,cpuacct:/server\n0::/a{end}b\n"
+        assert path_of(text, "cpu") == "/server"
+        assert path_of(text, "") == f"/a{end}b"
