@@ -22,11 +22,16 @@ def require_room(needs: dict[str, tuple[Path | None, int]]) -> list[str]:
         if place is None:
             lines.append(f"{what}: {bytes_text(bytes_needed)} needed; what is free there cannot be seen from here")
             continue
-        there = next(one for one in (place, *place.parents) if one.exists())
-        found = os.statvfs(there)
-        names, needed, _ = by_device.get(there.stat().st_dev, ([], 0, 0))
-        free = found.f_bavail * found.f_frsize
-        by_device[there.stat().st_dev] = ([*names, f"{what} in {there}"], needed + bytes_needed, free)
+        try:
+            there = next(one for one in (place, *place.parents) if one.exists())
+            found, device = os.statvfs(there), there.stat().st_dev
+        except OSError as error:
+            raise EnvironmentUnsuitable(
+                f'what is free for the {what} in "{place}" cannot be seen: {error.strerror}',
+                hint="Name another folder in the plan, or run pgdyno as an account that may look there.",
+            ) from error
+        names, needed, _ = by_device.get(device, ([], 0, 0))
+        by_device[device] = ([*names, f"{what} in {there}"], needed + bytes_needed, found.f_bavail * found.f_frsize)
     for names, needed, free in by_device.values():
         told = f"{' and '.join(names)}: about {bytes_text(needed)} needed, {bytes_text(free)} free"
         if free < RESERVE * needed:

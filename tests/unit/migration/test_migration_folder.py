@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.migration.free_space import require_room
 from pgdyno.migration.mover import MigrationSide, MovePlace
 from pgdyno.migration.own_folder import make_folder, require_own, require_own_way
 from pgdyno.studies.migrate.run import remove_dump
@@ -70,3 +71,8 @@ def test_the_copy_of_a_dump_goes_with_it(tmp_path: Path) -> None:
         )
     )  # fmt: skip
     assert (folder.exists(), copy.exists(), beside.exists()) == (False, False, True)
+
+
+def test_a_folder_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnsuitable, match="what is free for the dump in"):
+        require_room({"dump": (tmp_path / ("x" * 300), 1)})
