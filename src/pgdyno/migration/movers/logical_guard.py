@@ -1,7 +1,7 @@
 """The process that takes a replication away when the rehearsal that made it is gone. Started by `LinkGuard` alone.
 
 Its standard input is a pipe whose other end the rehearsal holds: the first line says what is to be taken away, the
-second that nothing is. The pipe ends with the rehearsal, however that ends.
+second that nothing is; it says when it has read the first. The pipe ends with the rehearsal, however that ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 
 from pgdyno.errors import PgdynoError
-from pgdyno.migration.movers.logical_link import ReplicationLink
+from pgdyno.migration.movers.logical_link import READY, ReplicationLink
 from pgdyno.server.postgres import Postgres
 
 _AGAIN_S = 5.0
@@ -24,10 +24,14 @@ def main() -> None:
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, signal.SIG_IGN)  # it ends by itself, as soon as nothing is left
     given = sys.stdin.buffer.readline()
-    if not given.endswith(b"\n") or sys.stdin.buffer.readline():
+    if not given.endswith(b"\n"):
         return
     words = json.loads(given)
     link = ReplicationLink(words["name"], Postgres(words["source"]), Postgres(words["target"]))
+    sys.stdout.write(READY)
+    sys.stdout.flush()
+    if sys.stdin.buffer.readline():
+        return
     deadline = time.monotonic() + _AT_MOST_S
     while time.monotonic() < deadline:
         try:

@@ -20,13 +20,15 @@ import psycopg
 from psycopg import sql
 
 import pgdyno
-from pgdyno.errors import ConnectError, PgdynoError
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.movers.presence import StoredName
 from pgdyno.migration.movers.unlogged import execute_unlogged
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.server.postgres import Postgres, secret_variables
 
 _PATIENCE_S = 20.0
+READY = "ready\n"
+"""What the guard says when it can do its work; nothing is made on the source before."""
 _LEFT = (
     "SELECT slot_name AS name, active_pid AS pid FROM pg_catalog.pg_replication_slots"
     " WHERE slot_name = %s OR %s <> '' AND slot_name ~ ('^pg_' || %s || '_sync_[0-9]+_[0-9]+$')"
@@ -125,7 +127,7 @@ class LinkGuard:
             },
             cwd="/",
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -133,12 +135,22 @@ class LinkGuard:
             side: server.with_secrets(server.secrets()[0]).conninfo
             for side, server in (("source", link.source), ("target", link.target))
         }
-        self._say({"name": link.name, **sides})
+        with suppress(BrokenPipeError):
+            self._say({"name": link.name, **sides})
+        assert self._process.stdout is not None, "it was started with a pipe"
+        with self._process.stdout as said:
+            if said.readline() != READY.encode():
+                self._end()
+                raise EnvironmentUnsuitable("the process that takes a replication away does not start")
 
     def release(self) -> None:
         """Let it end: nothing is left to take away."""
         self._say("done")
-        if self._process.stdin is not None:
+        self._end()
+
+    def _end(self) -> None:
+        assert self._process.stdin is not None, "it was started with a pipe"
+        with suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
 
