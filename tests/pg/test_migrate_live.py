@@ -46,6 +46,7 @@ ALTER DATABASE migrate_shop SET work_mem = '5MB';
 ALTER DATABASE migrate_shop SET search_path = "$user", sales, public;
 ALTER ROLE migrate_clerk SET work_mem = '6MB';
 GRANT CREATE ON DATABASE migrate_shop TO migrate_clerk;
+ALTER DATABASE migrate_shop OWNER TO migrate_clerk;
 INSERT INTO sales.customer SELECT n, 'c' || n FROM generate_series(1, 500) AS n;
 INSERT INTO sales.orders (customer, note) SELECT 1 + n % 500, md5(n::text) FROM generate_series(1, 3000) AS n;
 INSERT INTO sales.lines SELECT n, n FROM generate_series(1, 300) AS n;

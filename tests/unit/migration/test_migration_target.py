@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.migration.journal import RehearsalJournal
@@ -64,3 +65,37 @@ def test_a_rehearsal_goes_on_where_its_own_database_is_alone(tmp_path: Path) -> 
     with pytest.raises(EnvironmentUnsuitable, match='no database "shop" that this rehearsal made'):
         run.require_begun_here(journal.state, other)
     journal.close()
+
+
+class Kept:
+    """A server with the database shop, which keeps the statements that it is given."""
+
+    def __init__(self, **shape: object) -> None:
+        self.shape = {"encoding": "UTF8", "collation": "C", "type": "C", "owner": "clerk", "said": "", **shape}
+        self.done = list[str]()
+
+    def fetch(self, query: str, params: object = None) -> list[dict[str, object]]:
+        return [self.shape] if "datname = %s" in query and "aclexplode" not in query and "unnest" not in query else []
+
+    def execute(self, query: sql.Composed) -> None:
+        self.done.append(query.as_string(None))
+
+
+def moved(source: Kept, version: int) -> list[str]:
+    target = Kept(said=target_database.MADE)
+    sides = [
+        SimpleNamespace(server=one, database="shop", version=number, target=SimpleNamespace(name="x"))
+        for one, number in ((source, 150_000), (target, version))
+    ]
+    place = cast(MovePlace, SimpleNamespace(source=sides[0], target=sides[1], tag="pgdyno migrate s1"))
+    target_database.make_database(place)
+    target_database.carry_settings(place)
+    return target.done
+
+
+def test_the_database_has_the_owner_and_the_locale_of_the_source() -> None:
+    done = moved(Kept(provider="i", locale="de"), 180_000)
+    assert done[-1] == 'ALTER DATABASE "shop" OWNER TO "clerk"', "whose role was made after it"
+    assert any("LOCALE_PROVIDER icu ICU_LOCALE 'de'" in text for text in done)
+    assert not any("LOCALE_PROVIDER" in text for text in moved(Kept(provider="c", locale=None), 180_000))
+    assert not any("LOCALE_PROVIDER" in text for text in moved(Kept(provider="b", locale="C.UTF-8"), 160_000))

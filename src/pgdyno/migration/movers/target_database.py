@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import LiteralString
 
 from psycopg import sql
 
@@ -20,8 +21,15 @@ _COMMENT = (
 )
 _SHAPE = (
     "SELECT pg_catalog.pg_encoding_to_char(encoding) AS encoding, datcollate AS collation, datctype AS type,"
-    " pg_catalog.pg_get_userbyid(datdba) AS owner FROM pg_catalog.pg_database WHERE datname = %s"
+    " pg_catalog.pg_get_userbyid(datdba) AS owner, pg_catalog.to_jsonb(d) ->> 'datlocprovider' AS provider,"
+    " coalesce(pg_catalog.to_jsonb(d) ->> 'datlocale', pg_catalog.to_jsonb(d) ->> 'daticulocale') AS locale"
+    " FROM pg_catalog.pg_database AS d WHERE datname = %s"
 )
+_PROVIDERS: Mapping[str, tuple[int, LiteralString]] = {
+    "i": (150_000, " LOCALE_PROVIDER icu ICU_LOCALE {}"),
+    "b": (170_000, " LOCALE_PROVIDER builtin BUILTIN_LOCALE {}"),
+}
+"""By pg_database.datlocprovider: since when a target has it, and how it is asked for; libc is what CREATE takes."""
 _ROLES = (
     "SELECT oid, rolname AS name, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication,"
     " rolbypassrls, rolconnlimit,"
@@ -98,6 +106,9 @@ def make_database(place: MovePlace) -> None:
     query = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(
         name, *(sql.Literal(str(shape[key])) for key in ("encoding", "collation", "type"))
     )
+    provider = _PROVIDERS.get(str(shape["provider"]))
+    if provider is not None and shape["locale"] is not None and target.version >= provider[0]:
+        query += sql.SQL(provider[1]).format(sql.Literal(str(shape["locale"])))
     if owners:
         query += sql.SQL(" OWNER {}").format(sql.Identifier(str(shape["owner"])))
     target.server.execute(query)
@@ -146,9 +157,12 @@ def make_roles(place: MovePlace) -> int:
 
 
 def carry_settings(place: MovePlace) -> None:
-    """Give the database the settings and the rights of the source's, and the settings of its roles in it."""
+    """Give the database owner, settings and rights of the source's, and the settings of its roles in it."""
     source, target = place.source, place.target.server
     database = sql.Identifier(place.target.database)
+    for row in source.server.fetch(_SHAPE, [source.database]):  # when it was made, the role may not have been there
+        owner = sql.Identifier(str(row["owner"]))
+        target.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(database, owner))
     for row in source.server.fetch(_SETTINGS, [source.database]):
         if row["role"] is None:
             start = sql.SQL("ALTER DATABASE {}").format(database)
