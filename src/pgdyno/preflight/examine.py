@@ -10,16 +10,14 @@ from pgdyno.knobs.memory import MEMORY_KNOBS, shared_bytes
 from pgdyno.knobs.policy import load_policy
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight import connections, disk, huge_pages, io_method, memory, start
-from pgdyno.preflight.files import would_be_overridden
-from pgdyno.preflight.overrides import overrides
+from pgdyno.preflight import connections, huge_pages, io_method, memory
 from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_host import SharedSegment, StartHost, free_bytes, read_host_limits
 from pgdyno.preflight.reading_io_uring import read_io_uring
 from pgdyno.preflight.reading_server import ServerReading, read_server
 from pgdyno.preflight.reading_start import COMPUTED_SINCE, StartReading, read_start
 from pgdyno.preflight.result import Result, State
-from pgdyno.preflight.standby import standbys
+from pgdyno.preflight.server_checks import overrides, standbys, start, wal_disk, would_be_overridden
 from pgdyno.routes.file_check import read_files
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.overrides import read_reach
@@ -84,9 +82,9 @@ def _judge(
     host = read_host_limits(pid, inherits_ours=inherits_ours) if pid is not None else None
     begun = read_start(target, plan) if plan.restart else StartReading(())
     return [
-        start.start(plan, begun),
+        start(plan, begun),
         *(_host_checks(target, plan, server, host, begun) if host is not None else []),
-        disk.wal_disk(plan, server.wal_bytes, _wal_volume(target)),
+        wal_disk(plan, server.wal_bytes, _wal_volume(target)),
         standbys(plan, server, load_policy().standby_ordered),
         overrides(plan, server, databases),
     ]

@@ -13,17 +13,13 @@ from hypothesis import strategies as st
 
 from pgdyno.model.facts import Obstacle
 from pgdyno.preflight.connections import processes_and_files, processes_of, semaphores, system_v_memory
-from pgdyno.preflight.disk import wal_disk
-from pgdyno.preflight.files import would_be_overridden
 from pgdyno.preflight.io_method import io_method
-from pgdyno.preflight.overrides import overrides
 from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_host import ProcessLimits
 from pgdyno.preflight.reading_server import ServerReading
 from pgdyno.preflight.reading_start import StartReading, complaints_of
 from pgdyno.preflight.result import Result, State
-from pgdyno.preflight.standby import standbys
-from pgdyno.preflight.start import start
+from pgdyno.preflight.server_checks import overrides, standbys, start, wal_disk, would_be_overridden
 from pgdyno.routes.file_check import FileLine, FileReading
 from pgdyno.server.role_settings import Override
 from pgdyno.targets.overrides import Behind, lines_behind
