@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from pgdyno.knobs.dimension import Dimension, Value
-from pgdyno.optimizer import initial as design
 from pgdyno.optimizer.acquisition import log_expected_improvement
 from pgdyno.optimizer.candidates import Allowed, anything, search
-from pgdyno.optimizer.encoding import Point, Rows
+from pgdyno.optimizer.encoding import Encoding, Point, Rows
 from pgdyno.optimizer.feasibility import fit_feasibility, log_worth
 from pgdyno.optimizer.model import Model, fit_model
 from pgdyno.optimizer.observation import Data, ScoredPoint, gather
@@ -28,6 +28,9 @@ CAUTION = 2.0
 The model is fitted at the mode of its hyperparameters and so knows nothing of how unsure they are: with twenty to
 fifty trials it is too sure of itself, and the search would nibble at the best point instead of looking elsewhere.
 """
+Vector = NDArray[np.float64]
+LOCAL_SHARE = 0.4
+LOCAL_WIDTH = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,11 @@ def ask(
 def _explore(data: Data, allowed: Allowed, seed: int, initial: int, rng: Generator) -> Suggestion:
     number = allowed.tried
     if number % 2 == 0 or not len(data.values):
-        points = design.spread(data.encoding, max(initial, 1), seed % 2**63)
+        points = spread(data.encoding, max(initial, 1), seed % 2**63)
         row, origin = allowed.first(np.roll(points, -(number // 2), axis=0)), "spread"
     else:
         best = data.measured[int(np.argmax(data.values))]
-        row, origin = allowed.first(design.local(data.encoding, best, 50, rng)), "local"
+        row, origin = allowed.first(local(data.encoding, best, 50, rng)), "local"
     return Suggestion(data.encoding.point(row[0]), origin) if len(row) else _anything(data, allowed, rng)
 
 
@@ -91,11 +94,11 @@ def _exploit(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
     expected = model.posterior.on_grid(encoding.tables)
     label = None if works is None else works.on_grid(encoding.tables)
 
-    def improvement(rows: Rows) -> design.Vector:
+    def improvement(rows: Rows) -> Vector:
         mean, sd = expected.predict(rows)
         return log_expected_improvement(mean, CAUTION * sd, model.best)
 
-    def score(rows: Rows) -> design.Vector:
+    def score(rows: Rows) -> Vector:
         return improvement(rows) + (0.0 if label is None else log_worth(*label.predict(rows)))
 
     row = search(encoding, _leaders(data, model), score, allowed, rng)
@@ -114,3 +117,19 @@ def _anything(data: Data, allowed: Allowed, rng: Generator) -> Suggestion:
     around = data.measured[int(np.argmax(data.values))] if len(data.values) else data.encoding.default
     row = anything(data.encoding, around, allowed, rng)
     return Suggestion(data.encoding.point(row[0] if len(row) else around), "anything", repeats=not len(row))
+
+
+def spread(encoding: Encoding, count: int, seed: int) -> Rows:
+    """Return `count` points of a Latin hypercube: each knob takes a value from each of `count` equal parts once."""
+    rng = np.random.default_rng([seed, 1])
+    size = len(encoding.dimensions)
+    cells = rng.permuted(np.tile(np.arange(count), (size, 1)), axis=1).T
+    return encoding.from_unit((cells + rng.random((count, size))) / count)
+
+
+def local(encoding: Encoding, around: Rows, count: int, rng: Generator) -> Rows:
+    """Return `count` points with about 40 % of the knobs moved from those of `around`, at least one."""
+    size = len(encoding.dimensions)
+    mask: NDArray[np.bool_] = rng.random((count, size)) < LOCAL_SHARE
+    mask[np.arange(count), rng.integers(0, size, count)] = True
+    return encoding.moved(np.tile(around, (count, 1)), mask, np.full(count, LOCAL_WIDTH), rng)

@@ -2,7 +2,7 @@
 
 The hyperparameters are normal variables z, from which amplitude, noise and one weight per group of features unfold:
 the prior is a log-normal on each, and a length-scale that all knobs share moves them together. Targets are
-standardised before they come here (`targets.py`). Equations: Rasmussen and Williams 2006, chapters 2 and 5.
+standardised before they come here (`model.scale`). Equations: Rasmussen and Williams 2006, chapters 2 and 5.
 """
 
 from __future__ import annotations

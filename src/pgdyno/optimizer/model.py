@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from pgdyno.optimizer.gp import NO_SCATTER, PRIOR, Posterior, Prior, Scatter, fit
 from pgdyno.optimizer.observation import Data
-from pgdyno.optimizer.targets import Scaled, scale
 
 Vector = NDArray[np.float64]
 
@@ -24,6 +23,8 @@ ENOUGH_REPEATS = 3
 """Repeats from which the search learns the noise: of one or two, a lucky pair would pass for a quiet machine."""
 SURPRISE = 3.0
 """A point further than this from what all others predict, in standard deviations, was disturbed."""
+POOR_RANK = 4
+FLOOR_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +91,31 @@ def _model(
     scatter = replace(scatter, squares=scatter.squares / scaled.spread**2)
     posterior = fit(x, scaled.targets, data.encoding.groups, counts=counts, scatter=scatter, prior=prior)
     return Model(posterior, scaled, *posterior.predict(x))
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Targets with mean 0 and standard deviation 1; a value in ln(performance) is center + spread * target."""
+
+    targets: Vector
+    center: float
+    spread: float
+
+
+def scale(values: Vector, *, floored: bool = True, reference: float = math.inf) -> Scaled:
+    """Raise hopeless values to a floor, unless all of each is asked for, then standardise.
+
+    The floor lies below a poor value, the fifth-worst, by twice the distance of the best above it: how bad a bad
+    configuration is tells nothing about where the best one is, and would use up the model's range. The reference is
+    a rank from the bottom, not the median: as the search gathers good points the median rises to the best one, and a
+    floor that follows it would erase all that the first points taught. It is never above the `reference`, which no
+    judgement of a gain over it may raise.
+    """
+    poor = float(np.sort(values)[min(POOR_RANK, (len(values) - 1) // 2)])
+    best = float(values.max())
+    floor = min(reference, poor - FLOOR_FACTOR * (best - poor))
+    kept = np.maximum(values, floor) if floored and best > poor else values
+    center, spread = float(kept.mean()), float(kept.std())
+    if spread < 1e-9:
+        spread = 1.0
+    return Scaled((kept - center) / spread, center, spread)

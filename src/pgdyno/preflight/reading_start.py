@@ -6,7 +6,7 @@ checks of a start, the libraries that are loaded at start included, and for that
 itself: on that of a running server it ends with "lock file already exists". So it gets a stand-in (`stand_in`): a
 folder of its own with copies of PG_VERSION and pg_control, a link to postgresql.auto.conf, and the real configuration
 file. It ends before it takes memory, opens a socket or writes a file anywhere else. In 13 and 14 there are no such
-settings: the program reads the files only, and the combinations that stop a start are judged by `server_checks.combinations`.
+settings: the program reads the files only, and `server_checks.combinations` judges what would stop a start.
 """
 
 from __future__ import annotations

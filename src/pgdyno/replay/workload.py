@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,8 +13,8 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.owner.account import Account
-from pgdyno.replay.command import ReplayCommand
-from pgdyno.replay.reel import Reel, ReelWindow, make_reel
+from pgdyno.replay.records_reader import RecordsReader
+from pgdyno.replay.reel import OwnDescriptor, Reel, ReelWindow, make_reel
 from pgdyno.replay.target_facts import end_point_of, identify, passwords_of, require_another, require_room, room_of
 from pgdyno.server import places
 from pgdyno.targets.inspect import read_facts
@@ -23,8 +27,10 @@ from pgdyno.trace.schema import TraceMeta
 from pgdyno.workloads import custom
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.pgbench.command import DriverOptions
+from pgdyno.workloads.pgbench.log import PgbenchLogFormat
 from pgdyno.workloads.pgbench.workload import PgbenchWorkload, WorkloadKind
-from pgdyno.workloads.script import fingerprint
+from pgdyno.workloads.result import Gap
+from pgdyno.workloads.script import Script, fingerprint
 
 NAME = "replay"
 RESPONSE, SERVICE = "response", "service"
@@ -180,3 +186,49 @@ def _one_of(parameters: Mapping[str, Value], name: str, known: tuple[str, ...]) 
 
 
 KIND = WorkloadKind(NAME, "a captured load, sent again to a clone of its data", PARAMETERS, _make, subject="trace")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCommand:
+    """Everything that one load is made of; stands where `RunCommand` stands for pgbench."""
+
+    reel: Reel
+    engine: EnginePlan
+    program: tuple[str, ...]
+    plan: LoadPlan
+    directory: Path
+    by_service: bool
+    error_limit_percent: float
+    account: Account | None = None
+    is_ours: bool = True
+    pauses: bool = True
+    """Sessions wait for their moment."""
+    own_pause_s: float = 0.0
+    log_format: PgbenchLogFormat = field(default_factory=PgbenchLogFormat)
+    _secret: OwnDescriptor = field(default_factory=lambda: OwnDescriptor(os.memfd_create("plan")))
+
+    @property
+    def scripts(self) -> tuple[Script, ...]:
+        """Return the classes of statements."""
+        return self.reel.scripts
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Return the descriptors that the child inherits."""
+        return (self.reel.tape.fileno(), self._secret.fileno())
+
+    def argv(self) -> list[str]:
+        """Write the plan where no other process can read it, and return the argument list."""
+        os.write(self._secret.fileno(), json.dumps(dataclasses.asdict(self.engine)).encode())
+        return [sys.executable, "-m", "pgdyno.replay.driver", *map(str, self.fds), *self.program]
+
+    def reader(self, _: int) -> RecordsReader:
+        """Return what reads the records of this load."""
+        return RecordsReader(
+            self.directory, self.reel, self.engine.speed, self.plan.duration_s, self.by_service,
+            self.error_limit_percent, self.engine.clock is Clock.SCHEDULE,
+        )  # fmt: skip
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return none: a session that is lost stays lost."""
+        return ()

@@ -12,7 +12,7 @@ from pgdyno.optimizer.acquisition import log_expected_improvement, log_h
 from pgdyno.optimizer.feasibility import fit_feasibility, log_probability, log_worth
 from pgdyno.optimizer.gp import JITTER, MEAN_VARIANCE, Scatter, density, fit
 from pgdyno.optimizer.kernel import ADDITIVE, SMOOTH, distances, parts
-from pgdyno.optimizer.targets import scale
+from pgdyno.optimizer.model import scale
 
 GROUPS = np.array([0, 1, 2, 2, 2])
 

@@ -28,8 +28,7 @@ from pgdyno.model.evidence import (
 from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, ProofState, RuleProof
 from pgdyno.report.advice.document import advice_json
 from pgdyno.report.advice.explain import explain
-from pgdyno.report.advice.figures import effect_bars
-from pgdyno.report.advice.page import advice_report
+from pgdyno.report.advice.page import advice_report, effect_bars
 from pgdyno.report.advice.text import print_advice, render
 from pgdyno.report.advice.words import gain, percent, state_text
 from pgdyno.report.drawing import html, markdown

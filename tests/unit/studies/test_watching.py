@@ -27,9 +27,8 @@ from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.reports import compose
 from pgdyno.studies.watch import run
 from pgdyno.studies.watch.profiles import other_profile
-from pgdyno.studies.watch.proposals import proposals
 from pgdyno.studies.watch.run import watch
-from pgdyno.studies.watch.study import result_of
+from pgdyno.studies.watch.study import proposals, result_of
 from pgdyno.studies.watch.telling import Told
 from simulated_live_world import WATCHED
 from study_example import make_study

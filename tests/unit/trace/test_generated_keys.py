@@ -17,6 +17,7 @@ from pgdyno.trace.engine.session import ReplaySession
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import HAS_KEYS, RECORD, map_tape
 from pgdyno.trace.gates import Order
+from pgdyno.trace.keys.commits import TimedInsert, placed
 from pgdyno.trace.keys.matching import (
     NO_INSERT,
     NOT_RETURNED,
@@ -29,7 +30,6 @@ from pgdyno.trace.keys.matching import (
     root_of,
 )
 from pgdyno.trace.keys.mentions import ALL, Insertion, Mention, key_text
-from pgdyno.trace.keys.placing import TimedInsert, placed
 from pgdyno.trace.parquet import read_meta, write_meta, write_rows
 from pgdyno.trace.schema import TRACE, KeyLink, KeyTable, TraceMeta
 

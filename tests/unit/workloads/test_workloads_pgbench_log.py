@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from exact_log import tally
 from pgdyno.workloads.pgbench import log as pgbench_log
-from pgdyno.workloads.pgbench.kept_memory import KEPT_BYTES
-from pgdyno.workloads.pgbench.log import PgbenchLogFormat, PgbenchLogReader, parse_lines
+from pgdyno.workloads.pgbench.log import KEPT_BYTES, PgbenchLogFormat, PgbenchLogReader, parse_lines
 from pgdyno.workloads.pgbench.log_words import read_columns
 from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog
 
@@ -127,7 +126,7 @@ def test_one_bad_line_between_good_ones(line: bytes) -> None:
 def test_what_a_second_is_parsed_in_is_not_asked_of_the_kernel_anew() -> None:
     turns = """if True:
         import resource
-        from pgdyno.workloads.pgbench.kept_memory import KEPT_BYTES, keep_freed_memory
+        from pgdyno.workloads.pgbench.log import KEPT_BYTES, keep_freed_memory
         keep_freed_memory()
         for turn in range(20):
             if turn == 2:

@@ -30,7 +30,7 @@ from pgdyno.studies.pairs.judging import Unjudged, compare_arms, is_too_thin, ve
 from pgdyno.studies.staircase.by_hand import factors_of
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE, measure_by_hand
 from pgdyno.studies.staircase.options import StaircaseOptions
-from pgdyno.studies.staircase.plan import Plan, Step
+from pgdyno.studies.staircase.plan import Plan, Step, TimeLeft
 from pgdyno.studies.staircase.plan_check import is_in_force, laid_over
 from pgdyno.studies.staircase.rules import (
     CANDIDATE,
@@ -44,7 +44,6 @@ from pgdyno.studies.staircase.rules import (
     stop_reason,
     why_not,
 )
-from pgdyno.studies.staircase.time_left import TimeLeft
 from pgdyno.studies.sweep.run import SweepFound, run_sweep
 
 BASE, ALL, WITHOUT = "baseline", "all kept", "without "

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
+from pgdyno.errors import UsageError
+from pgdyno.knobs.values import canonical_text
+from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import Facts
 from pgdyno.model.results.watch import Happening, WatchEvent, WatchResult
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -19,7 +23,6 @@ from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.studies.watch.profiles import other_profile
-from pgdyno.studies.watch.proposals import proposals
 from pgdyno.studies.watch.run import WatchSeen, watch
 from pgdyno.studies.watch.telling import Told, clock_text
 from pgdyno.targets.inspect import read_facts
@@ -28,6 +31,10 @@ from pgdyno.units import percent_text, seconds_text
 
 FULL = 0.995
 QUIET, FOUND, SHORT = "nothing found", "found", "too short"
+OLD_S = 90 * 86_400.0
+"""A quarter of a year: applications are released more often than that."""
+_RELOADED = ("user", "superuser", "sighup")
+"""Contexts of settings that a live study can compare."""
 
 
 def watch_server(
@@ -144,3 +151,28 @@ def _title(slower: list[WatchEvent], settings: list[WatchEvent], detectable: flo
     if detectable is None:
         return f"{passed} of this load say nothing yet: {LEARN} readings with enough calls are needed"
     return f"In {passed} nothing became slower by as much as could be seen"
+
+
+def proposals(changes: Iterable[ChangeRecord], target: str, facts: Facts, now: float) -> tuple[str, ...]:
+    """Return a sentence for each setting that pgdyno put in force there at least `OLD_S` ago and that is so still.
+
+    Loads change; whether a setting still pays is known to nobody until it is compared again. Nothing is begun by us.
+    """
+    latest = {one.knob: one for one in changes if one.target == target}
+    return tuple(
+        f"{one.knob} = {one.new} is in force since {datetime.fromtimestamp(one.at, UTC):%Y-%m-%d}"
+        f"{f' (study {one.study})' if one.study else ''}. Whether it still pays is told by: "
+        f"pgdyno live --b '{one.knob}={one.old}', with the --target of this watch"
+        for one in latest.values()
+        if one.action is ChangeAction.APPLY and one.at <= now - OLD_S and _is_so_still(one, facts)
+    )
+
+
+def _is_so_still(change: ChangeRecord, facts: Facts) -> bool:
+    row = facts.row(change.knob)
+    if row is None or row.context not in _RELOADED or change.old is None or change.new is None:
+        return False
+    try:
+        return canonical_text(row, row.setting) == canonical_text(row, change.new) != canonical_text(row, change.old)
+    except UsageError:
+        return False

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgdyno.errors import UsageError
 from pgdyno.outside.files import open_file
 from pgdyno.trace.keys.matching import plain_name
 from pgdyno.trace.keys.mentions import key_text
-from pgdyno.trace.keys.placing import TimedInsert, placed
 from pgdyno.trace.parquet import bad_input
 from pgdyno.trace.rows import ALONE, COMMITS, KEYED_BY_XID
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
+
 _BATCH = 20_000
+SLACK_US = 1000
+"""A log tells the end of a statement in whole milliseconds."""
 
 
 def read_commits(db: Connection, path: Path, parts: str) -> int:
@@ -62,3 +67,31 @@ def _place_by_time(db: Connection, parts: str) -> None:
     if made:
         columns = [list(values) for values in zip(*made, strict=True)]
         db.execute("INSERT INTO keyed_rows SELECT unnest(?), unnest(?), unnest(?), unnest(?)", columns)
+
+
+class TimedInsert(NamedTuple):
+    """A statement that inserts into a table and was its whole transaction; in us since 1970."""
+
+    place: int
+    table: str
+    begin: int
+    end: int
+
+
+def placed(
+    inserts: Sequence[TimedInsert], commits: Mapping[str, Sequence[tuple[int, int]]]
+) -> Iterator[tuple[int, int]]:
+    """Give the place of a statement and the number of the commit that is its own; commits by table as (us, number).
+
+    The simple protocol logs such statements without a transaction id: they are found by their time. A commit is a
+    statement's where it lies within the statement's time, no other one on the same table does, and no other statement
+    on that table has it within its own. Whatever is less certain is left out.
+    """
+    found = list[tuple[int, int]]()
+    for one in inserts:
+        ordered = commits.get(one.table, ())
+        begin = bisect_left(ordered, (one.begin - SLACK_US, -1))
+        end = bisect_right(ordered, (one.end + SLACK_US, 1 << 62))
+        found += [(one.place, number) for _, number in ordered[begin:end]]
+    places, numbers = Counter(place for place, _ in found), Counter(number for _, number in found)
+    yield from ((place, number) for place, number in found if places[place] == numbers[number] == 1)
