@@ -15,8 +15,6 @@ from pgdyno.cli.arguments.store import StoreFlag, open_store
 if TYPE_CHECKING:
     from pgdyno.store.bundle_format import BundleManifest
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
 
 @click.group("bundle")
 def command() -> None:

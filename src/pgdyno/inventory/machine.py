@@ -10,7 +10,6 @@ from pgdyno.model.facts import Unknown
 _MACHINES = re.compile(r"^(x86_64|i[3-6]86|aarch64|armv\w+|ppc64le|ppc64|s390x|riscv64|loongarch64|mips\w*|sparc64)$")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{1,15}")
 """How a kernel names a machine; a damaged file names none."""
-_RELEASE = re.compile(r"\b(\d+\.\d+[\w.+~-]*)")
 FIXED_PAGE = {"x86_64": 4096, "s390x": 4096}
 """Architectures whose kernels know one page size only."""
 

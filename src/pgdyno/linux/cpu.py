@@ -8,7 +8,6 @@ by our doing: in the cgroup v2 tree directly below our own group, or in a v1 `cp
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from pgdyno.linux import processes
 from pgdyno.linux.cgroups import CgroupTree, cgroup_trees
 from pgdyno.linux.small_files import read_small
 from pgdyno.model.facts import Unknown
-
-log = logging.getLogger(__name__)
 
 PREFIX = "pgdyno-"
 

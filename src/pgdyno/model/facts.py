@@ -6,11 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TypeVar
 
 from pgdyno.model.linux import SWAP_AREA
 
-T = TypeVar("T")
 _LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
 """Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
 NOT_OF_ENVIRONMENT = ("data_disk_free_bytes", *_LATER, "container")

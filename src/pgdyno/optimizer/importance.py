@@ -22,8 +22,6 @@ from pgdyno.optimizer.model import Model, fit_sceptical
 from pgdyno.optimizer.observation import ScoredPoint, gather
 from pgdyno.units import plural
 
-Vector = NDArray[np.float64]
-
 FEWEST, FEWEST_A_KNOB = 10, 1.5
 """Of fewer configurations, or fewer for each knob that was changed, the effect of one is taken for that of another.
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.encoding import Encoding, Rows
 
-Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 

@@ -14,8 +14,6 @@ from pgdyno.server.postgres import Postgres
 
 INTERVAL_S = 1.0
 RETRY_S = 10.0
-ON_CPU = "CPU"
-"""The class of a session that works and waits for nothing that the server tells."""
 _ACTIVITY = (
     "SELECT application_name AS tag, coalesce(wait_event_type, 'CPU') AS class, pg_catalog.count(*) AS n"
     " FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND application_name = ANY(%s) GROUP BY 1, 2"

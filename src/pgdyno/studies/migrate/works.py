@@ -10,7 +10,7 @@ from pgdyno.migration.assess import assess
 from pgdyno.migration.mover import ItemWatch, MoveItem, MovePlace, Mover
 from pgdyno.migration.validation import validate
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.results.migrate import AssessFinding, FindingWeight, MigrationPhase, ValidationResult
+from pgdyno.model.results.migrate import FindingWeight, MigrationPhase
 from pgdyno.server.postgres import Postgres
 from pgdyno.undo.session import ServerSession
 
@@ -94,14 +94,6 @@ class LoadSettings:
         wrong = [name for name, value in self.before.items() if self.after.get(name) != value]
         if wrong:
             raise EnvironmentUnsuitable(f"settings for the load are still in force: {', '.join(wrong)}")
-
-
-@dataclass(slots=True)
-class Seen:
-    """What assessment and validation found in this run; kept in the journal by whoever runs the phases."""
-
-    assessment: tuple[AssessFinding, ...] = ()
-    validation: ValidationResult | None = None
 
 
 def works_of(

@@ -11,15 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.distributions import stdtrit
 from pgdyno.stats.level import find_level
 from pgdyno.stats.paired import interval
-
-Floats = NDArray[np.float64]
-
 
 Timed = Sequence[tuple[float, float]]
 """Figures (> 0) with their times in seconds."""
