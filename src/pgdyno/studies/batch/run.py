@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import tempfile
 import time
@@ -26,7 +25,7 @@ from pgdyno.studies.batch.observing import ServerOnlooker
 from pgdyno.studies.batch.options import BatchOptions
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.project.build import peak_of
-from pgdyno.studies.session.guarding import guarded
+from pgdyno.studies.session.guarding import guarded, halting
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
@@ -65,7 +64,8 @@ def run_batch(
         result = BatchResult(study=study.id, environment=study.environment, chain=chain.name)
         try:
             with guarded(target, guards, chain.parallel, announce) as breach, tempfile.TemporaryDirectory() as folder:
-                runs = _Runs(store, study, target, chain, Path(folder), _halt(options, breach), announce)
+                halt = halting(options.max_seconds, options.stop_file, breach)
+                runs = _Runs(store, study, target, chain, Path(folder), halt, announce)
                 for number in range(1, options.executions + 1):
                     row.put(phase="running", place=f"execution {number} of {options.executions}")
                     try:
@@ -185,16 +185,3 @@ def database_of(target: Target, chain: Chain) -> str:
     if chain.database:
         return chain.database
     return str(target.postgres.fetch("SELECT pg_catalog.current_database() AS name")[0]["name"])
-
-
-def _halt(options: BatchOptions, breach: Callable[[], str]) -> Callable[[], str]:
-    ends = time.monotonic() + options.max_seconds
-
-    def halt() -> str:
-        if options.stop_file is not None and os.path.lexists(options.stop_file):
-            return "the stop file"
-        if time.monotonic() >= ends:
-            return f"--max-seconds {options.max_seconds:g}"
-        return breach()
-
-    return halt

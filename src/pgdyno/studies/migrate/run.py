@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -39,12 +38,11 @@ from pgdyno.server.database_use import DatabaseUse
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.migrate.limits import judged_phases
-from pgdyno.studies.migrate.options import MigrateOptions
 from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.studies.migrate.timing import item_timings, outage_of, phase_timings, total_of
 from pgdyno.studies.migrate.trend import rehearsals_before
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
-from pgdyno.studies.session.guarding import guarded
+from pgdyno.studies.session.guarding import guarded, halting
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import begin_session, put_back_abandoned, signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
@@ -134,7 +132,7 @@ class _Rehearsal:
         target = prepared.place.target.target
         with ExitStack() as stack:
             breach = stack.enter_context(guarded(target, self.guards, prepared.options.jobs, self.announce))
-            halt = Halt(_asked(prepared.options, breach))
+            halt = Halt(halting(prepared.options.max_seconds, prepared.options.stop_file, breach))
             place = replace(
                 prepared.place,
                 folder=make_folder(Path(plan.folder), self.study.id, prepared.place.account),
@@ -256,19 +254,6 @@ def _load_settings(notes: dict[str, object]) -> tuple[LoadSetting, ...]:
 
 def _validation(found: object) -> ValidationResult | None:
     return shaped(ValidationResult, found, "journal") if isinstance(found, dict) else None
-
-
-def _asked(options: MigrateOptions, breach: Callable[[], str]) -> Callable[[], str]:
-    ends = time.monotonic() + options.max_seconds
-
-    def asked() -> str:
-        if options.stop_file is not None and os.path.lexists(options.stop_file):
-            return "the stop file"
-        if time.monotonic() >= ends:
-            return f"--max-seconds {options.max_seconds:g}"
-        return breach()
-
-    return asked
 
 
 def remove_dump(place: MovePlace, but: str = "") -> None:

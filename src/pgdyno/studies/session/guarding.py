@@ -1,9 +1,12 @@
-"""The guards of a target while others load it: jobs of a batch, a migration."""
+"""What ends the jobs of a batch or a migration: the guards of their target, a stop file, the time."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pgdyno.model.guard import GuardPlan
 from pgdyno.probes.guards.reader import GuardReader
@@ -32,3 +35,17 @@ def guarded(
             yield breach
     finally:
         reader.close()
+
+
+def halting(max_seconds: float, stop_file: Path | None, breach: Callable[[], str]) -> Callable[[], str]:
+    """Return what says why to end, empty while nothing does; `max_seconds` count from now, a guard comes last."""
+    ends = time.monotonic() + max_seconds
+
+    def halt() -> str:
+        if stop_file is not None and os.path.lexists(stop_file):
+            return "the stop file"
+        if time.monotonic() >= ends:
+            return f"--max-seconds {max_seconds:g}"
+        return breach()
+
+    return halt
