@@ -32,6 +32,12 @@ class MigrationSide:
         return self.target.postgres
 
     @property
+    def size_bytes(self) -> int:
+        """Return the size of the database, asked of the server."""
+        (row,) = self.postgres.fetch("SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes")
+        return int(str(row["bytes"]))
+
+    @property
     def major(self) -> int:
         """Return the major version."""
         return self.version // 10_000

@@ -125,10 +125,7 @@ class DumpRestore:
 
     def bytes_needed(self, place: MovePlace) -> tuple[int, int]:
         """Return the size of the database for both: how well it packs nobody knows beforehand."""
-        (row,) = place.source.postgres.fetch(
-            "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes"
-        )
-        size = int(str(row["bytes"]))
+        size = place.source.size_bytes
         return size * (2 if "transfer_to" in place.options else 1), size
 
     def items(self, phase: P, place: MovePlace) -> tuple[MoveItem, ...]:

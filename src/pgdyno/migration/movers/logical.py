@@ -135,10 +135,7 @@ class LogicalReplication:
 
     def bytes_needed(self, place: MovePlace) -> tuple[int, int]:
         """Return nothing for the structures, and the size of the database on the target."""
-        (row,) = place.source.postgres.fetch(
-            "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes"
-        )
-        return 0, int(str(row["bytes"]))
+        return 0, place.source.size_bytes
 
     def items(self, phase: P, place: MovePlace) -> tuple[MoveItem, ...]:
         """Return the items of a phase; see `Mover.items`."""

@@ -50,10 +50,7 @@ class PgCopyDb:
 
     def bytes_needed(self, place: MovePlace) -> tuple[int, int]:
         """Return nothing for its folder, and the size of the database for the target."""
-        (row,) = place.source.postgres.fetch(
-            "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes"
-        )
-        return 0, int(str(row["bytes"]))
+        return 0, place.source.size_bytes
 
     def items(self, phase: P, place: MovePlace) -> tuple[MoveItem, ...]:
         """Return the database, then the whole of its contents."""
