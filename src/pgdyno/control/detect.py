@@ -17,6 +17,7 @@ from pgdyno.control.protocol import Control
 from pgdyno.control.systemd import SystemdControl
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux import processes
+from pgdyno.linux.small_files import read_leniently
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.runner import Runner
 from pgdyno.server import binaries
@@ -117,8 +118,8 @@ def read_signs(pid: int, data_directory: Path, config_file: str | None) -> Serve
         data_directory=data_directory,
         config_file=config_file,
         owner=owner,
-        cgroups=_text(processes.PROC / str(pid) / "cgroup"),
-        own_cgroups=_text(processes.PROC / "self" / "cgroup"),
+        cgroups=read_leniently(processes.PROC / str(pid) / "cgroup") or "",
+        own_cgroups=read_leniently(processes.PROC / "self" / "cgroup") or "",
         # Of another user's process the link is hidden; such a server is refused for its owner anyway.
         pid_namespace=_link(processes.PROC / str(pid) / "ns" / "pid") or own_namespace,
         own_pid_namespace=own_namespace,
@@ -199,13 +200,6 @@ def _head(data_directory: Path, config_file: Path) -> str:
         hands = hands_of(data_directory)
         return hands.read(hands.resolve(config_file), at_most=200).decode(errors="replace")
     except (OSError, EnvironmentUnsuitable):
-        return ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
         return ""
 
 

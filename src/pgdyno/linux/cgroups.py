@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.linux.mountinfo import mount_lines
+from pgdyno.linux.small_files import read_leniently
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def group_limits(
     limits = []
     for version, folder in _groups(cgroups, mountinfo, controller):
         path = folder / (file_v2 if version == 2 else file_v1)
-        text = _text(path) if read is None else read.get(path)
+        text = read_leniently(path) if read is None else read.get(path)
         if text is not None and text.strip().isdigit():
             limits.append(int(text))
     return limits
@@ -92,10 +93,3 @@ def _groups(cgroups: str, mountinfo: str, controller: str) -> Iterator[tuple[int
             # Of a group outside of what the mount shows the tree's own bounds hold all the same.
             group = tree.group_of(cgroups, controller) or tree.folder
             yield from ((tree.version, folder) for folder in tree.upwards(group))
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return None

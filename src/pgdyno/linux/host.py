@@ -13,6 +13,7 @@ from pathlib import Path
 from pgdyno.linux.cgroups import memory_limits
 from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.linux.mountinfo import filesystem_of
+from pgdyno.linux.small_files import read_leniently
 from pgdyno.model.facts import HostFacts, Unknown
 
 _PROC = Path("/proc")
@@ -26,10 +27,10 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
 
     `cores` counts those that the server may run on. `data_directory` is None when the server hides its place.
     """
-    memory = parse_meminfo(_text(_PROC / "meminfo") or "")
+    memory = parse_meminfo(read_leniently(_PROC / "meminfo") or "")
     ram = memory.get("MemTotal", Unknown("/proc/meminfo has no MemTotal"))
     cpus = _usable_cpus(pid)
-    places = cpu_places(cpus, _text)
+    places = cpu_places(cpus, read_leniently)
     return HostFacts(
         architecture=platform.machine(),
         kernel=platform.release(),
@@ -37,11 +38,11 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
         ram_bytes=ram,
         memory_limit_bytes=smallest(ram, _cgroup_limits(pid)),
         page_size=os.sysconf("SC_PAGE_SIZE"),
-        cpu_model=cpu_model(_text(_PROC / "cpuinfo") or ""),
+        cpu_model=cpu_model(read_leniently(_PROC / "cpuinfo") or ""),
         virtualization=_virtualization(),
         data_disk_free_bytes=_free(data_directory),
         data_filesystem=_filesystem(data_directory),
-        transparent_huge_pages=chosen(_text(_SYS / "kernel/mm/transparent_hugepage/enabled")),
+        transparent_huge_pages=chosen(read_leniently(_SYS / "kernel/mm/transparent_hugepage/enabled")),
         huge_pages_total=memory.get("HugePages_Total", Unknown("/proc/meminfo has no HugePages_Total")),
         swap_total_bytes=memory.get("SwapTotal", Unknown("/proc/meminfo has no SwapTotal")),
         huge_page_bytes=memory.get("Hugepagesize", Unknown("/proc/meminfo has no Hugepagesize")),
@@ -49,7 +50,9 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
         sockets=places.sockets,
         threads_per_core=places.threads_per_core,
         data_block_size=_block_size(data_directory),
-        container=container_of(_text(Path("/run/systemd/container")), _container_marks(), _text(_PROC / "1/cgroup")),
+        container=container_of(
+            read_leniently(Path("/run/systemd/container")), _container_marks(), read_leniently(_PROC / "1/cgroup")
+        ),
     )
 
 
@@ -108,18 +111,18 @@ def smallest(ram: int | Unknown, limits: Iterable[int]) -> int | Unknown:
 
 
 def _cgroup_limits(pid: int | None) -> list[int]:
-    cgroups = _text(_PROC / str(pid or "self") / "cgroup") or ""
-    return memory_limits(cgroups, _text(_PROC / "self/mountinfo") or "")
+    cgroups = read_leniently(_PROC / str(pid or "self") / "cgroup") or ""
+    return memory_limits(cgroups, read_leniently(_PROC / "self/mountinfo") or "")
 
 
 def _virtualization() -> str | Unknown:
-    if "hypervisor" in (_text(_PROC / "cpuinfo") or ""):
-        product = (_text(_SYS / "class/dmi/id/product_name") or "").strip()
+    if "hypervisor" in (read_leniently(_PROC / "cpuinfo") or ""):
+        product = (read_leniently(_SYS / "class/dmi/id/product_name") or "").strip()
         return f"virtual machine ({product})" if product else "virtual machine"
-    hypervisor = (_text(_SYS / "hypervisor/type") or "").strip()
+    hypervisor = (read_leniently(_SYS / "hypervisor/type") or "").strip()
     if hypervisor:
         return hypervisor
-    sysinfo = _text(_PROC / "sysinfo")
+    sysinfo = read_leniently(_PROC / "sysinfo")
     if sysinfo is not None:  # s390x: always at least an LPAR, below it z/VM or KVM
         control = re.search(r"VM00 Control Program:\s*(\S+)", sysinfo)
         return control[1] if control else "LPAR"
@@ -176,14 +179,7 @@ def _filesystem(folder: Path | None) -> str | Unknown:
         resolved = folder.resolve()
     except OSError as error:
         return Unknown(f'"{folder}" cannot be resolved: {error.strerror}')
-    return filesystem_of(resolved, _text(_PROC / "self/mountinfo") or "")
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return None
+    return filesystem_of(resolved, read_leniently(_PROC / "self/mountinfo") or "")
 
 
 CPUS = Path("/sys/devices/system/cpu")

@@ -13,6 +13,14 @@ def read_small(path: str | Path) -> str:
     return read_small_bytes(path).decode()
 
 
+def read_leniently(path: Path) -> str | None:
+    """Return a file with what is no UTF-8 replaced; None where it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None
+
+
 def read_small_bytes(path: str | Path) -> bytes:
     """Return a file's bytes. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

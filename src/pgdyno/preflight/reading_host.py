@@ -12,6 +12,7 @@ from pathlib import Path
 from pgdyno.linux import host
 from pgdyno.linux.cgroups import group_limits, memory_limits
 from pgdyno.linux.meminfo import parse_meminfo
+from pgdyno.linux.small_files import read_leniently
 from pgdyno.model.facts import Unknown
 
 _PROC = Path("/proc")
@@ -200,7 +201,4 @@ def free_bytes(folder: Path) -> int | Unknown:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
+    return read_leniently(path) or ""
