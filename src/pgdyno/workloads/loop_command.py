@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import UsageError
@@ -48,30 +48,14 @@ class LoopCommand:
     directory: Path
     dbname: str
     account: Account | None = None
-
-    @property
-    def log_prefix(self) -> Path:
-        """Return what the names of the transaction logs begin with."""
-        return self.directory / LOG_NAME
-
-    @property
-    def log_format(self) -> PgbenchLogFormat:
-        """Return the columns that the transaction logs will have."""
-        return PgbenchLogFormat()
-
-    @property
-    def is_ours(self) -> bool:
-        """Return True: it is a program of this package, which the load's account may not be able to read."""
-        return True
-
-    @property
-    def fds(self) -> tuple[int, ...]:
-        """Return none."""
-        return ()
+    is_ours: bool = True
+    """It is a program of this package, which the load's account may not be able to read."""
+    fds: tuple[int, ...] = ()
+    log_format: PgbenchLogFormat = field(default_factory=PgbenchLogFormat)
 
     def reader(self, pid: int) -> PgbenchLogReader:
         """Return what reads the transaction logs of the process."""
-        return PgbenchLogReader(self.log_prefix, pid, self.log_format)
+        return PgbenchLogReader(self.directory / LOG_NAME, pid, self.log_format)
 
     def argv(self) -> list[str]:
         """Write the job and return the argument list. Raise UsageError on a plan that the loop cannot run."""

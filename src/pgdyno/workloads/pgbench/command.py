@@ -60,11 +60,11 @@ class RunCommand:
     directory: Path
     dbname: str
     account: Account | None = None
-
-    @property
-    def log_prefix(self) -> Path:
-        """Return what the names of the transaction logs begin with."""
-        return self.directory / LOG_NAME
+    is_ours: bool = False
+    """pgbench is a program of the server's, with what a client needs of our environment."""
+    fds: tuple[int, ...] = ()
+    own_pause_s: float = 0.0
+    """pgbench itself does not sleep between two transactions."""
 
     @property
     def log_format(self) -> PgbenchLogFormat:
@@ -72,19 +72,9 @@ class RunCommand:
         options = self.options
         return PgbenchLogFormat(lag=self.plan.rate is not None, retries=options.max_tries != 1, paced=options.paced)
 
-    @property
-    def is_ours(self) -> bool:
-        """Return False: pgbench is a program of the server's, with what a client needs of our environment."""
-        return False
-
-    @property
-    def fds(self) -> tuple[int, ...]:
-        """Return none: pgbench inherits no descriptor."""
-        return ()
-
     def reader(self, pid: int) -> PgbenchLogReader:
         """Return what reads the transaction logs of the process."""
-        return PgbenchLogReader(self.log_prefix, pid, self.log_format)
+        return PgbenchLogReader(self.directory / LOG_NAME, pid, self.log_format)
 
     def argv(self) -> list[str]:
         """Return the argument list; secrets are in the environment only. Raise on a plan that pgbench cannot run."""
@@ -107,11 +97,6 @@ class RunCommand:
         for script in self.scripts:
             words += script.argument()
         return [*words, self.dbname]
-
-    @property
-    def own_pause_s(self) -> float:
-        """Return how long the driver itself sleeps between two transactions: pgbench does not."""
-        return 0.0
 
     @property
     def pauses(self) -> bool:
