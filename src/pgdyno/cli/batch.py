@@ -170,14 +170,7 @@ def _read(path: Path) -> Chain:
 
 
 def _result(store: Store, study_id: str) -> BatchResult:
-    from pgdyno.errors import UsageError
+    from pgdyno.cli.requests.study import result_of
     from pgdyno.model.results.batch import BatchResult
 
-    study = store.study(study_id)
-    result = study.told(BatchResult)
-    if result is None:
-        raise UsageError(
-            f'study "{study.id}" is of kind {study.kind} and has no executions of a batch chain',
-            hint="pgdyno store list shows the kinds; pgdyno batch run or import makes one.",
-        )
-    return result
+    return result_of(store, study_id, BatchResult, "executions of a batch chain", "batch run or import")

@@ -211,14 +211,7 @@ def _jobs(text: str | None, planned: int) -> tuple[int, ...]:
 
 
 def _result(store: Store, study_id: str) -> MigrateResult:
-    from pgdyno.errors import UsageError
+    from pgdyno.cli.requests.study import result_of
     from pgdyno.model.results.migrate import MigrateResult
 
-    study = store.study(study_id)
-    result = study.told(MigrateResult)
-    if result is None:
-        raise UsageError(
-            f'study "{study.id}" is of kind {study.kind} and has no rehearsal of a migration',
-            hint="pgdyno store list shows the kinds; pgdyno migrate rehearse makes one.",
-        )
-    return result
+    return result_of(store, study_id, MigrateResult, "rehearsal of a migration", "migrate rehearse")

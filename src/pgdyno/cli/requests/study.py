@@ -128,6 +128,21 @@ def print_result(store: Store, result: StudyResult, as_json: bool) -> None:
     print_summary(build_report(store, result.study), sys.stdout)
 
 
+def result_of(store: Store, study_id: str, kind: type[R], has: str, made_by: str) -> R:
+    """Return the result of a study; `has` is what only such a study has, `made_by` the verbs that make one.
+
+    Raises StoreError where there is no such study, UsageError where its result is of another kind.
+    """
+    study = store.study(study_id)
+    result = study.told(kind)
+    if result is None:
+        raise UsageError(
+            f'study "{study.id}" is of kind {study.kind} and has no {has}',
+            hint=f"pgdyno store list shows the kinds; pgdyno {made_by} makes one.",
+        )
+    return result
+
+
 def check_report_path(report: Path | None) -> None:
     """Refuse a report path that cannot be written, before hours of measuring."""
     if report is None:
