@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.facts import Facts
 from pgdyno.server.database_use import DatabaseUse
@@ -83,7 +81,7 @@ class StudyData:
         for name in self._names:
             mark_kept(self._target.postgres, name)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._use:
             if not self._names:
                 return

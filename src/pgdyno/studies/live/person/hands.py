@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.model.configuration import Configuration
@@ -100,7 +99,7 @@ class LiveHands:
             self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.set()
         if self._thread is not None:
             self._thread.join(10 * LOOK_S)
