@@ -18,10 +18,9 @@ from pgdyno.errors import ApplyError
 from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.runner import LocalRunner
-from pgdyno.preflight.examine import examine
+from pgdyno.preflight.examine import examine, read_io_uring
 from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_host import SharedSegment, segment_of
-from pgdyno.preflight.reading_io_uring import read_io_uring
 from pgdyno.preflight.reading_start import read_start
 from pgdyno.preflight.result import Result, State
 from pgdyno.routes.file_check import read_files

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import pwd
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pgdyno.errors import ApplyError
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.knobs.memory import MEMORY_KNOBS, shared_bytes
 from pgdyno.knobs.policy import load_policy
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Unknown
-from pgdyno.preflight import connections, huge_pages, io_method, memory
+from pgdyno.owner.runner import Runner
+from pgdyno.preflight import connections, huge_pages, io_method, io_uring_probe, memory
 from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.reading_host import SharedSegment, StartHost, free_bytes, read_host_limits
-from pgdyno.preflight.reading_io_uring import read_io_uring
 from pgdyno.preflight.reading_server import ServerReading, read_server
 from pgdyno.preflight.reading_start import COMPUTED_SINCE, StartReading, read_start
 from pgdyno.preflight.result import Result, State
@@ -129,3 +133,23 @@ def _wal_volume(target: Target) -> int | Unknown:
     if target.directory is None:
         return Unknown("the server's data directory is not on this host, or cannot be read")
     return free_bytes(target.directory / "pg_wal")
+
+
+def read_io_uring(runner: Runner, user: str | None) -> int | Unknown:
+    """Return the errno of io_uring_setup(2), 0 when a ring was granted; asked once, given back at once.
+
+    It is asked from our own container and seccomp filter: a server in another one may be told otherwise.
+    """
+    uid = gid = -1
+    if user is not None:
+        account = pwd.getpwnam(user)
+        if account.pw_uid != os.geteuid():
+            if os.geteuid() != 0:
+                return Unknown(f'only root can ask as user "{user}"')
+            uid, gid = account.pw_uid, account.pw_gid
+    # As text: on another host this package is inside a zip, where no interpreter finds a script.
+    program = [sys.executable, "-I", "-S", "-c", inspect.getsource(io_uring_probe), str(uid), str(gid)]
+    try:
+        return int(runner.run(program, timeout_s=30).stdout)
+    except (EnvironmentUnsuitable, ValueError) as error:
+        return Unknown(f"the probe could not be run: {error}")
