@@ -10,6 +10,9 @@ from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.verdict import Interval
 
+SUCCESS, RESPONSE, PATH = "success rate", "response time", "path length"
+"""The figures of a level that are compared, by name."""
+
 
 class Constancy(StrEnum):
     """What the interval of a ratio says of a figure at another level."""

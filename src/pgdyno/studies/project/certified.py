@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pgdyno.model.project import Measured
 from pgdyno.model.results.batch import BatchResult
 from pgdyno.model.results.migrate import MigrateResult
-from pgdyno.model.results.scale import Constancy, ScaleResult
+from pgdyno.model.results.scale import PATH, RESPONSE, Constancy, ScaleResult
 from pgdyno.model.study import Study
-from pgdyno.studies.scale.runs import PATH, RESPONSE
 from pgdyno.units import plural
 
 Figure = Callable[[Study], Measured | None]

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pgdyno.model.matrix import LOCK_MODES
-from pgdyno.model.results.scale import ClientCurve, Constancy, CurveLoad, LevelCheck, LevelFigures
+from pgdyno.model.results.scale import (
+    PATH,
+    RESPONSE,
+    SUCCESS,
+    ClientCurve,
+    Constancy,
+    CurveLoad,
+    LevelCheck,
+    LevelFigures,
+)
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.stats.constancy import FEWEST_PAIRS, constancy
 from pgdyno.stats.scalability import fit_amdahl, fit_usl
@@ -24,7 +33,6 @@ DRAWN = 6.0
 KEPT = 0.97
 """A run that reached less of its rate was not the load of its level: the server fell behind."""
 BEHIND = "behind its rate"
-SUCCESS, RESPONSE, PATH = "success rate", "response time", "path length"
 _MEASURED = (TrialState.COMPLETE, TrialState.UNSTEADY)
 
 
