@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.migration.mover import MigrationSide, MovePlace
 from pgdyno.migration.movers.cluster_pair import ClusterPair
 from pgdyno.migration.movers.pg_upgrade import PgUpgrade
 from pgdyno.migration.movers.upgrade_words import (
@@ -23,7 +25,7 @@ from pgdyno.migration.movers.upgrade_words import (
 from pgdyno.migration.plan import MigrationPlan, all_steps
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.studies.migrate.file import parse_plan
-from pgdyno.studies.migrate.run import _remove
+from pgdyno.studies.migrate.run import remove_dump
 
 SHAPE = ClusterShape(
     superuser="dba", encoding="UTF8", collation="de_DE.UTF-8", type="C.UTF-8", checksums=False, segment=64 << 20
@@ -254,7 +256,11 @@ def test_the_upgraded_cluster_alone_stays_where_the_plan_says_so(tmp_path: Path)
         (tmp_path / name).mkdir()
     (tmp_path / "log-copy.err").touch()
     (tmp_path / "link").symlink_to(tmp_path / "new")
-    _remove(tmp_path, PgUpgrade().keeps({"afterwards": "keep"}))
+    place = MovePlace(
+        source=cast(MigrationSide, None), target=cast(MigrationSide, None), folder=tmp_path, jobs=1, tag="x",
+        program=str, halt=lambda: "the stop file",
+    )  # fmt: skip
+    remove_dump(place, PgUpgrade().keeps({"afterwards": "keep"}))
     assert [one.name for one in tmp_path.iterdir()] == ["new"]
-    _remove(tmp_path, PgUpgrade().keeps({}))
+    remove_dump(place, PgUpgrade().keeps({}))
     assert not tmp_path.exists()
