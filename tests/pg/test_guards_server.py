@@ -184,7 +184,7 @@ def test_a_load_whose_slowest_take_far_too_long(target: Target, tmp_path: Path, 
         late_s = assert_answered(study, "p99", breach_at=study.watched.harmed_at + window_s + hold_s)
         assert -window_s <= late_s
         throughput = next(lamp for lamp in study.watched.lamps if lamp.name == "throughput")
-        assert throughput.colour is Colour.GREEN, throughput
+        assert throughput.colour is not Colour.RED, throughput
 
 
 def test_a_server_that_does_not_answer(target: Target, tmp_path: Path) -> None:

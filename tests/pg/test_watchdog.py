@@ -270,7 +270,7 @@ def test_what_somebody_else_sets_is_told_and_costs_no_restart(scene: Scene) -> N
         eventually(lambda: everyone_left(bundle), "both watchdogs leave")
     words = watch_record.last_words(bundle.directory) or ""
     assert "restarted" in words
-    assert "maintenance_work_mem: was 65536" in words
+    assert "maintenance_work_mem: was 64MB" in words
     assert ours.read_bytes() == b"random_page_cost = 1.5\n"
     found = snapshot.differences(scene.settings, settings_of(scene.sandbox))
     assert {each.name for each in found} == {"maintenance_work_mem", "random_page_cost"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
@@ -18,7 +17,7 @@ from pgdyno.targets.target import Target
 NAME = "PGDYNO_REPLAY_TARGET"
 """The variable in which the program is told which target it is to bring back."""
 LONGEST_S = 24 * 3600.0
-_STARTED = "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())::float8 AS at"
+_STARTED = "SELECT pg_catalog.pg_postmaster_start_time() AS at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +52,12 @@ class OwnCommand:
     def restore(self, target: Target, known: ReplayTarget) -> str:
         """Run the program, wait for the server, and mark its directory again where that was marked before.
 
-        A directory at the same place is the program's work where the server was started after it began.
+        A directory at the same place is the program's work where the server was started anew, or was down before.
         """
-        began = time.time()
+        before = _started(target)
         target.runner.run(self.argv, env={NAME: target.name}, timeout_s=LONGEST_S)
         await_sessions(target.postgres)
-        (row,) = target.postgres.fetch(_STARTED)
-        is_new = float(str(row["at"])) >= began - 1
+        is_new = _started(target) != before
         if target.directory is not None and known.is_marked:
             if not is_new:
                 raise EnvironmentUnsuitable(
@@ -68,3 +66,11 @@ class OwnCommand:
                 )
             mark_directory(target.directory, hands_of(target.directory))
         return "cold: the server was started anew" if is_new else "not known: the server went on"
+
+
+def _started(target: Target) -> object:
+    """Return when the server was started by its own clock, None where it is down."""
+    if not target.postgres.answers():
+        return None
+    (row,) = target.postgres.fetch(_STARTED)
+    return row["at"]

@@ -63,7 +63,10 @@ class SettingState:
         """Return the value as `SHOW` does, with its unit."""
         if self.setting is None or self.unit is None or self.vartype not in ("integer", "real"):
             return self.setting
-        return format_quantity(float(self.setting), self.unit)
+        try:
+            return format_quantity(float(self.setting), self.unit)
+        except ValueError:  # from the file of a bundle, which anybody may have written
+            return self.setting
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""

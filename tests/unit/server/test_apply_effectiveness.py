@@ -80,7 +80,7 @@ def test_nothing_is_short_when_all_is_in_force() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"setting": "4096"}, "8MB was read, but 4096 is in force"),
+        ({"setting": "4096"}, "8MB was read, but 4MB is in force"),
         ({"pending_restart": True}, "waits for a restart"),
         ({"sourcefile": "/pg/postgresql.auto.conf", "sourceline": 3}, "overridden by /pg/postgresql.auto.conf line 3"),
         ({"source": "database", "sourcefile": None}, "overridden by ALTER DATABASE app SET"),

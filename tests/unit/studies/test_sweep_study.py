@@ -135,7 +135,7 @@ def test_a_thin_run_costs_its_block_and_a_thin_load_is_not_judged(options):
     assert result["word"]
     if not options.factors:
         assert result["sweep"]["blocks"] == 6 - 1
-        assert any("run 2 (11 transactions), too few for p99 latency" in line for line in said)
+        assert any("as too few for p99 latency: run 2 (11 transactions)" in line for line in said)
     everywhere = thin_laboratory(lambda trial: True)(by_buffers, cv=0.01)
     with pytest.raises(EnvironmentUnsuitable, match="p99 latency cannot be judged: the runs have too few transactions"):
         measure(everywhere, options, said.append)

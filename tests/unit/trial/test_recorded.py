@@ -65,7 +65,7 @@ def test_a_tune_that_a_disturbed_machine_ended_goes_on_when_it_is_quiet():
     tune(whole, OPTIONS, lambda text: None)
     proof = next(trial.id for trial in whole.store.kept if trial.spec.role is Role.CONFIRM)
     recorded = None
-    for loud_from in (proof + 1, proof + 20):
+    for loud_from in (proof + 1, proof + 6):
         laboratory = SimulatedLaboratory(
             shared_buffers_cliff, disturbed=lambda number, _, least=loud_from: number >= least, recorded=recorded
         )
