@@ -24,7 +24,7 @@ from search_methods import Point, Search, Surface, dimensions_of, noise, own, pr
 PLAIN: Mapping[str, object] = {
     "kernel.SMOOTH": 1.0,
     "kernel.ADDITIVE": 0.0,
-    "targets.POOR_RANK": 10**9,
+    "model.POOR_RANK": 10**9,
     "ask.CAUTION": 1.0,
     "candidates.ROUNDS": 3,
     "ask.log_worth": log_probability,
