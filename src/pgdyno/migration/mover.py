@@ -167,3 +167,24 @@ class Mover(Protocol):
 
         Idempotent; called at every end and before each begin.
         """
+
+
+class TargetFiller:
+    """What movers have in common that fill a database of the plan's target, and leave the source as it was."""
+
+    fills_target = True
+
+    def outage_s(self, place: MovePlace) -> float | None:
+        """Return None: it is the whole of the migration."""
+        return None
+
+    def validated(self, place: MovePlace) -> MigrationSide:
+        """Return the plan's target."""
+        return place.target
+
+    def keeps(self, options: Mapping[str, str]) -> str:
+        """Return that nothing stays."""
+        return ""
+
+    def tidy(self, place: MovePlace) -> None:
+        """Do nothing: the source is only read."""

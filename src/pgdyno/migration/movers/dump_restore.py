@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.migration.mover import Announcement, ItemWatch, MigrationSide, MoveItem, MovePlace, PhaseStep
+from pgdyno.migration.mover import Announcement, ItemWatch, MoveItem, MovePlace, PhaseStep, TargetFiller
 from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.archive_list import ArchiveEntry, ArchiveParts, keys_of, parts_of, read_list
 from pgdyno.migration.movers.client_program import ProgramFailed, handed_over, program_major, run_client
@@ -59,11 +59,10 @@ _CATALOGS = {
 _MADE = ("pg_class", "pg_proc", "pg_type", "pg_namespace", "pg_extension")
 
 
-class DumpRestore:
+class DumpRestore(TargetFiller):
     """Moves one database by pg_dump and pg_restore."""
 
     name = "dump"
-    fills_target = True
 
     def __init__(self) -> None:
         self._listed: ArchiveParts | None = None
@@ -196,21 +195,6 @@ class DumpRestore:
         if phase is P.IMPORT and not place.halt():
             for key, rows in loaded_rows(place.target.postgres).items():
                 watch.sized(key, rows=rows)
-
-    def outage_s(self, place: MovePlace) -> float | None:
-        """Return None: it is the whole of the migration."""
-        return None
-
-    def validated(self, place: MovePlace) -> MigrationSide:
-        """Return the plan's target."""
-        return place.target
-
-    def keeps(self, options: Mapping[str, str]) -> str:
-        """Return that nothing stays."""
-        return ""
-
-    def tidy(self, place: MovePlace) -> None:
-        """Do nothing: the source is only read."""
 
     def _one(self, phase: P, place: MovePlace, item: MoveItem) -> bool:
         """Do one item; False where it was ended because of `halt`."""

@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.contents.snapshot import snapshot
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
-from pgdyno.migration.mover import Announcement, ItemWatch, MigrationSide, MoveItem, MovePlace, PhaseStep
+from pgdyno.migration.mover import Announcement, ItemWatch, MoveItem, MovePlace, PhaseStep, TargetFiller
 from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.client_program import run_client
 from pgdyno.migration.movers.item_pool import in_pool
@@ -63,11 +63,10 @@ WHERE slot_name = %s
 """
 
 
-class LogicalReplication:
+class LogicalReplication(TargetFiller):
     """Moves one database by publication and subscription."""
 
     name = "logical"
-    fills_target = True
 
     def __init__(self) -> None:
         self._guard: LinkGuard | None = None
@@ -166,14 +165,6 @@ class LogicalReplication:
     def outage_s(self, place: MovePlace) -> float | None:
         """Return how long the cut-over took."""
         return self._outage_s
-
-    def validated(self, place: MovePlace) -> MigrationSide:
-        """Return the plan's target."""
-        return place.target
-
-    def keeps(self, options: Mapping[str, str]) -> str:
-        """Return that nothing stays."""
-        return ""
 
     def tidy(self, place: MovePlace) -> None:
         """Take publication, slot and subscription away; what cannot be reached now is left to the guard."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.migration.mover import Announcement, ItemWatch, MigrationSide, MoveItem, MovePlace, PhaseStep
+from pgdyno.migration.mover import Announcement, ItemWatch, MoveItem, MovePlace, PhaseStep, TargetFiller
 from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.client_program import run_client
 from pgdyno.migration.movers.item_pool import in_pool
@@ -19,11 +19,10 @@ from pgdyno.owner.programs import check_program
 PROGRAM, CLONE, DATABASE = "pgcopydb", "clone", "database"
 
 
-class PgCopyDb:
+class PgCopyDb(TargetFiller):
     """Moves one database by pgcopydb, structures, data, indexes and all in one phase."""
 
     name = "pgcopydb"
-    fills_target = True
 
     def check(self, options: Mapping[str, str]) -> None:
         """Refuse any option, see `Mover.check`."""
@@ -72,21 +71,6 @@ class PgCopyDb:
             return self._clone(place)
 
         in_pool(items, 1, work, place.halt, watch)
-
-    def outage_s(self, place: MovePlace) -> float | None:
-        """Return None: it is the whole of the migration."""
-        return None
-
-    def validated(self, place: MovePlace) -> MigrationSide:
-        """Return the plan's target."""
-        return place.target
-
-    def keeps(self, options: Mapping[str, str]) -> str:
-        """Return that nothing stays."""
-        return ""
-
-    def tidy(self, place: MovePlace) -> None:
-        """Do nothing: without `follow` it leaves nothing on the source."""
 
     def _clone(self, place: MovePlace) -> bool:
         begun = (place.folder / "pgcopydb").exists()
