@@ -56,8 +56,8 @@ def test_a_job_that_ran_alone_has_what_the_server_counted() -> None:
     server.wal, server.rows = 5000.0, 17.0
     looked.ended("p/a")
     figures = looked.figures("p/a")
-    assert (figures["wal_bytes"], figures["rows"]) == (4000, 7)
-    unknown = cast(dict[str, str], figures["unknown"])
+    assert (figures.wal_bytes, figures.rows) == (4000, 7)
+    unknown = figures.unknown
     assert "server_cpu_s" in unknown
     assert "ended before its sessions were looked at" in unknown["busy_s"]
 
@@ -69,7 +69,7 @@ def test_jobs_beside_each_other_have_no_counters() -> None:
     looked.ended("p/a")
     looked.ended("p/b")
     for key in TAGS:
-        assert cast(dict[str, str], looked.figures(key)["unknown"])["wal_bytes"] == BESIDE
+        assert looked.figures(key).unknown["wal_bytes"] == BESIDE
 
 
 def test_waits_and_busy_time_are_of_the_jobs_own_sessions() -> None:
@@ -84,8 +84,8 @@ def test_waits_and_busy_time_are_of_the_jobs_own_sessions() -> None:
     now[0] = 3.0
     looked.look()
     first, second = looked.figures("p/a"), looked.figures("p/b")
-    assert (first["waits"], first["busy_s"]) == ({"IO": 4.0, "CPU": 2.0}, 2.0)
-    assert (second["waits"], second["busy_s"]) == ({}, 0.0)
+    assert (first.waits, first.busy_s) == ({"IO": 4.0, "CPU": 2.0}, 2.0)
+    assert (second.waits, second.busy_s) == ({}, 0.0)
 
 
 def test_a_server_that_goes_away_costs_figures_and_no_run() -> None:
@@ -95,5 +95,5 @@ def test_a_server_that_goes_away_costs_figures_and_no_run() -> None:
     now[0] = 1.0
     looked.look()
     looked.ended("p/a")
-    unknown = cast(dict[str, str], looked.figures("p/a")["unknown"])
+    unknown = looked.figures("p/a").unknown
     assert unknown["wal_bytes"] == unknown["busy_s"] == "the server went away"

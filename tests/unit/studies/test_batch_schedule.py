@@ -10,7 +10,7 @@ import pytest
 from batch_example import chain_of
 from pgdyno.model.results.batch import CheckedResult, JobEnd, JobRun
 from pgdyno.studies.batch.chain import Chain, ChainJob
-from pgdyno.studies.batch.executing import execute
+from pgdyno.studies.batch.executing import JobFigures, execute
 from pgdyno.studies.batch.schedule import AttemptEnd
 
 GOOD = AttemptEnd(0, cpu_s=0.5)
@@ -49,8 +49,8 @@ class World:
     def look(self) -> None:
         pass
 
-    def figures(self, key: str) -> Mapping[str, object]:
-        return {"unknown": {"rows": "nobody looked"}}
+    def figures(self, key: str) -> JobFigures:
+        return JobFigures(unknown={"rows": "nobody looked"})
 
 
 @dataclass

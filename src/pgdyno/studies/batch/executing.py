@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgdyno.model.results.batch import JobEnd, JobRun
@@ -21,6 +22,18 @@ from pgdyno.studies.batch.schedule import (
 
 LOOK_S = 0.2
 """How often running jobs are looked at; a job's times are so exact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFigures:
+    """What was seen of a job on the server, as `JobRun` has it; what is None has its reason in `unknown`."""
+
+    busy_s: float | None = None
+    waits: Mapping[str, float] = field(default_factory=dict)
+    rows: int | None = None
+    wal_bytes: int | None = None
+    server_cpu_s: float | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 class RunningAttempt(Protocol):
@@ -52,8 +65,8 @@ class Onlooker(Protocol):
     def look(self) -> None:
         """Look at the server, where it is time to."""
 
-    def figures(self, key: str) -> Mapping[str, object]:
-        """Return fields of `JobRun` for a job, `unknown` with the reasons among them."""
+    def figures(self, key: str) -> JobFigures:
+        """Return what was seen of a job."""
 
 
 def execute(
@@ -123,8 +136,8 @@ def execute(
 
 
 def _run(execution: int, job: ChainJob, state: JobStanding, onlooker: Onlooker) -> JobRun:
-    figures = dict(onlooker.figures(job.key)) if state.began_s is not None else {}
-    unknown = dict(figures.pop("unknown", {}))  # type: ignore[call-overload]
+    figures = onlooker.figures(job.key) if state.began_s is not None else JobFigures()
+    unknown = dict(figures.unknown)
     if state.began_s is not None and state.cpu_s is None:
         unknown["cpu_s"] = "its programs ended unseen"
     return JobRun(
@@ -137,8 +150,12 @@ def _run(execution: int, job: ChainJob, state: JobStanding, onlooker: Onlooker) 
         attempts=state.attempts,
         code=state.code,
         reason=state.reason,
+        busy_s=figures.busy_s,
+        waits=figures.waits,
+        rows=figures.rows,
+        wal_bytes=figures.wal_bytes,
+        server_cpu_s=figures.server_cpu_s,
         cpu_s=state.cpu_s,
         checks=state.checks,
         unknown=unknown,
-        **figures,  # type: ignore[arg-type]
     )

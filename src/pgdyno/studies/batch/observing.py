@@ -11,6 +11,7 @@ from psycopg.rows import DictRow
 from pgdyno.errors import PgdynoError
 from pgdyno.linux.cpu import ServerCpu
 from pgdyno.server.postgres import Postgres
+from pgdyno.studies.batch.executing import JobFigures
 
 INTERVAL_S = 1.0
 RETRY_S = 10.0
@@ -93,26 +94,32 @@ class ServerOnlooker:
             self._jobs[key].looks += 1
             self._jobs[key].busy_s += passed if self._tags[key] in seen else 0.0
 
-    def figures(self, key: str) -> dict[str, object]:
+    def figures(self, key: str) -> JobFigures:
         """Return what is known of a job, and why the rest is not."""
-        job, unknown, found = self._jobs[key], dict[str, str](), dict[str, object]()
-        if job.looks:
-            found |= {"busy_s": job.busy_s, "waits": job.waits}
-        else:
+        job, unknown = self._jobs[key], dict[str, str]()
+        if not job.looks:
             unknown["busy_s"] = self._error or "it ended before its sessions were looked at, once a second"
         after = job.after or job.before
-        for name, then, now in (
-            ("wal_bytes", job.before.wal, after.wal),
-            ("rows", job.before.rows, after.rows),
-            ("server_cpu_s", job.before.cpu_s, after.cpu_s),
-        ):
+
+        def counted(name: str, then: float | None, now: float | None) -> float | None:
             if not job.is_alone:
                 unknown[name] = BESIDE
             elif then is None or now is None or now < then:
                 unknown[name] = job.before.error or after.error or "the server's counter cannot be read"
             else:
-                found[name] = now - then if name == "server_cpu_s" else int(now - then)
-        return {**found, "unknown": unknown}
+                return now - then
+            return None
+
+        wal = counted("wal_bytes", job.before.wal, after.wal)
+        rows = counted("rows", job.before.rows, after.rows)
+        return JobFigures(
+            busy_s=job.busy_s if job.looks else None,
+            waits=job.waits if job.looks else {},
+            wal_bytes=None if wal is None else int(wal),
+            rows=None if rows is None else int(rows),
+            server_cpu_s=counted("server_cpu_s", job.before.cpu_s, after.cpu_s),
+            unknown=unknown,
+        )
 
     def close(self) -> None:
         """End the session, so that a restore can drop what it likes."""
