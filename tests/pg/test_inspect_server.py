@@ -24,6 +24,7 @@ from pgdyno.inventory.reading import read_inventory
 from pgdyno.linux.cpu import ServerCpu
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
+from pgdyno.model.shapes import plain
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.connect_routes import open_server
@@ -182,7 +183,7 @@ def test_a_capture_survives_the_way_over_ssh(sandbox18: Sandbox) -> None:
     from pgdyno.remote import wire
 
     capture = take_capture(sandbox18.target())
-    line = wire.to_line({"gives": wire.plain(to_json(capture))})
+    line = wire.to_line({"gives": plain(to_json(capture))})
     there = from_json(wire.mapping(wire.from_line(line)["gives"]), origin="ssh://db1")
     assert replace(there, origin="live") == capture
 

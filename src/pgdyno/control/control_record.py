@@ -3,102 +3,64 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from pathlib import Path
+from typing import Any
 
 from pgdyno.control import CommandControl, Control, PatroniControl, PgCtl, PgCtlCluster, SystemdControl
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.shapes import Annotation, JsonMember, members_of, plain, shaped
 from pgdyno.owner.runner import Runner
 from pgdyno.server.patroni_api import PatroniApi
 from pgdyno.server.postgres import Postgres
+
+_KINDS: Mapping[str, Callable[..., Control]] = {
+    "pg_ctl": PgCtl,
+    "pg_ctlcluster": PgCtlCluster,
+    "command": CommandControl,
+    "systemd": SystemdControl,
+    "patroni": PatroniControl,
+}
+_NOT_KEPT = frozenset({"runner", "postgres", "clock", "sleep", "image", "resets_limit"})
+"""What the process that starts the server brings with it, or has of its own."""
+_IN_A_FORM = frozenset({"env", "cgroups"})
 
 
 def to_record(control: Control | None) -> dict[str, object] | None:
     """Return plain JSON values. Raises EnvironmentUnsuitable on a control whose start could not be repeated later."""
     if control is None:
         return None
+    word = next((word for word, kind in _KINDS.items() if type(control) is kind), None)
+    if word is None:
+        raise EnvironmentUnsuitable(f"a rollback could not start the server again by {type(control).__name__}")
+    record: dict[str, object] = {one.name: plain(getattr(control, one.name)) for one in _kept(type(control))}
     if isinstance(control, PgCtl):
-        return {
-            "kind": "pg_ctl",
-            "bin_dir": str(control.bin_dir),
-            "data_directory": str(control.data_directory),
-            "log_file": str(control.log_file),
-            "user": control.user,
-            "timeout_s": control.timeout_s,
-            "options": list(control.options),
-            "env": dict(control.env),
-            "cgroups": [str(path) for path in control.cgroups()],
-        }
-    if isinstance(control, PgCtlCluster):
-        return {
-            "kind": "pg_ctlcluster",
-            "version": control.version,
-            "cluster": control.cluster,
-            "data_directory": str(control.data_directory),
-            "log_file": None if control.log_file is None else str(control.log_file),
-            "user": control.user,
-            "timeout_s": control.timeout_s,
-        }
-    if isinstance(control, CommandControl):
-        return {"kind": "command", "argv": list(control.argv), "timeout_s": control.timeout_s}
-    if isinstance(control, SystemdControl):
-        return {
-            "kind": "systemd",
-            "unit": control.unit,
-            "data_directory": None if control.data_directory is None else str(control.data_directory),
-            "sudo": control.sudo,
-            "timeout_s": control.timeout_s,
-        }
-    if isinstance(control, PatroniControl):
-        return {"kind": "patroni", "api": control.api.record(), "timeout_s": control.timeout_s}
-    raise EnvironmentUnsuitable(f"a rollback could not start the server again by {type(control).__name__}")
+        record |= {"env": dict(control.env), "cgroups": [str(path) for path in control.cgroups()]}
+    return {"kind": word, **record}
 
 
 def from_record(record: Mapping[str, object] | None, *, runner: Runner, postgres: Postgres) -> Control | None:
     """Rebuild the control. Raises KeyError or ValueError on a record that `to_record` did not make."""
     if record is None:
         return None
-    kind, timeout_s = record["kind"], float(str(record["timeout_s"]))
-    if kind == "pg_ctl":
+    kind = _KINDS.get(str(record["kind"]))
+    if kind is None:
+        raise ValueError(f"unknown control {record['kind']!r}")
+    values: dict[str, Any] = {
+        one.name: shaped(one.hint, record[one.name], f"the control's {one.name}")
+        for one in _kept(kind)
+        if one.name in record or one.default is MISSING
+    }
+    if "cgroups" in record:
         cgroups = tuple(Path(word) for word in _words(record["cgroups"]))
-        return PgCtl(
-            runner=runner,
-            bin_dir=Path(str(record["bin_dir"])),
-            data_directory=Path(str(record["data_directory"])),
-            log_file=Path(str(record["log_file"])),
-            user=None if record["user"] is None else str(record["user"]),
-            timeout_s=timeout_s,
-            options=_words(record["options"]),
-            env=_pairs(record["env"]),
-            cgroups=lambda: tuple(path for path in cgroups if path.is_dir()),
-        )
-    if kind == "pg_ctlcluster":
-        log_file = record["log_file"]
-        return PgCtlCluster(
-            runner=runner,
-            version=str(record["version"]),
-            cluster=str(record["cluster"]),
-            data_directory=Path(str(record["data_directory"])),
-            log_file=None if log_file is None else Path(str(log_file)),
-            timeout_s=timeout_s,
-            user=None if record.get("user") is None else str(record["user"]),
-        )
-    if kind == "command":
-        return CommandControl(argv=_words(record["argv"]), runner=runner, postgres=postgres, timeout_s=timeout_s)
-    if kind == "systemd":
-        folder = record["data_directory"]
-        return SystemdControl(
-            runner=runner,
-            postgres=postgres,
-            unit=str(record["unit"]),
-            data_directory=None if folder is None else Path(str(folder)),
-            sudo=bool(record["sudo"]),
-            resets_limit=True,
-            timeout_s=timeout_s,
-        )
-    if kind == "patroni":
-        return PatroniControl(api=_api(record["api"]), postgres=postgres, timeout_s=timeout_s)
-    raise ValueError(f"unknown control {kind!r}")
+        values |= {"env": _pairs(record["env"]), "cgroups": lambda: tuple(path for path in cgroups if path.is_dir())}
+    handed = {"runner": runner, "postgres": postgres, "resets_limit": True}
+    return kind(**values, **{one.name: handed[one.name] for one in members_of(kind) if one.name in handed})
+
+
+def _kept(kind: Annotation) -> list[JsonMember]:
+    return [one for one in members_of(kind) if one.name not in _NOT_KEPT | _IN_A_FORM]
 
 
 def restart_command(record: Mapping[str, object] | None) -> str:
@@ -118,14 +80,8 @@ def restart_command(record: Mapping[str, object] | None) -> str:
     if record["kind"] == "systemd":
         return shlex.join([*(["sudo"] if record["sudo"] else []), "systemctl", "restart", str(record["unit"])])
     if record["kind"] == "patroni":
-        return _patroni_command(_api(record["api"]))
+        return _patroni_command(PatroniApi.from_record(record["api"]))
     return shlex.join(word.replace("{action}", "restart") for word in _words(record["argv"]))
-
-
-def _api(value: object) -> PatroniApi:
-    if not isinstance(value, dict):
-        raise ValueError("not the record of an API")
-    return PatroniApi.from_record(value)
 
 
 def _patroni_command(api: PatroniApi) -> str:

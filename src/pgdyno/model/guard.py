@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
-from pgdyno.model.shapes import plain, shaped
+from pgdyno.model.shapes import Named, plain, shaped
 
 TRIPS = 3
 """How many configurations guards may reject before the study is ended."""
@@ -89,7 +90,8 @@ class Absent:
 class Failed:
     """A quantity that is there and could not be read: a breach when it lasts longer than the guards' patience."""
 
-    reason: str
+    reason: Annotated[str, Named("failed")]
+    """In JSON of another name than that of `Absent`, which tells the two apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from pgdyno.model.person.live_question import LiveDesk
+from pgdyno.model.shapes import shaped
 from pgdyno.model.verdict import Metric
 
 SILENT_S = 15.0
@@ -136,7 +137,7 @@ class Live:
             rows = _rows(found.get("points", ()))
             found["points"] = tuple(LivePoint(*row[: len(POINT_COLUMNS)]) for row in rows)
             if found.get("desk") is not None:
-                found["desk"] = LiveDesk.from_json(found["desk"])
+                found["desk"] = shaped(LiveDesk, found["desk"], "the desk", strict=False)
             return cls(**found)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not the state of a study: {error}") from error

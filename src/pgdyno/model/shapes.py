@@ -201,9 +201,9 @@ def _late(kind: Annotation, strict: bool) -> _Reader:
 
 
 def plain(value: object) -> Json:
-    """Return plain JSON for a value made of dataclasses, mappings, sequences, enums, paths and scalars.
+    """Return plain JSON for a value made of dataclasses, mappings, sequences, sets, enums, paths and scalars.
 
-    A number that is not finite becomes null, because JSON has no such number; an `Unknown` becomes
+    A set is written in order. A number that is not finite becomes null, as JSON has none; an `Unknown` becomes
     `{"unknown": reason}`. Raises TypeError on anything else.
     """
     if type(value) in _PLAIN:
@@ -224,6 +224,8 @@ def plain(value: object) -> Json:
         return _written(value)
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, frozenset | set):
+        return [plain(item) for item in sorted(value)]
     if isinstance(value, bool | int | str):
         return value
     if isinstance(value, PurePath):

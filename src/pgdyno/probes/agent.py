@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pgdyno.probes.guards.distant import to_json
 from pgdyno.probes.guards.reader import HostReader
 from pgdyno.remote import agent
 from pgdyno.remote.dispatcher import Dispatcher
@@ -20,6 +19,6 @@ def add_probes(dispatcher: Dispatcher) -> None:
     def guards(_: object) -> object:
         if not readers:
             readers.append(HostReader(dispatcher.target))
-        return to_json(*readers[0].read())
+        return readers[0].read()
 
     dispatcher.calls["guards"] = guards

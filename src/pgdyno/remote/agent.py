@@ -25,6 +25,7 @@ from types import FrameType
 
 from pgdyno import __version__
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.model.shapes import plain
 from pgdyno.remote import wire
 from pgdyno.remote.dispatcher import Dispatcher
 from pgdyno.remote.wire import Json
@@ -65,7 +66,7 @@ def answer(dispatcher: Dispatcher, line: bytes) -> Json:
         message = wire.from_line(line)
         number = message.get("id")
         given = dispatcher.calls[str(message["call"])](wire.mapping(message.get("with", {})))
-        return {"id": number, "gives": wire.plain(given)}
+        return {"id": number, "gives": plain(given)}
     except PgdynoError as error:
         return {"id": number, "error": wire.error_to_json(error)}
     except Exception as error:  # a fault of ours must reach the tuner as words, and must not end the session

@@ -142,7 +142,7 @@ class RemoteHost:
             return block
 
     def read_guards(self) -> wire.Json:
-        """Read what guards watch there, as `probes.guards.distant` has it. Errors as `read_host`."""
+        """Read what guards watch there, as `probes.guards.reader.HostTick` has it. Errors as `read_host`."""
         answer = self.client.call("guards", timeout_s=READ_S)
         with self._understood():
             return wire.mapping(answer)

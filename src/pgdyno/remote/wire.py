@@ -15,7 +15,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +23,7 @@ import psycopg
 from pgdyno import errors
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.linux.host_texts import DistantReading
-from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.facts import Facts
 from pgdyno.model.shapes import shaped
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.numbers import longest_run
@@ -58,19 +57,6 @@ def from_line(line: bytes) -> Json:
     if _HALF.search(line):
         message = json.loads(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
     return mapping(message)
-
-
-def plain(value: object) -> object:
-    """Return a value as JSON has it."""
-    if isinstance(value, Unknown):
-        return {"unknown": value.reason}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def error_to_json(error: PgdynoError) -> dict[str, object]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 
-from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
+from pgdyno.model.shapes import plain
 
 _OF_SECTION: Mapping[str, tuple[str, ...]] = {
     "processor": ("processor", "virtualization"),
@@ -32,18 +32,3 @@ def inventory_json(inventory: Inventory, only: Sequence[str] = ()) -> dict[str, 
     if {"server", "settings"} & set(only):
         kept["server"] = whole["server"]
     return kept | ({"missing": whole["missing"]} if "missing" in only else {})
-
-
-def plain(value: object) -> object:
-    """Return a value as JSON has it; sets in order."""
-    if isinstance(value, Unknown):
-        return {"unknown": value.reason}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, frozenset | set):
-        return sorted(str(item) for item in value)
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value

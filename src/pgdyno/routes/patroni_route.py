@@ -97,13 +97,11 @@ class PatroniRoute:
         cls, record: Mapping[str, object], *, postgres: Postgres, written: Written | None = None
     ) -> PatroniRoute:
         """Rebuild it. Raises KeyError or ValueError on anything else than what `record` made."""
-        api, originals, names, had = (record[key] for key in ("api", "originals", "names", "had"))
-        if not isinstance(api, dict) or not isinstance(originals, dict):
-            raise ValueError("not the record of a Patroni route")
-        if not isinstance(names, list) or not isinstance(had, list):
+        originals, names, had = (record[key] for key in ("originals", "names", "had"))
+        if not isinstance(originals, dict) or not isinstance(names, list) or not isinstance(had, list):
             raise ValueError("not the record of a Patroni route")
         return cls(
-            api=PatroniApi.from_record(api),
+            api=PatroniApi.from_record(record["api"]),
             postgres=postgres,
             originals=originals,
             names=frozenset(map(str, names)),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
+from pgdyno.model.shapes import Json, plain, shaped
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import read_text
 
@@ -127,26 +128,14 @@ class PatroniApi:
         answer = _mapping(self._ask(member.api_url, "GET", "/patroni", None, self.timeout_s), "/patroni")
         return bool(answer.get("pending_restart"))
 
-    def record(self) -> dict[str, object]:
+    def record(self) -> Json:
         """Return plain JSON values: where credentials lie, never the credentials."""
-        return {
-            "endpoints": list(self.endpoints),
-            "auth_file": None if self.auth_file is None else str(self.auth_file),
-            "ca_file": None if self.ca_file is None else str(self.ca_file),
-            "cert_file": None if self.cert_file is None else str(self.cert_file),
-            "timeout_s": self.timeout_s,
-        }
+        return plain(self)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, object]) -> PatroniApi:
-        """Rebuild it. Raises KeyError or ValueError on anything else than what `record` made."""
-        endpoints = record["endpoints"]
-        if not isinstance(endpoints, list):
-            raise ValueError("not a list of endpoints")
-        auth, authority, own = (
-            None if record[key] is None else Path(str(record[key])) for key in ("auth_file", "ca_file", "cert_file")
-        )
-        return cls(tuple(map(str, endpoints)), auth, authority, own, float(str(record["timeout_s"])))
+    def from_record(cls, record: object) -> PatroniApi:
+        """Rebuild it. Raises ValueError on anything else than what `record` made."""
+        return shaped(cls, record, "the record of Patroni's API", strict=False)
 
     def _any(self, method: str, path: str, body: Mapping[str, object] | None = None) -> object:
         """Ask the endpoints in turn until one answers."""

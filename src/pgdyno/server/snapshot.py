@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import psycopg
 from psycopg.rows import DictRow
 
+from pgdyno.model.shapes import shaped
 from pgdyno.server.postgres import Postgres, query_error
 from pgdyno.units import format_quantity
 
@@ -93,25 +94,8 @@ def _state_text(state: SettingState | None) -> str:
 
 
 def state_of(row: Mapping[str, object]) -> SettingState:
-    """Build one from a row of the query, or from `to_json`."""
-
-    def text(key: str) -> str | None:
-        return None if row[key] is None else str(row[key])
-
-    line = row["sourceline"]
-    return SettingState(
-        name=str(row["name"]),
-        setting=text("setting"),
-        boot_val=text("boot_val"),
-        unit=text("unit"),
-        vartype=str(row["vartype"]),
-        context=str(row["context"]),
-        category=str(row["category"]),
-        source=str(row["source"]),
-        sourcefile=text("sourcefile"),
-        sourceline=None if line is None else int(str(line)),
-        pending_restart=bool(row["pending_restart"]),
-    )
+    """Build one from a row of the query, or from `to_json`. Raises ValueError that names what does not fit."""
+    return shaped(SettingState, row, "a setting", strict=False)
 
 
 def read_settings(connection: psycopg.Connection[DictRow], *, label: str) -> dict[str, SettingState]:

@@ -13,10 +13,10 @@ from pgdyno.linux.cpu import ServerCpu
 from pgdyno.linux.host_texts import DistantReading, HostTexts, read_texts
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.shapes import plain, shaped
 from pgdyno.owner.runner import LocalRunner
-from pgdyno.probes.guards import distant
 from pgdyno.probes.guards.memory import MemoryReading, OwnKills
-from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.probes.guards.reader import GuardReader, HostTick
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 from pgdyno.probes.host import cpu
 from pgdyno.probes.sampler import Sampler
@@ -45,7 +45,7 @@ class Host:
     def read_guards(self) -> dict[str, object]:
         if self.is_cut:
             raise ConnectError("ssh://db1: the connection was lost")
-        return distant.to_json(MEMORY, Failed("no right"))
+        return plain(HostTick(MEMORY, Failed("no right")))  # type: ignore[return-value]
 
 
 @pytest.fixture
@@ -65,9 +65,8 @@ def target(host: Host) -> Target:
     "volumes", [VolumesReading(VOLUME, VOLUME, 5), VolumesReading(VOLUME, Absent("same"), 0), Absent("hidden")]
 )
 def test_guard_readings_arrive_whole(memory: MemoryReading | Failed, volumes: VolumesReading | Absent) -> None:
-    sent = json.loads(json.dumps(distant.to_json(memory, volumes), default=str))
-    assert distant.memory_from_json(sent) == memory
-    assert distant.volumes_from_json(sent) == volumes
+    tick = HostTick(memory, volumes)
+    assert shaped(HostTick, json.loads(json.dumps(plain(tick)))) == tick
 
 
 def test_guards_fail_when_the_line_is_cut(host: Host, target: Target) -> None:

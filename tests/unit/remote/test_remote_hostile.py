@@ -27,8 +27,9 @@ from pgdyno.inventory.reading import read_inventory
 from pgdyno.linux.host_texts import DistantReading, read_texts
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.shapes import plain, shaped
 from pgdyno.owner.file_image import FileImage
-from pgdyno.probes.guards.distant import memory_from_json, volumes_from_json
+from pgdyno.probes.guards.reader import HostTick
 from pgdyno.probes.host.cpu import CpuShares
 from pgdyno.probes.host.reading import parse_host
 from pgdyno.remote import client as client_module
@@ -114,10 +115,8 @@ def session(host: RemoteHost) -> RemoteSession:
 
 def _guards(host: RemoteHost) -> None:
     there = host.read_guards()
-    with suppress(KeyError, ValueError):  # what the reader of the guards expects
-        memory_from_json(there)
-    with suppress(KeyError, ValueError):
-        volumes_from_json(there)
+    with suppress(ValueError):  # what the reader of the guards expects
+        shaped(HostTick, there)
 
 
 def _reading(host: RemoteHost) -> None:
@@ -168,20 +167,20 @@ def valid_answers() -> dict[str, Any]:
     return {
         "open": {"name": "db", "parameters": {"user": "u", "port": "5432"}, "listens_at": place,
                  "can_restart": None, "no_control": "none"},
-        "facts": wire.plain(make_facts(18)),
+        "facts": plain(make_facts(18)),
         "capture": {"texts": {"proc/cpuinfo": "x\n", "sys/class/net/eth0/mtu": "1500\n"}, "missing": {"host": "y"},
                     "origin": "live", "taken_at": "", "made_by": "p"},
-        "read_host": wire.plain(DistantReading(read_texts(), 1.0, 0.5)),
+        "read_host": plain(DistantReading(read_texts(), 1.0, 0.5)),
         "log_files": {"files": [{"path": "/l", "size": 5, "changed": 1.5}]},
         "read_log": {"block": "YWJj"},
         "guards": {"memory": {"available": 1, "bound": 2, "bounded_by": "RAM", "stalled_us": {"reason": "no"},
                               "kills": 0, "swapped_in": 0, "own_kills": {"group": "/g", "count": 0}},
-                   "volumes": {"missing": "Absent", "reason": "none"}},
+                   "volumes": {"reason": "none"}},
         "examine": [result],
         "begin": {"id": "s1"},
         "may_change": {"file": "/d/pgdyno.conf"},
         "abandoned": ["s1"],
-        "sessions": [wire.plain(wire.info_to_json(info))],
+        "sessions": [plain(wire.info_to_json(info))],
         "roll_back": restored,
         "apply": {"restarted": True, "seconds": 1.0, "values": {"work_mem": "4"}, "fingerprint": "f", "outage_s": None},
         "rollback": restored,

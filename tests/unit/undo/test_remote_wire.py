@@ -15,6 +15,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, Rollba
 from pgdyno.linux.host import unknown_host
 from pgdyno.linux.host_texts import DistantReading, HostTexts
 from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.shapes import plain
 from pgdyno.remote import wire
 from pgdyno.server.snapshot import SettingDifference, SettingState
 from pgdyno.undo.apply import Applied
@@ -26,7 +27,7 @@ STATE = SettingState("work_mem", "4096", "4096", "kB", "integer", "user", "Memor
 
 def over(value: object) -> wire.Json:
     """Send a value over the wire."""
-    return wire.mapping(json.loads(json.dumps(wire.plain(value))))
+    return wire.mapping(json.loads(json.dumps(plain(value))))
 
 
 @pytest.mark.parametrize("kind", TREE)

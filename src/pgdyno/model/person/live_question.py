@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from pgdyno.model.person.operator_request import OperatorAction, canonical
 
@@ -55,21 +53,3 @@ class LiveDesk:
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> LiveDesk:
-        """Rebuild what `to_json` gave. Raises TypeError, KeyError or ValueError for anything else."""
-        told = values["question"]
-        question = None if told is None else LiveQuestion(
-            id=str(told["id"]),
-            title=str(told["title"]),
-            actions=tuple(OperatorAction(one) for one in told["actions"]),
-            until=float(told["until"]),
-            settings=tuple(QuestionSetting(**_texts(one)) for one in told["settings"]),
-            facts=tuple(QuestionFact(**_texts(one)) for one in told["facts"]),
-        )  # fmt: skip
-        return cls(str(values["run"]), bool(values["is_paused"]), question)
-
-
-def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    return {str(name): str(value) for name, value in values.items()}

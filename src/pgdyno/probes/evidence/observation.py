@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.linux.host_texts import HostTexts, read_texts
 from pgdyno.model.facts import Unknown
-from pgdyno.model.shapes import shaped
+from pgdyno.model.shapes import plain, shaped
 from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import decode, read_bytes
@@ -150,7 +150,7 @@ def save(seen: Observation, folder: Path) -> None:
     if seen.activity:
         _write(folder / "activity.json", seen.activity)
     for number, (t, texts) in enumerate(seen.host, 1):
-        _write(folder / f"host_{number:04}.json", {"t": t, **_texts_to_json(texts)})
+        _write(folder / f"host_{number:04}.json", plain({"t": t, **asdict(texts)}))
     if isinstance(seen.kernel_log, str):
         write_output(folder / "kernel_log.txt", seen.kernel_log)
 
@@ -176,16 +176,6 @@ def load(folder: Path) -> Observation:
                 seen.host_missing = Unknown(f'"{path}" is damaged: {error}')
     seen.kernel_log = captured_text(folder / "kernel_log.txt")
     return seen
-
-
-def _texts_to_json(texts: HostTexts) -> dict[str, Any]:
-    return {
-        "texts": dict(texts.texts),
-        "failures": dict(texts.failures),
-        "devices": None if texts.devices is None else sorted(texts.devices),
-        "ticks_per_s": texts.ticks_per_s,
-        "page_size": texts.page_size,
-    }
 
 
 def _write(path: Path, value: object) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pgdyno.errors import PgdynoError
 from pgdyno.model.guard import Absent, Failed
-from pgdyno.probes.guards.distant import memory_from_json, volumes_from_json
+from pgdyno.model.shapes import shaped
 from pgdyno.probes.guards.memory import MemoryReader, MemoryReading
 from pgdyno.probes.guards.server import GuardRow, parse_row
 from pgdyno.probes.guards.volumes import VolumesReading, read_volumes
@@ -47,6 +47,14 @@ class Tick:
     load: GuardedLoad | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class HostTick:
+    """What guards watch of a host at one moment, as an agent sends it, too."""
+
+    memory: MemoryReading | Absent | Failed
+    volumes: VolumesReading | Absent | Failed
+
+
 class HostReader:
     """Reads memory and volumes of the host that this process and the server run on. Not for two threads at once."""
 
@@ -54,9 +62,9 @@ class HostReader:
         self._target = target
         self._memory: tuple[int, MemoryReader] | None = None
 
-    def read(self) -> tuple[MemoryReading | Absent | Failed, VolumesReading | Absent | Failed]:
+    def read(self) -> HostTick:
         """Read both now. Never raises for what the host does."""
-        return _attempt(self._read_memory), _attempt(self._read_volumes)
+        return HostTick(_attempt(self._read_memory), _attempt(self._read_volumes))
 
     def _read_memory(self) -> MemoryReading | Absent | Failed:
         if not self._target.local:
@@ -96,18 +104,17 @@ class GuardReader:
 
     def read(self, t: float, load: GuardedLoad | None = None) -> Tick:
         """Read everything now. Never raises for what host or server do."""
-        memory, volumes = self._read_host()
-        return Tick(t, memory, volumes, self._read_server(t), load)
+        host = self._read_host()
+        return Tick(t, host.memory, host.volumes, self._read_server(t), load)
 
-    def _read_host(self) -> tuple[MemoryReading | Absent | Failed, VolumesReading | Absent | Failed]:
+    def _read_host(self) -> HostTick:
         if self._target.remote is None:
             return self._host.read()
         try:
-            there = self._target.remote.read_guards()
-            return memory_from_json(there), volumes_from_json(there)
-        except (PgdynoError, KeyError, ValueError) as error:
+            return shaped(HostTick, self._target.remote.read_guards())
+        except (PgdynoError, ValueError) as error:
             failed = Failed(error.message if isinstance(error, PgdynoError) else f"the answer cannot be read: {error}")
-            return failed, failed
+            return HostTick(failed, failed)
 
     def _read_server(self, t: float) -> GuardRow | Failed:
         reading = self._observer.read(t, (_VIEW,))
