@@ -121,8 +121,8 @@ def test_an_operator_rejects_approves_and_stops_and_nobody_else_does(
             with another_site(first, served.url) as evil:
                 page = operator  # the tab that has the operator's cookies
                 page.visit(evil)
-                page.wait_for('document.body.innerText.includes("not sent by this page")')
-                assert "not sent by this page" in page.evaluate("document.body.innerText")
+                page.wait_for('document.body.innerText.includes("the request was not sent by this page")')
+                assert "the request was not sent by this page" in page.evaluate("document.body.innerText")
             operator.visit(served.url)
             assert settings_of(sandbox18) == before[0]
             sends(operator, "answer", "too much memory for today", "reject")

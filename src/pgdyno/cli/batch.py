@@ -37,11 +37,11 @@ class _ChainFlags(Flags):
 
 class _RunFlags(_ChainFlags, TargetFlags, JsonFlag, StoreFlag):
     apply: bool = flag("Run the jobs; without it the plan is printed and nothing is run.")
-    executions: int | None = flag("So many executions.  [default: as the chain says]", type=Whole(1, 100))
-    max_seconds: float = flag("The run ends then, restores included.", default=LONGEST_S, type=Time("s", 1))
-    stop_file: Path | None = flag("The run ends when this file is there.")
+    executions: int | None = flag("Number of executions.  [default: as in the chain]", type=Whole(1, 100))
+    max_seconds: float = flag("End the run after this time, restores included.", default=LONGEST_S, type=Time("s", 1))
+    stop_file: Path | None = flag("End the run when this file exists.")
     guards: tuple[str, ...] = flag(
-        "Where a guard of the target trips and ends the run, such as disk=5GB, or NAME=off.",
+        "Limit at which a guard of the target ends the run, such as disk=5GB, or NAME=off.",
         "--guard",
         metavar="NAME=VALUE",
     )

@@ -31,9 +31,9 @@ LEAST_BYTES = 1 << 20
 
 class _WhatFlags(TargetFlags, JsonFlag):
     seconds: float = flag(
-        "How long at most, such as 2h.", "--for", default=3600.0, type=Time("s", 1), metavar="TIME", show_default="1h"
+        "Maximum duration, such as 2h.", "--for", default=3600.0, type=Time("s", 1), metavar="TIME", show_default="1h"
     )
-    max_size: str = flag("How much log at most, such as 20GB.", default="10GB", metavar="SIZE")
+    max_size: str = flag("Maximum size of the log, such as 20GB.", default="10GB", metavar="SIZE")
     style: str = flag(
         "How the server logs; jsonlog needs PostgreSQL 15, and 1.6 times the bytes.",
         default="csvlog",
@@ -75,13 +75,14 @@ def check(flags: _WhatFlags) -> int:
 
 class _StartFlags(_WhatFlags):
     output: Path | None = flag(
-        "Make this folder, with a copy of the log at the end.  [default: our own, no copy]", metavar="FOLDER"
+        "Create this folder and copy the log into it at the end.  [default: a folder of pgdyno, no copy]",
+        metavar="FOLDER",
     )
     guards: tuple[str, ...] = flag(
-        "Where a guard trips and ends the capture, such as log-disk=5GB, or NAME=off.", "--guard", metavar="NAME=VALUE"
+        "Limit at which a guard ends the capture, such as log-disk=5GB, or NAME=off.", "--guard", metavar="NAME=VALUE"
     )
     watchdog_deadline: float = flag(
-        "How long the server may be silent before the watchdog puts the logging back.",
+        "How long the server may be silent before the watchdog restores the logging.",
         default=30.0,
         type=Time("s", 1, 3600),
     )
@@ -226,7 +227,7 @@ def _print_plan(target: Target, plan: CapturePlan, *, err: bool) -> None:
 
 def _free_text(plan: CapturePlan) -> str:
     if plan.free is None:
-        return "how much is free cannot be seen from here"
+        return "free space cannot be seen from here"
     full = plan.cost.seconds_to_fill(plan.free)
     return f"{bytes_text(plan.free)} free" + ("" if full is None else f", full after {seconds_text(full)} at this rate")
 

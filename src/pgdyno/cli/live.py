@@ -75,11 +75,11 @@ def command(flags: LiveFlags) -> int:
             hint="Begin with pgdyno live --watch-only, then compare: pgdyno live --b work_mem=64MB.",
         )
     if flags.dbtune is not None and (flags.demo or resumes):
-        raise UsageError("--dbtune is for what is begun", hint="Leave it out with --demo, --resume and --again.")
+        raise UsageError("--dbtune is for a new study", hint="Leave it out with --demo, --resume and --again.")
     if flags.demo:
         _check_demo(flags)
     if a and not b:
-        raise UsageError("--a is what --b is compared with", hint="Add --b KNOB=VALUE.")
+        raise UsageError("--a needs --b to compare it with", hint="Add --b KNOB=VALUE.")
     _check_companions({"search": flags.search, "compares": bool(b) or rule is not None, "resume": resumes})
     flags, times = take_file(flags)
     check_report_path(flags.report)
@@ -122,7 +122,9 @@ def _check_companions(modes: Mapping[str, bool]) -> None:
     for name in sorted(typed & OF_THE_BEGINNING):
         if modes["resume"]:
             flag = next(one.opts[0] for one in context.command.params if one.name == name)
-            raise UsageError(f"{flag} is what the study was begun with", hint="Leave it out, or start a new study.")
+            raise UsageError(
+                f"{flag} cannot be changed when a study is resumed", hint="Leave it out, or start a new study."
+            )
 
 
 def _watched(flags: LiveFlags, store: Store, progress: Progress) -> LiveResult:
@@ -203,7 +205,7 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
     if is_search(study):
         if click.get_current_context().get_parameter_source("budget") is ParameterSource.COMMANDLINE:
             raise UsageError(
-                "--budget is what a search was begun with, and what is left of it stays", hint="Leave it out."
+                "the budget of a search cannot be changed by --budget when it is resumed", hint="Leave it out."
             )
         check_answer(flags, ())
         asked, options = search_asked_by(study, asker.timeout_s), options_of(study, watch=watch, operators=operators)

@@ -33,17 +33,17 @@ def command() -> None:
 class _RehearseFlags(TargetFlags, JsonFlag, StoreFlag):
     plan: Path = argument("PLAN.toml", type=FILE)
     apply: bool = flag("Move the database; without it the plan is printed and nothing is changed.")
-    window: float | None = flag("It has to be over within.  [default: as the plan says]", type=Time("s", 1))
+    window: float | None = flag("Time within which it must end.  [default: as in the plan]", type=Time("s", 1))
     jobs: str | None = flag(
-        "So many at a time; of several, as 1,2, each is a rehearsal, and they are compared.  [default: the plan's]",
+        "Number of parallel jobs; a list such as 1,2 runs one rehearsal each and compares them.  [default: the plan's]",
         metavar="N,...",
     )
-    resume: str | None = flag("Go on with this rehearsal, which was killed or ended.", metavar="STUDY")
-    max_seconds: float = flag("The rehearsal ends then.", default=LONGEST_S, type=Time("s", 1))
+    resume: str | None = flag("Continue this rehearsal, which was killed or ended.", metavar="STUDY")
+    max_seconds: float = flag("End the rehearsal after this time.", default=LONGEST_S, type=Time("s", 1))
     max_size: str | None = flag("A larger database is refused, such as 200GB.", metavar="SIZE")
-    stop_file: Path | None = flag("The rehearsal ends when this file is there.")
+    stop_file: Path | None = flag("End the rehearsal when this file exists.")
     guards: tuple[str, ...] = flag(
-        "Where a guard of the target trips and ends the rehearsal, such as disk=5GB, or NAME=off.",
+        "Limit at which a guard of the target ends the rehearsal, such as disk=5GB, or NAME=off.",
         "--guard",
         metavar="NAME=VALUE",
     )
@@ -81,7 +81,7 @@ def rehearse(flags: _RehearseFlags) -> int:
     plan = parse_plan(read_own(flags.plan), source=flags.plan.name)
     all_jobs = _jobs(flags.jobs, plan.jobs)
     if flags.resume is not None and len(all_jobs) > 1:
-        raise UsageError("--resume goes on with one rehearsal", hint="Give --jobs one number, or none.")
+        raise UsageError("--resume continues one rehearsal", hint="Give --jobs one number, or none.")
     request, progress = target_request(flags), Progress()
     if request.dsn is None and plan.target:
         request = replace(request, dsn=plan.target)
@@ -177,7 +177,7 @@ def validate(flags: _ValidateFlags) -> int:
 class _ForecastFlags(JsonFlag, StoreFlag):
     studies: tuple[str, ...] = argument("STUDY...")
     size: str = flag("The full size, such as 500GB.")
-    window: float | None = flag("It has to be over within.", type=Time("s", 1))
+    window: float | None = flag("Time within which it must end.", type=Time("s", 1))
 
 
 @verb("forecast", command)

@@ -32,34 +32,34 @@ _TELL_S = 10.0
 class _Flags(TargetFlags, JsonFlag, StoreFlag):
     trace: Path = argument("TRACE")
     speed: float | None = flag(
-        "Send it so many times as fast as captured.  [default: 1]", type=Finite(0, min_open=True)
+        "Speed of the replay, as a multiple of the captured one.  [default: 1]", type=Finite(0, min_open=True)
     )
     level: float | None = flag(
-        "Send it at this per cent of production's rate, by the level that the trace states.",
+        "Replay at this percentage of production load, from the level that the trace states.",
         type=Finite(0, min_open=True),
         metavar="PERCENT",
     )
     clock: str = flag(
-        "When a statement is due: at its captured moment, or a pause after the answer.",
+        "When a statement is due: at its captured time, or after its captured pause.",
         default="schedule",
         type=click.Choice(CLOCKS),
     )
     order: str = flag(
-        "Let statements wait for other sessions' that wrote the same table, or row, before.",
+        "Make statements wait for earlier writes of other sessions to the same table or row.",
         default="session",
         type=click.Choice(ORDERS),
     )
     output: Path | None = flag(
-        "The outcome's folder, which must not be there yet.  [default: TRACE-TIME.outcome]", metavar="FOLDER"
+        "Folder of the outcome, which must not exist yet.  [default: TRACE-TIME.outcome]", metavar="FOLDER"
     )
-    processes: int = flag("Engines that share the sessions.", default=1, type=Whole(1, 64))
+    processes: int = flag("Number of engine processes that share the sessions.", default=1, type=Whole(1, 64))
     engine: str | None = flag(
-        "What sends the statements.  [default: compiled, unless it cannot]", type=click.Choice(ENGINES)
+        "Which engine sends the statements.  [default: compiled where possible]", type=click.Choice(ENGINES)
     )
     max_seconds: float | None = flag(
-        "The run ends then.  [default: twice the schedule and a minute]", type=Time("s", 1)
+        "End the run after this time.  [default: twice the schedule and a minute]", type=Time("s", 1)
     )
-    stop_file: Path | None = flag("The run ends when this file is there.")
+    stop_file: Path | None = flag("End the run when this file exists.")
     user_words: tuple[str, ...] = flag(
         "Open sessions of a captured role as another; may be given again.", "--user-map", metavar="OLD=NEW"
     )
@@ -74,13 +74,13 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
         metavar="ROLE",
     )
     error_limit: float = flag(
-        "The run does not count with more unlike answers; fixed with its start.",
+        "A run with more differing answers than this does not count; fixed when it starts.",
         default=1.0,
         type=Finite(0, 100),
         metavar="PERCENT",
     )
     guards: tuple[str, ...] = flag(
-        "Where a guard of the target trips and ends the run, such as disk=5GB, or NAME=off.",
+        "Limit at which a guard of the target ends the run, such as disk=5GB, or NAME=off.",
         "--guard",
         metavar="NAME=VALUE",
     )
@@ -95,13 +95,13 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
     )
     restore: str | None = flag(
         (
-            "Bring the target's state back before each run: directory:PATH, basebackup:CONNINFO, "
+            "Restore the target's state before each run: directory:PATH, basebackup:CONNINFO, "
             "template:DATABASE=NAME or command:ARGV."
         ),
         metavar="WAY",
     )
-    runs: int = flag("Runs of each side; from 3 on a verdict is said in words.", default=1, type=Whole(1, 100))
-    versus: str | None = flag("A second target, the new one: runs of both take turns.", metavar="CONNINFO")
+    runs: int = flag("Runs of each side; a verdict needs at least 3.", default=1, type=Whole(1, 100))
+    versus: str | None = flag("A second target, the new one; runs alternate between the two.", metavar="CONNINFO")
     versus_set: tuple[str, ...] = flag(
         "A setting of the sessions of the new side, on the same target; may be given again.", metavar="NAME=VALUE"
     )
@@ -173,7 +173,9 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
     from pgdyno.studies.session.target_request import TargetRequest as Request
 
     if flags.check:
-        raise UsageError("--check is of one target as it is", hint="Leave --restore, --runs and --versus out with it.")
+        raise UsageError(
+            "--check examines one target as it is", hint="Leave --restore, --runs and --versus out with it."
+        )
     if flags.versus and flags.versus_set:
         raise UsageError("--versus and --versus-set exclude each other", hint="Change one thing, or set it there.")
     restore = None if flags.restore is None else restore_of(flags.restore)
@@ -296,7 +298,7 @@ def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:
         told = time.monotonic()
         left = max(ready.seconds - tally.at_us / 1e6, 0)
         progress.announce(
-            f"{tally.done:,} answered, {tally.errors:,} of them otherwise than captured; {tally.open_sessions:,} "
+            f"{tally.done:,} answered, {tally.errors:,} of them differently than captured; {tally.open_sessions:,} "
             f"sessions; latest {tally.late_us / 1000:.1f} ms by the injector; {seconds_text(left)} left"
         )
 

@@ -43,9 +43,11 @@ LONGEST_S = 86_400.0
 class _Flags(MeasuringFlags):
     plan: Path | None = argument("[PLAN.toml]", type=FILE, required=False, default=None)
     apply: bool = flag("Run the levels; without it the plan is printed and nothing is run.")
-    max_seconds: float = flag("The study ends then, with what was measured.", default=LONGEST_S, type=Time("s", 1))
+    max_seconds: float = flag(
+        "End the study after this time and judge what was measured.", default=LONGEST_S, type=Time("s", 1)
+    )
     max_clients: int = flag("Refuse a plan with more connections than this.", default=256, type=Whole(1, 100_000))
-    stop_file: Path | None = flag("The study ends when this file is there.")
+    stop_file: Path | None = flag("End the study when this file exists.")
     resume: str | None = flag("Continue an interrupted study with its own plan.", metavar="STUDY")
 
 

@@ -33,9 +33,10 @@ class _ReadingFlags(Flags):
         "Encoding of a database that is not UTF8, such as old=LATIN1.", "--encoding", metavar="DB=NAME"
     )
     log_timezone: str | None = flag("log_timezone of the server, where it is not UTC.", metavar="ZONE")
-    allow_truncated: bool = flag("Keep statements whose values the log cut.")
+    allow_truncated: bool = flag("Keep statements whose values are truncated in the log.")
     builder: str | None = flag(
-        "What reads the logs; without it the compiled builder where it can.", type=click.Choice(("python", "compiled"))
+        "Which builder reads the logs; by default the compiled one where possible.",
+        type=click.Choice(("python", "compiled")),
     )
 
 
@@ -46,7 +47,7 @@ class _OutputFlag(Flags):
 class _BuildFlags(_OutputFlag, _ReadingFlags, JsonFlag):
     logs: tuple[Path, ...] = argument("LOG...")
     captured_level: float = flag(
-        "Per cent of production's rate that the logged time stands for.",
+        "Load level of the logged time, in percent of production.",
         default=100.0,
         type=click.FloatRange(0, min_open=True),
     )
@@ -118,13 +119,15 @@ def show(flags: _ShowFlags) -> None:
 
 class _CutFlags(_OutputFlag, JsonFlag):
     trace: Path = argument("TRACE")
-    from_s: float | None = flag("From here, after its begin.", "--from", type=click.FloatRange(0), metavar="SECONDS")
-    to_s: float | None = flag("Up to here.", "--to", type=click.FloatRange(0), metavar="SECONDS")
-    users: tuple[str, ...] = flag("Only this role's statements; again for more.", "--user")
+    from_s: float | None = flag(
+        "Start, in seconds of the trace.", "--from", type=click.FloatRange(0), metavar="SECONDS"
+    )
+    to_s: float | None = flag("End, in seconds of the trace.", "--to", type=click.FloatRange(0), metavar="SECONDS")
+    users: tuple[str, ...] = flag("Only this role's statements; may be given again.", "--user")
     databases: tuple[str, ...] = flag("Only this database.", "--database")
     applications: tuple[str, ...] = flag("Only this application_name.", "--application")
-    read_only: bool = flag("Send nothing that writes: such statements stay as rows, refused.")
-    mask: bool = flag("Replace constants and values, to hand the trace on; it is not replayable.")
+    read_only: bool = flag("Never send statements that write; they stay in the trace as refused.")
+    mask: bool = flag("Replace constants and values so that the trace can be handed on; it cannot be replayed.")
 
 
 @verb("cut", command)

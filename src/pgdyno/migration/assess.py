@@ -144,7 +144,7 @@ def _keyless(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
 def _invalid(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     for row in source.fetch(_INVALID):
         kind = str(row["kind"])
-        text = "is invalid: it is built anew and valid on the target" if kind == "index" else "was never validated"
+        text = "is invalid: it is rebuilt and valid on the target" if kind == "index" else "was never validated"
         yield AssessFinding(weight=W.DIFFERS, topic=f"invalid {kind}", object=str(row["name"]), text=text)
 
 

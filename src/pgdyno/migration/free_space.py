@@ -35,6 +35,6 @@ def require_room(needs: dict[str, tuple[Path | None, int]]) -> list[str]:
     for names, needed, free in by_device.values():
         told = f"{' and '.join(names)}: about {bytes_text(needed)} needed, {bytes_text(free)} free"
         if free < RESERVE * needed:
-            raise EnvironmentUnsuitable(f"there is too little room: {told}", hint="Name another folder in the plan.")
+            raise EnvironmentUnsuitable(f"there is not enough space: {told}", hint="Name another folder in the plan.")
         lines.append(told)
     return lines

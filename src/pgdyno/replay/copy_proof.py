@@ -81,7 +81,7 @@ def refusal(target: ReplayTarget, source_identifier: str | None, allowed_list: s
     """
     if target.in_recovery:
         return (
-            "it is a standby: what is replayed there could come from its source, and goes nowhere",
+            "it is a standby: it takes no writes, and its primary may be the source",
             "Replay to a server of its own: a restored copy, promoted and marked.",
         )
     if target.is_marked:
@@ -90,12 +90,12 @@ def refusal(target: ReplayTarget, source_identifier: str | None, allowed_list: s
         return None
     if source_identifier is None:
         return (
-            "the trace does not say which server it is of, so that nothing proves that this is another one",
+            "the trace does not say which server it is of, so nothing proves that this is another one",
             "Build the trace from a capture of pgdyno, or with --source-identifier (pg_controldata prints it).",
         )
     if target.system_identifier is None:
         return (
-            "its system identifier cannot be read, so that nothing proves that it is not the source",
+            "its system identifier cannot be read, so nothing proves that it is not the source",
             "Connect as a role that may execute pg_control_system().",
         )
     if target.system_identifier == source_identifier:

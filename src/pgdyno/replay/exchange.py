@@ -138,7 +138,7 @@ def finish_left(record: ExchangeRecord, path: Path, runner: Runner | None = None
         finish(record, path, control, hands, runner)
     except (OSError, KeyError, ValueError) as error:
         raise EnvironmentUnsuitable(
-            f'the files of "{record.directory}" were being exchanged by a restore that was killed, and are so still',
+            f'the files of "{record.directory}" are half exchanged: a restore was killed',
             detail=str(error),
             hint=f'Move what is in "{REPLACED}" there back and start the server, then remove "{path}".',
         ) from error

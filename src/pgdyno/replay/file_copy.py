@@ -42,7 +42,7 @@ class FileCopy:
         if found.stdout.strip() != str(row["major"]):
             raise EnvironmentUnsuitable(
                 f'"{self.snapshot}" is of PostgreSQL {found.stdout.strip()[:20]}, and {target.name} of {row["major"]}',
-                hint="Take a copy of the same version.",
+                hint="Use a copy of the same version.",
             )
         listed = run(
             ["find", str(self.snapshot / "pg_tblspc"), str(self.snapshot / "pg_wal"), "-maxdepth", "1", "-type", "l"],
@@ -51,14 +51,14 @@ class FileCopy:
         if listed:
             raise EnvironmentUnsuitable(
                 f'"{listed}" leads out of the copy: the target would work on the files of another server',
-                hint="Take a copy without tablespaces and with its WAL inside.",
+                hint="Use a copy without tablespaces and with its WAL inside.",
             )
         if (
             run(["test", "-e", str(self.snapshot / "postmaster.pid")], user=user, cwd=Path("/"), check=False).returncode
             == 0
         ):
             raise EnvironmentUnsuitable(
-                f'a server runs in "{self.snapshot}", or was killed there: its files are not at rest',
+                f'a server runs in "{self.snapshot}", or was killed there: its files are not consistent',
                 hint="Stop it first (pg_ctl stop), or take a base backup: --restore basebackup:CONNINFO.",
             )
         return int(run(["du", "-sb", "--", str(self.snapshot)], user=user, cwd=Path("/")).stdout.split()[0])

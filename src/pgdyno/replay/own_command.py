@@ -65,7 +65,7 @@ class OwnCommand:
                     hint="Let the command stop the server, bring the files back, and start it.",
                 )
             mark_directory(target.directory, hands_of(target.directory))
-        return "cold: the server was started anew" if is_new else "not known: the server went on"
+        return "cold: the server was started again" if is_new else "not known: the server went on"
 
 
 def _started(target: Target) -> object:

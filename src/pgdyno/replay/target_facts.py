@@ -155,7 +155,7 @@ def require_room(room: TargetRoom, name: str, users: Sequence[str], databases: S
     if roles or missing:
         named = [f'role "{one}"' for one in roles] + [f'database "{one}"' for one in missing]
         raise EnvironmentUnsuitable(
-            f'"{name}" has not what sessions of the trace ask for: {", ".join(named[:10])}',
+            f'"{name}" lacks what sessions of the trace ask for: {", ".join(named[:10])}',
             detail=f"{len(named) - 10} more are missing." if len(named) > 10 else None,
             hint="Restore the copy whole (pg_dumpall --globals-only has the roles), or map names: --user-map OLD=NEW.",
         )

@@ -138,7 +138,7 @@ def _make(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkl
     if meta.masked:
         raise UsageError(
             f'"{trace}" is masked: its values are not those that were sent',
-            hint="Take the trace that it was cut from.",
+            hint="Use the trace that it was cut from.",
         )
     clock = Clock(_one_of(parameters, "clock", tuple(Clock)))
     order = Order(_one_of(parameters, "order", tuple(Order)))

@@ -89,7 +89,7 @@ def _bounds(meta: TraceMeta, options: CutOptions) -> tuple[int, int]:
     if begin >= end:
         raise UsageError(
             f"from {begin / 1e6:g} s to {end / 1e6:g} s nothing is left of {meta.seconds:g} s",
-            hint="Times are seconds after the begin of the trace.",
+            hint="Times are seconds from the beginning of the trace.",
         )
     return begin, end
 

@@ -34,7 +34,7 @@ def choose_engine(plan: EnginePlan, compiled: Path = COMPILED, asked: str | None
     `asked` names one, `python` or `compiled`; raises EnvironmentUnsuitable where the compiled one is asked for in vain.
     """
     if asked == "python":
-        return PYTHON, "the Python engine, as asked for"
+        return PYTHON, "the Python engine, as requested"
     program, why = _suitable(plan, compiled)
     if asked == "compiled" and program == PYTHON:
         raise EnvironmentUnsuitable(

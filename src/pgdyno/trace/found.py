@@ -50,7 +50,7 @@ def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: 
         raise UsageError(
             f"the log has only a part of {lost.truncated} statements or their values",
             detail="The server cut them (log_parameter_max_length), or logged durations without texts.",
-            hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace to look at.",
+            hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace that can be viewed.",
         )
     return replace(found, lost=lost)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pgdyno.trace.schema import Lost
 
 _MISSING = {
-    "truncated": "statements whose text or values the log cut or left out",
-    "unreadable": "records that are no log lines",
+    "truncated": "statements whose text or values the log truncated or left out",
+    "unreadable": "records that are not log lines",
     "without_params": "statements whose bound values are not in the log",
     "gaps": "lines missing within sessions",
 }
 _CUT = {
     "cut_sessions": "sessions that began before the log",
-    "cut_statements": "statements that the begin or the end of the log cuts",
+    "cut_statements": "statements cut off by the beginning or the end of the log",
 }
 HINTS = {
     "truncated": "Set log_parameter_max_length = -1 and log_min_error_statement = error, and capture again.",

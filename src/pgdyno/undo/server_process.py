@@ -70,7 +70,7 @@ def take(target: Target, data_directory: Path) -> Kept:
     )
     lacking = unread or rehearse(image, target.runner)
     if lacking and target.disposable:
-        log.info("the sandbox will be started otherwise than it was: %s", "; ".join(lacking))
+        log.info("the sandbox will be started in another way than it was: %s", "; ".join(lacking))
         return Kept()
     return Kept(image, lacking)
 

@@ -135,7 +135,7 @@ class AccessGate:
         if _has_body(request.headers):
             return PlainTextResponse("the dashboard takes no content\n", 413, _CLOSE)
         if _is_of_another_site(request.headers):
-            return PlainTextResponse("asked for by a page of another site\n", 403)
+            return PlainTextResponse("requested by a page of another site\n", 403)
         if path.startswith(_OPEN_PATHS) or self._is_admitted(request):
             return None
         return self._ask(request, "")
@@ -168,7 +168,7 @@ class AccessGate:
             return PlainTextResponse("the form of another site\n", 403, _CLOSE)
         told = request.headers.get("content-length", "")
         if len(told) > len(str(LONGEST_FORM)) or "transfer-encoding" in request.headers:
-            return PlainTextResponse("that is no form of ours\n", 413, _CLOSE)
+            return PlainTextResponse("this is not a form of the dashboard\n", 413, _CLOSE)
         peer = peer_of(cast("tuple[str, int] | None", request.scope.get("client")))
         if self._wrong.is_full(peer):
             return PlainTextResponse("too many wrong tokens; wait a minute\n", 429, {"retry-after": "60", **_CLOSE})

@@ -69,7 +69,7 @@ def alerts_of(
             found.append(Alert("unsure" if card.is_over else "bad", _silence(card), live.study))
         else:
             if card.question is not None:
-                found.append(Alert("unsure", f"an answer is waited for: {card.question.title}", live.study))
+                found.append(Alert("unsure", f"a question waits for an answer: {card.question.title}", live.study))
             for lamp in live.lamps:
                 if lamp.colour in (Colour.RED, Colour.AMBER):
                     tone = "bad" if lamp.colour == Colour.RED else "unsure"

@@ -89,7 +89,7 @@ class OperatorDoor:
         if request.method in ("GET", "HEAD"):
             return Response(operator_page(""), media_type="text/html")
         if request.method != "POST":
-            return PlainTextResponse("that is not done here\n", 405, {"allow": "GET, HEAD, POST", **_CLOSE})
+            return PlainTextResponse("this method is not allowed here\n", 405, {"allow": "GET, HEAD, POST", **_CLOSE})
         form = await own_form(request)
         if isinstance(form, Response):
             return form
@@ -132,22 +132,22 @@ class OperatorDoor:
 async def own_form(request: Request) -> Form | Response:
     """Return the fields of a form that our own page sent, or why it is refused. Nothing of another site is read."""
     if not _is_same_origin(request.headers):
-        return PlainTextResponse("not sent by this page\n", 403, _CLOSE)
+        return PlainTextResponse("the request was not sent by this page\n", 403, _CLOSE)
     length, kind = request.headers.get("content-length", ""), request.headers.get("content-type", "")
     is_bounded = length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= LONGEST_FORM
     if "transfer-encoding" in request.headers or not is_bounded:
-        return PlainTextResponse("that is no form of ours\n", 413, _CLOSE)
+        return PlainTextResponse("this is not a form of the dashboard\n", 413, _CLOSE)
     if kind.partition(";")[0].strip().lower() != _FORM:
-        return PlainTextResponse("that is no form of ours\n", 415, _CLOSE)
+        return PlainTextResponse("this is not a form of the dashboard\n", 415, _CLOSE)
     body = b""
     try:
         async for part in request.stream():
             body += part
             if len(body) > LONGEST_FORM:
-                return PlainTextResponse("that is no form of ours\n", 413, _CLOSE)
+                return PlainTextResponse("this is not a form of the dashboard\n", 413, _CLOSE)
         fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except (ValueError, ClientDisconnect):
-        return PlainTextResponse("that is no form of ours\n", 400, _CLOSE)
+        return PlainTextResponse("this is not a form of the dashboard\n", 400, _CLOSE)
     if any(len(values) > 1 for values in fields.values()):
         return PlainTextResponse("a field of the form came twice\n", 400)
     return {name: values[0] for name, values in fields.items()}

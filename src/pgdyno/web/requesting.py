@@ -38,7 +38,7 @@ def record_request(
     if not why or len(why) > LONGEST_WHY or not why.isprintable():
         raise UsageError(
             f"{action.value}: say why, in at most {LONGEST_WHY} characters",
-            hint="Every action is on record with its reason. Go back and write one.",
+            hint="Every action is recorded with its reason. Go back and write one.",
         )
     names = {name: form.get(name, "") for name in ("study", "run", "question")}
     if not all(len(one) <= _LONGEST_NAME and one.isprintable() for one in names.values()) or not names["study"]:

@@ -62,5 +62,5 @@ def test_rehearsals_that_are_not_alike_or_too_few_give_no_figure_but_the_reason(
 
 
 def test_a_rehearsal_that_did_not_come_to_its_end_does_not_count() -> None:
-    with pytest.raises(UsageError, match="did not come to its end"):
+    with pytest.raises(UsageError, match="did not finish"):
         forecast_of([*FOUR, replace(FOUR[0], total_s=None)], 10 * GB)

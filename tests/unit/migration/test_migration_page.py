@@ -190,7 +190,7 @@ def test_each_phase_has_its_limit_on_each_side() -> None:
 
 
 def test_what_is_no_fault_is_told_on_the_page_all_the_same() -> None:
-    note = "collation of the database: sorts by version 2.31 expected, 2.36 found: text may sort otherwise than before"
+    note = "collation of the database: by version 2.31 expected, 2.36 found: text may sort differently than before"
     found = replace(WHOLE, validation=ValidationResult(compared={"tables": 4}, notes=(note,)))
     assert found.faults == ()
     assert note in markdown.render(page_of(found))

@@ -66,7 +66,7 @@ def test_of_long_texts_the_place_is_shown_where_they_differ() -> None:
         (EXTENSION_VERSIONS, "citext", ("1.5",), ("1.6",), OLD_AND_NEW, "brings its own"),
         (EXTENSION_VERSIONS, "citext", ("1.5",), ("1.6",), ALIKE, ""),
         (EXTENSION_VERSIONS, "citext", ("1.5",), None, OLD_AND_NEW, ""),
-        (COLLATION_VERSIONS[0], '"de-x-icu"', ("153.120",), ("153.121",), ALIKE, "sort otherwise"),
+        (COLLATION_VERSIONS[0], '"de-x-icu"', ("153.120",), ("153.121",), ALIKE, "sort differently"),
         (PRIVILEGES, "CREATE on schema public to PUBLIC", ("granted",), None, OLD_AND_NEW, "15 gave schema public"),
         (PRIVILEGES, "CREATE on schema public to PUBLIC", ("granted",), None, ALIKE, ""),
         (PRIVILEGES, "SELECT on table public.c to app", ("granted",), None, OLD_AND_NEW, ""),

@@ -1,4 +1,4 @@
-"""Constant is an answer of equivalence: not to find a difference is none."""
+"""Constant is an equivalence test: not to find a difference is none."""
 
 from __future__ import annotations
 

@@ -116,7 +116,9 @@ def test_a_log_disk_that_fills_up_ends_it(free: Volume, guards: tuple[str, ...],
 def test_a_log_disk_that_cannot_be_read_counts_as_harm() -> None:
     server = Server()
     server.room = Failed("the disk is gone")
-    with pytest.raises(EnvironmentUnsuitable, match="the room of the log's disk cannot be read: the disk is gone"):
+    with pytest.raises(
+        EnvironmentUnsuitable, match="the free space on the log's disk cannot be read: the disk is gone"
+    ):
         server.ends()
 
 

@@ -170,7 +170,7 @@ def test_a_person_may_end_the_search_and_the_best_so_far_is_confirmed():
 
     found, _ = searcher(Server(), decide=decide)
     found.run()
-    assert found.stopped == "it was ended by hand"
+    assert found.stopped == "it was stopped by hand"
     assert len(found.tried) == 5
     assert found.finals or found.notes
 

@@ -44,7 +44,7 @@ def test_rates_are_of_the_time_between_two_tellings() -> None:
     progress.tell(RunTally(at_us=600_000, sent=70, done=60, late_us=1500, errors=2), 101.0)
     assert [point.tps for point in row.points] == [None, pytest.approx(100), pytest.approx(100)]
     assert row.told[-1] == (
-        0.6, 1.0, "70 of 100 statements sent, 100 due; 2 answered otherwise; the injector at most 1.5 ms late"
+        0.6, 1.0, "70 of 100 statements sent, 100 due; 2 answered differently; the injector at most 1.5 ms late"
     )  # fmt: skip
 
 

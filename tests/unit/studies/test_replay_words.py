@@ -24,7 +24,7 @@ LATE = replace(GOOD, fidelity=replace(GOOD.fidelity, invalid=("the injector was 
 @pytest.mark.parametrize(
     ("result", "word", "title", "code"),
     [
-        (GOOD, COUNTS, "5 were answered otherwise than in the capture", ExitCode.OK),
+        (GOOD, COUNTS, "5 were answered differently than in the capture", ExitCode.OK),
         (LATE, VOID, "does not count: the injector was late", ExitCode.NOT_RESOLVED),
         (replace(GOOD, ended="guard disk: 1 GB are free"), VOID, "guard disk: 1 GB are free", ExitCode.RESTORED),
         (replace(GOOD, ended="SIGTERM"), VOID, "ended before the trace did (SIGTERM)", ExitCode.NOT_RESOLVED),

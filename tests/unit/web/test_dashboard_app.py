@@ -111,7 +111,7 @@ def test_a_running_study_is_shown_with_its_figures_guards_and_trials(store: Stor
 @pytest.mark.requirement("R-REP-06")
 def test_a_replay_has_no_trials_and_says_how_far_it_is(store: Store) -> None:
     store.add_study(replace(example.make_study(StudyKind.REPLAY), id="sent"))
-    place = "70 of 100 statements sent, 72 due; 2 answered otherwise; the injector at most 1.5 ms late"
+    place = "70 of 100 statements sent, 72 due; 2 answered differently; the injector at most 1.5 ms late"
     state = live("sent", run=None, place=place, phase="sending", points=(LivePoint(time.time(), tps=70.0),))
     LiveBoard(store).show(state)
     app = make_app(store, OPEN)

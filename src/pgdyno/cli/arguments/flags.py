@@ -3,7 +3,7 @@
     class CutFlags(StoreFlag):
         trace: Path = argument("TRACE")
         seconds: float | None = flag("Up to here.", "--to", type=click.FloatRange(0))
-        users: tuple[str, ...] = flag("Only this role's statements; again for more.", "--user")
+        users: tuple[str, ...] = flag("Only this role's statements; may be given again.", "--user")
 
     @verb("cut")
     def command(flags: CutFlags) -> int: ...

@@ -31,7 +31,7 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
     )
     rule: str | None = flag("Compare what this rule of advise proposes, to prove or refute it.", metavar="RULE")
     critical: tuple[int, ...] = flag(
-        "Veto B when this statement takes half as long again; may be given again.", metavar="QUERYID"
+        "Veto B when this statement takes 1.5 times as long; may be given again.", metavar="QUERYID"
     )
     operator_token_file: Path | None = flag(
         "Let operators with a token of this file answer in the dashboard, too; see pgdyno serve.",
@@ -39,33 +39,35 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
         type=click.Path(path_type=Path),
     )
     notify: str | None = flag(
-        "Run this when an answer is waited for, with the question as its last word; no shell.", metavar="COMMAND"
+        "Run this command when a question waits, with the question as its last argument; no shell.", metavar="COMMAND"
     )
-    search: bool = flag("Search settings that this load runs faster with, of those that need no restart.")
-    candidates: int = flag("How many configurations a search tries at most.", default=20, type=click.IntRange(1))
+    search: bool = flag("Search for settings that make this load faster, among those that need no restart.")
+    candidates: int = flag("Maximum number of configurations that a search tries.", default=20, type=click.IntRange(1))
     only: tuple[str, ...] = flag("Search these knobs alone; may be given again.", metavar="KNOB")
     include: tuple[str, ...] = flag("Search this knob too, though it is not searched by default.", metavar="KNOB")
     exclude: tuple[str, ...] = flag("Leave this knob alone.", metavar="KNOB")
     resume: str | None = flag(
-        "Go on with a comparison or search that was ended or killed: its id, or last.", metavar="STUDY"
+        "Continue a comparison or search that was ended or killed: its id, or last.", metavar="STUDY"
     )
     again: str | None = flag(
-        "Begin a study with the options of this one, such as from a timer: its id, or last.", metavar="STUDY"
+        "Start a new study with the options of this one, for example from a timer: its id, or last.", metavar="STUDY"
     )
     dbtune: Path | None = flag(
         "Take server, restart command, times and memory guard from DBtune's YAML file.", metavar="FILE"
     )
-    demo: bool = flag("Show it on a sandbox, under a load whose answer is planted: 12 minutes at most.")
+    demo: bool = flag("Demonstrate it on a sandbox with a known answer; takes 12 minutes at most.")
     approve: str = flag(
-        "Ask before the server is changed; class-A: only for what touches more than speed.",
+        "Ask before the server is changed; class-A: only for changes that affect more than performance.",
         default=EACH,
         type=click.Choice([EACH, CLASS_A, AUTO]),
     )
     approve_timeout: float = flag(
-        "How long to wait for an answer; none is a rejection.", default=ANSWER_S / 60, type=Time("min", 0.01)
+        "How long to wait for an answer; no answer is a rejection.", default=ANSWER_S / 60, type=Time("min", 0.01)
     )
     reference: float = flag(
-        "How long the server is watched as it is; less than 10 minutes says little.", default=30.0, type=Time("min", 1)
+        "How long the unchanged server is watched first; less than 10 minutes says little.",
+        default=30.0,
+        type=Time("min", 1),
     )
     budget: float = flag("How long the study may take, the reference included.", default=120.0, type=Time("min", 1))
     max_pairs: int = flag("Maximum number of pairs.", default=48, type=click.IntRange(LEAST_PAIRS))

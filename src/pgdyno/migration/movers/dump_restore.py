@@ -119,7 +119,7 @@ class DumpRestore(TargetFiller):
             f'drop database "{place.target.database}" on the target, and delete the folder of the dump'
             + (f"; before: {replaced}" if replaced else ""),
             "from the beginning of the export to the end of the validation: what is written meanwhile is not moved",
-            "the source is untouched: go on with it, and let the target be",
+            "the source is untouched: keep using it, and leave the target alone",
         )
 
     def bytes_needed(self, place: MovePlace) -> tuple[int, int]:

@@ -127,8 +127,8 @@ class LogicalReplication(TargetFiller):
                 "a publication and a replication slot called pgdyno_migrate_..., until the cut-over or any other end",
                 f"WAL is kept for the slot; more than {limit} end the rehearsal",
             ),
-            "; ".join(undo_lines("pgdyno_migrate_...")) + "; a process of its own does it where this one is killed",
-            "from the begin of the cut-over to its end: until then the source goes on working",
+            "; ".join(undo_lines("pgdyno_migrate_...")) + "; a separate process does it if this one is killed",
+            "from the beginning of the cut-over to its end: until then the source keeps working",
             "the source is untouched: what the target was given after the cut-over is not on it",
         )
 
@@ -256,7 +256,7 @@ class LogicalReplication(TargetFiller):
             named = "; ".join(dict.fromkeys(f"{topic} {name}" for (topic, name), _ in changed))
             raise EnvironmentUnsuitable(
                 f"structures of the source were changed during the replication, which does not carry that: {named}",
-                hint="Begin a new rehearsal, and let nobody change structures meanwhile.",
+                hint="Start a new rehearsal, and allow no schema changes until it ends.",
             )
         begin = time.monotonic()
 

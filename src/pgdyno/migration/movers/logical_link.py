@@ -141,7 +141,7 @@ class LinkGuard:
         with self._process.stdout as said:
             if said.readline() != READY.encode():
                 self._end()
-                raise EnvironmentUnsuitable("the process that takes a replication away does not start")
+                raise EnvironmentUnsuitable("the process that removes the replication does not start")
 
     def release(self) -> None:
         """Let it end: nothing is left to take away."""

@@ -119,7 +119,7 @@ class PgUpgrade:
         return Announcement(
             () if "snapshot" in place.options else (taken,),
             f"delete the rehearsal's folder in {place.folder}: source and target are not changed{kept}",
-            "from the begin of pg_upgrade to the start of the new server, once its check is over. The copy is the "
+            "from the beginning of pg_upgrade to the start of the new server, once its check is over. The copy is the "
             "rehearsal's alone; statistics that are missing make plans worse until they are there",
             way_back_words(_mode(place)),
         )
@@ -188,7 +188,9 @@ class PgUpgrade:
     def _upgrade(self, pair: ClusterPair) -> bool:
         """Upgrade, on new copies where a killed or failed run had begun to."""
         if pair.is_noted(_BEGUN):
-            pair.place.tell("an upgrade had begun and not ended: files are copied, and the cluster is made, once more")
+            pair.place.tell(
+                "an upgrade was started and did not finish: the files are copied and the cluster is made again"
+            )
             again = pair.copy() and pair.recover() and pair.make_new(self._initdb(pair))
             if not (again and self._pg_upgrade(pair, check=True)):
                 return False

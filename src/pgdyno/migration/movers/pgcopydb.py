@@ -44,7 +44,7 @@ class PgCopyDb(TargetFiller):
             (),
             f'drop database "{place.target.database}" on the target',
             "from the beginning of the copy to the end of the validation: what is written meanwhile is not moved",
-            "the source is untouched: go on with it, and let the target be",
+            "the source is untouched: keep using it, and leave the target alone",
         )
 
     def bytes_needed(self, place: MovePlace) -> tuple[int, int]:

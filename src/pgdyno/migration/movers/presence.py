@@ -93,7 +93,7 @@ def _the_one(rows: list[dict[str, object]], oid: int) -> dict[str, object]:
     if not rows:
         raise EnvironmentUnsuitable(
             f"the source no longer has the object with oid {oid}, which is in the dump",
-            hint="Structures were changed since: begin a new rehearsal.",
+            hint="The schema was changed since: start a new rehearsal.",
         )
     return rows[0]
 

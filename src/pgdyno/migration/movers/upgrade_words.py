@@ -99,7 +99,7 @@ def require_versions(source: int, target: int, options: Mapping[str, str]) -> No
     if target < source:
         raise EnvironmentUnsuitable(
             f"the target is PostgreSQL {target}, older than the source's {source}",
-            hint="pg_upgrade goes to a newer version alone.",
+            hint="pg_upgrade only goes to a newer version.",
         )
     if options.get("mode") == SWAP and target < SWAP_SINCE:
         raise EnvironmentUnsuitable(

@@ -60,7 +60,7 @@ def no_fault(aspect: Aspect, finding: ValidationFinding, versions: TwoVersions) 
     if aspect is EXTENSION_VERSIONS and versions.are_other_majors and _MISSING not in (finding.expected, finding.found):
         return "each version of PostgreSQL brings its own"
     if aspect in COLLATION_VERSIONS and finding.found != _MISSING:
-        return "the library of the target's machine; text may sort otherwise than before"
+        return "the library of the target's machine; text may sort differently than before"
     is_public = finding.object == "schema public" or " on schema public to " in finding.object
     if is_public and aspect in (OWNERS, PRIVILEGES) and versions.cross(150_000):
         return "15 gave schema public to the owner of the database, and lets nobody else create in it"

@@ -38,7 +38,9 @@ def _asked(session: Session, check: JobCheck) -> tuple[str, bool]:
         rows = session.execute(check.subject.encode()).fetchmany(2)
         values = [*rows[0].values()] if len(rows) == 1 else []
         return (
-            (str(values[0]).lower(), values[0] is True) if len(values) == 1 else ("not one row with one value", False)
+            (str(values[0]).lower(), values[0] is True)
+            if len(values) == 1
+            else ("not a single row with one value", False)
         )
     table = sql.Identifier(*check.subject.split("."))
     if check.expects is Expects.ROWS:

@@ -141,7 +141,7 @@ class _Reader(PlanReader):
             if len(named) != 1:
                 told = " and ".join(work.value for work in named)
                 raise UsageError(
-                    f"it has {told}" if named else "it says nothing of what is to be run",
+                    f"it has {told}" if named else "it does not say what to run",
                     hint="Give one of sql, sql_file, script or argv.",
                 )
             if not given[named[0]][0]:
@@ -162,7 +162,9 @@ class _Reader(PlanReader):
                 if raw.checksum:
                     return JobCheck(Expects.CHECKSUM, raw.table, raw.checksum)
                 return JobCheck(Expects.ROWS, raw.table, str(raw.rows))
-            raise UsageError("it does not say one thing", hint="Give true, or table with either rows or checksum.")
+            raise UsageError(
+                "it must check exactly one thing", hint="Give true, or table with either rows or checksum."
+            )
 
 
 @hinted(HINT)

@@ -86,7 +86,7 @@ def trouble(result: BatchResult) -> Section | None:
     )  # fmt: skip
     table = Table(("execution", "job", "end", "code", "attempts", "reason"), rows, ("code", "attempts"))
     blocks = (TableBlock(table, "A job whose check fails is not successful, whatever it returned."),)
-    return Section("trouble", "Jobs that did not succeed", "What has to be looked at?", blocks)
+    return Section("trouble", "Jobs that did not succeed", "What needs attention?", blocks)
 
 
 def _chart(result: BatchResult) -> Section | None:
@@ -143,8 +143,10 @@ def _checks(result: BatchResult) -> Section | None:
                  for one in result.jobs for check in one.checks)  # fmt: skip
     if not rows:
         return None
-    table = TableBlock(Table(("execution", "job", "check", "found", "passed"), rows), "Checks of what the jobs left.")
-    return Section("checks", "Functional checks", "Is what the jobs left right?", (table,))
+    table = TableBlock(
+        Table(("execution", "job", "check", "found", "passed"), rows), "Checks of what the jobs left behind."
+    )
+    return Section("checks", "Functional checks", "Is what the jobs left behind correct?", (table,))
 
 
 def _passed(check: CheckedResult) -> str:
@@ -155,7 +157,7 @@ def sizing(result: BatchResult) -> Section:
     """Return what each host needed most, or why that is not known."""
     if not result.peaks:
         told = f"The peak of CPU and memory is unknown: {result.no_peak or 'it was not recorded'}."
-        return Section("sizing", "Sizing hint", "How large has the host to be?", (Prose((told,)),))
+        return Section("sizing", "Sizing hint", "How large must the host be?", (Prose((told,)),))
     rows = tuple(
         (one.host, "unknown" if one.cores is None else rounded_text(one.cores),
          "unknown" if one.memory_bytes is None else binary_text(one.memory_bytes), one.source)
@@ -163,7 +165,7 @@ def sizing(result: BatchResult) -> Section:
     )  # fmt: skip
     table = Table(("host", "busy cores at peak", "memory at peak", "from"), rows, ("busy cores at peak",))
     caption = "The greatest mean of ten seconds in a row, of the server's processes; memory is total less available."
-    return Section("sizing", "Sizing hint", "How large has the host to be?", (TableBlock(table, caption),))
+    return Section("sizing", "Sizing hint", "How large must the host be?", (TableBlock(table, caption),))
 
 
 def _about(record: StudyRecord) -> Section:

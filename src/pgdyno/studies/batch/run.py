@@ -34,7 +34,7 @@ from pgdyno.units import seconds_text
 
 Announce = Callable[[str], None]
 _RESTORE_LOOK_S = 0.5
-_UNENDED = "the study did not come to its end"
+_UNENDED = "the study did not finish"
 
 
 def run_batch(

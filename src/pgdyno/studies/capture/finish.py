@@ -39,7 +39,7 @@ def ended_record(
         contents = read_contents(target.postgres, tables=False)
         end = SourceEnd(moment.at, because, moment.lsn, contents.sequences, contents.databases)
     except PgdynoError as error:
-        announce(f"the source could not be asked how it is at the end: {error.message}")
+        announce(f"the final state of the source could not be read: {error.message}")
         end = SourceEnd(time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), because)
     return replace(record, logs=logs, end=end)
 

@@ -122,7 +122,7 @@ def look_at_disk(
 ) -> dict[str, GuardStatus]:
     """Return how guard log-disk stands. Raises GuardBreached, and EnvironmentUnsuitable for a disk that hides."""
     if isinstance(free, Failed):
-        raise EnvironmentUnsuitable(f"the room of the log's disk cannot be read: {free.reason}")
+        raise EnvironmentUnsuitable(f"the free space on the log's disk cannot be read: {free.reason}")
     reading = GuardReading("log-disk", time.time(), free if isinstance(free, Absent) else float(free.free))
     if isinstance(free, Volume):
         reading = replace(reading, whole=float(free.size))

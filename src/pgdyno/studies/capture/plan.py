@@ -222,7 +222,7 @@ def _warnings(facts: Facts, options: CaptureOptions, cost: CaptureCost, folder: 
     expected, free = cost.bytes_per_s * options.seconds, folder.free_bytes()
     if expected > options.max_bytes:
         filled = cost.seconds_to_fill(options.max_bytes) or 0.0
-        found.append(f"at the rate of now --max-size {bytes_text(options.max_bytes)} is reached in "
+        found.append(f"at the current rate --max-size {bytes_text(options.max_bytes)} is reached in "
                      f"{seconds_text(filled)}, before --for {seconds_text(options.seconds)}")  # fmt: skip
     if free is not None and min(expected, options.max_bytes) > free:
         found.append(f"the log's file system has {bytes_text(free)} free, less than the capture may need: a guard ends "

@@ -93,7 +93,7 @@ class CaptureFolder:
             new_folder(folder)
         except FileExistsError:
             place.rmdir()
-            raise UsageError(f'"{output}" is there already', hint="Name a folder that is not there yet.") from None
+            raise UsageError(f'"{output}" is there already', hint="Name a folder that does not exist yet.") from None
         except OSError as error:
             place.rmdir()
             raise EnvironmentUnsuitable(

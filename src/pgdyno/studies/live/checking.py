@@ -79,7 +79,7 @@ def _of_settings(major: int, settings: dict[str, str], entries: int) -> list[Liv
     if track == "none":
         found.append(LiveRefusal(f"{TRACK} is none", f"ALTER SYSTEM SET {TRACK} = 'top'; {reload}"))
     if track == "all" and major < 14:
-        reason = f"{TRACK} is all, and PostgreSQL {major} does not tell what ran inside of functions"
+        reason = f"{TRACK} is all, and PostgreSQL {major} does not show what ran inside functions"
         found.append(LiveRefusal(reason, f"ALTER SYSTEM SET {TRACK} = 'top'; {reload}"))
     if settings.get("compute_query_id") == "off":
         found.append(LiveRefusal("compute_query_id is off", f"ALTER SYSTEM SET compute_query_id = 'auto'; {reload}"))

@@ -104,7 +104,7 @@ def parse_dbtune(document: object, name: str, *, is_root: bool) -> DbtuneFile:
     connection = values.get("connection_string") or values.get("connection_url")
     if connection is None:
         raise UsageError(
-            f'"{name}" names no server', hint="It wants connection_string or connection_url below postgresql."
+            f'"{name}" names no server', hint="It needs connection_string or connection_url below postgresql."
         )
     command = values.get("restart_command")
     return DbtuneFile(

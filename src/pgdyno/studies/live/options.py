@@ -64,7 +64,7 @@ def cost_of_periods(options: LiveOptions) -> tuple[str, ...]:
         return ()
     chosen, usual = (3600 / (2 * (one + SWITCH_S)) for one in (options.period_s, USUAL_S))
     return (
-        f"Periods of {seconds_text(options.period_s)} were asked for, of which {seconds_text(options.wash_s)} do not "
+        f"Periods of {seconds_text(options.period_s)} were requested, of which {seconds_text(options.wash_s)} do not "
         f"count: an hour holds {chosen:.1f} pairs of them, and {usual:.0f} of the usual {USUAL_S:g} s.",
     )
 

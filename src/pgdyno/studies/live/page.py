@@ -204,7 +204,7 @@ def _decisions(result: LiveResult | None) -> tuple[Section, ...]:
             moment_text(one.at),
             one.who,
             one.where,
-            one.asked or "an order of theirs",
+            one.asked or "unasked",
             one.answer,
             one.why,
         )

@@ -137,7 +137,7 @@ class LiveSearcher:
         if len(self.tried) >= self.candidates:
             return f"all {self.candidates} were tried"
         if self.duels.now() + FEWEST * self.pair_s > search_ends_at:
-            return "what is left of the time is for the finalists"
+            return "the remaining time is for the finalists"
         noise = self.pair_sd / math.sqrt(FEWEST)
         return should_stop(self._promises, noise) or ""
 
@@ -150,7 +150,7 @@ class LiveSearcher:
         proposed = point_to_configuration(self.space, suggestion.point)
         answer = self.decide(Proposal(number, self.candidates, proposed, suggestion.origin, self._learnt()))
         if answer.ends:
-            self.stopped = "it was ended by hand"
+            self.stopped = "it was stopped by hand"
             return
         if answer.settings is None:
             self._keep(LiveCandidate(number=number, settings=dict(proposed), origin=suggestion.origin, fate=REJECTED))
@@ -271,7 +271,7 @@ class LiveSearcher:
                     Proposal(place + 1, FINALISTS, settings, "fewest settings", self._learnt(), is_final=True)
                 )
                 if reply.ends:
-                    self.stopped, self.is_over = "it was ended by hand", True
+                    self.stopped, self.is_over = "it was stopped by hand", True
                     return
                 if reply.settings is None:
                     rejected.append(settings)
@@ -288,7 +288,7 @@ class LiveSearcher:
                 self.pairs.append((settings, tuple(pair.log_ratio for pair in outcome.pairs)))
             self.hear()
         if not self.finals and not rejected and not self.is_over:
-            self.notes.append("no candidate promised anything, so that none was confirmed")
+            self.notes.append("no candidate looked better, so none was confirmed")
 
     def _next_finalist(self, rejected: Sequence[Configuration]) -> Configuration | None:
         """Return the best by the model's posterior mean, cut down to the settings that the model gives a part.
@@ -360,7 +360,7 @@ class LiveSearcher:
             design = Design(self.design.smallest_effect, self.design.confidence, 3, EFFECT_PAIRS)
             outcome = self._fresh(without, winner, design)
             if outcome is None:
-                self.notes.append("what single settings do was not measured to the end, for want of time")
+                self.notes.append("the effects of single settings were not fully measured, for lack of time")
                 return
             if outcome.verdict is not None:
                 self.effects.append((name, outcome.verdict))

@@ -144,7 +144,7 @@ class SearchRecording:
         """Raise UsageError where the search does not go the way that it went."""
         if not is_same:
             raise UsageError(
-                "the search cannot be followed: it would go another way now than it went before it was ended",
+                "the search cannot be followed: it would now take another course than before it was ended",
                 detail="Another version of pgdyno began it, or the server has other settings now.",
                 hint="Start a new study, without --resume.",
             )

@@ -136,7 +136,7 @@ def _refuse_unused(reader: PlanReader, document: Mapping[str, object], mover: Mo
         with reader.at(line, key):
             raise UsageError(
                 f'mover "{mover.name}" does not change the target, so that this has no effect',
-                hint="Leave it out: a server of its own is made, with the databases of the source.",
+                hint="Leave it out: a new server is made, with the databases of the source.",
             )
 
 

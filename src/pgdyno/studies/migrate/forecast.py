@@ -63,7 +63,7 @@ def forecast_of(results: Sequence[MigrateResult], size: float, window_s: float |
     runs = list[ScaledRun]()
     for one in results:
         if one.total_s is None or one.source_bytes is None:
-            raise UsageError(f'rehearsal "{one.study}" did not come to its end, or its size is not known')
+            raise UsageError(f'rehearsal "{one.study}" did not finish, or its size is not known')
         seconds = {phase.phase.value: phase.seconds or 0.0 for phase in one.phases}  # one that is left out hands on
         runs.append(ScaledRun(one.source_bytes, seconds))
     ways = {(one.mover, one.jobs, one.source_version, one.target_version) for one in results}

@@ -13,7 +13,7 @@ from pgdyno.probes.run_figures import LoadShape, read_figures
 
 SHORTEST_S = 3.0
 """Of a phase that is shorter too few seconds are sampled."""
-NOT_SEEN = "it took less than 3 s: too short to be judged by samples of one a second"
+NOT_SEEN = "it took less than 3 s: too short to judge from one sample a second"
 
 
 def judged_phases(

@@ -35,7 +35,7 @@ def migrate_page(record: StudyRecord) -> Report:
         left = standing(record.study)
         return framed(record, (left.title, left.word, left.tone), (_about(record, None),), (_about(record, None),))
     said = judgement(result)
-    answer = Section("answer", "Answer", "Does it fit into its window, and did all arrive?", _answer(result))
+    answer = Section("answer", "Answer", "Does it fit into its window, and did everything arrive?", _answer(result))
     pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {record.study.id}"),)),))
     phases, validation = _phases(result), _validation(result)
     sections = [answer, validation, _chart(result), phases, _path(result), _limits(result), _items(result),
@@ -55,7 +55,7 @@ def _answer(result: MigrateResult) -> tuple[Block, ...]:
         ("rehearsal", f"number {result.number} of this plan"),
     ]
     if result.attempts > 1:
-        stood = f"{seconds_text(result.paused_s)} in between, which no time here has"
+        stood = f"{seconds_text(result.paused_s)} in between, which is not part of any time here"
         facts.append(("resumed", f"{plural(result.attempts - 1, 'time')}, {stood}"))
     return (*blocks, FactList(tuple(facts)))
 
@@ -99,10 +99,10 @@ def _path(result: MigrateResult) -> Section | None:
         (one.key, seconds_text(one.slack_s)) for one in found.jobs.values() if one.key not in found.path and one.end_s
     )
     total = "" if result.total_s is None else f" The rehearsal took {seconds_text(result.total_s)}."
-    caption = f"The phases on which the end hangs add up to {seconds_text(found.end_s)}.{total}"
+    caption = f"The phases on the critical path add up to {seconds_text(found.end_s)}.{total}"
     blocks: list[Block] = [TableBlock(Table(("phase", "time", "ends"), rows, ("time", "ends")), caption)]
     if slack:
-        told = "How much longer each other phase could have taken without a later end."
+        told = "How much longer each of the other phases could take without delaying the end."
         blocks.append(TableBlock(Table(("phase", "slack"), slack, ("slack",)), told))
     return Section("path", "Critical path", "What would shorten it?", tuple(blocks))
 
@@ -142,18 +142,18 @@ def _items(result: MigrateResult) -> Section | None:
 def _validation(result: MigrateResult) -> Section:
     found = result.validation
     if found is None:
-        told = Prose(("Nothing was validated: the rehearsal did not come to it.",))
-        return Section("validation", "Validation", "Did all arrive?", (told,))
+        told = Prose(("Nothing was validated: the rehearsal did not get that far.",))
+        return Section("validation", "Validation", "Did everything arrive?", (told,))
     compared = ", ".join(f"{count:,} {topic}" for topic, count in found.compared.items())
     notes = (Prose(("No fault:", *found.notes), points=True),) if found.notes else ()
     if found.is_same:
         told = Prose((f"No difference in {compared}.",))
-        return Section("validation", "Validation", "Did all arrive?", (told, *notes))
+        return Section("validation", "Validation", "Did everything arrive?", (told, *notes))
     rows = tuple((one.topic, one.object, one.expected, one.found, "; ".join(one.rows)) for one in found.findings)
     blocks: list[Block] = [Prose((f"Compared: {compared}.", *found.unread), points=True)]
     if rows:
         blocks.append(TableBlock(Table(("topic", "object", "expected", "found", "rows"), rows), "What differs."))
-    return Section("validation", "Validation", "Did all arrive?", (*blocks, *notes))
+    return Section("validation", "Validation", "Did everything arrive?", (*blocks, *notes))
 
 
 def _assessment(result: MigrateResult) -> Section | None:
@@ -161,7 +161,7 @@ def _assessment(result: MigrateResult) -> Section | None:
     if not rows:
         return None
     table = TableBlock(Table(("weight", "topic", "object", "what", "hint"), rows), "Found before anything was moved.")
-    return Section("assessment", "Assessment", "What has to be known of both servers?", (table,))
+    return Section("assessment", "Assessment", "What must be known about both servers?", (table,))
 
 
 def _settings(result: MigrateResult) -> Section | None:
@@ -191,7 +191,7 @@ def _trend(result: MigrateResult) -> Section | None:
     spans = [Span(f"rehearsal {number}", 0.0, one[2], "keep", "done", seconds_text(one[2]))
              for number, one in enumerate(runs, 1)]  # fmt: skip
     figure = spans_figure(
-        spans, figure="trend", title="Rehearsals", question="Does it become quicker?", what="rehearsal",
+        spans, figure="trend", title="Rehearsals", question="Is it getting faster?", what="rehearsal",
         since="each began", names=_NAMES,
     )  # fmt: skip
     blocks: list[Block] = [TableBlock(Table(columns, rows, (columns[3], columns[4], columns[6])), "Every rehearsal.")]

@@ -90,7 +90,7 @@ def _prove(target: Target, facts: tuple[Facts, Facts], plan: MigrationPlan, file
     identifier = facts[0].server.system_identifier
     if isinstance(identifier, Unknown):
         raise EnvironmentUnsuitable(
-            "the source does not tell its system identifier, so that nothing proves that the target is another server",
+            "the source does not show its system identifier, so nothing proves that the target is another server",
             hint="Connect to it as a role that may execute pg_control_system().",
         )
     if known.system_identifier == identifier and not known.is_marked:

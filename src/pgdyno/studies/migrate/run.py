@@ -83,14 +83,14 @@ def run_rehearsal(
             store.abandon_running(study.id)
             stopped = not isinstance(error, PgdynoError) or isinstance(error, EnvironmentUnsuitable)
             store.update_study(study.id, state=StudyState.INTERRUPTED if stopped else StudyState.FAILED)
-            announce(f"to go on: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
+            announce(f"to continue: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
             raise
         result = replace(result, elapsed_s=time.time() - began)
         is_open = bool(result.ended)
         store.update_study(study.id, state=StudyState.INTERRUPTED if is_open else StudyState.COMPLETE, result=result)
         if is_open:
             announce(f"ended by {result.ended}")
-            announce(f"to go on: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
+            announce(f"to continue: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
     return result
 
 
@@ -103,8 +103,8 @@ def _study(store: Store, prepared: PreparedMove, facts: Facts, request: TargetRe
         kept = study.options.get(StudyKind.MIGRATE.value)
         if study.kind is not StudyKind.MIGRATE or not isinstance(kept, dict) or kept.get("seal") != plan.seal:
             raise UsageError(
-                f'study "{study.id}" is no rehearsal of this plan as it is now',
-                hint="Put the plan back as it was, or begin a new rehearsal without --resume.",
+                f'study "{study.id}" is not a rehearsal of this plan as it is now',
+                hint="Restore the plan as it was, or start a new rehearsal without --resume.",
             )
         return study
     target = prepared.place.target.target
@@ -289,7 +289,7 @@ def require_alone(use: DatabaseUse, place: MovePlace, *, sleep: Callable[[float]
     if is_shared:
         raise EnvironmentUnsuitable(
             f'database "{name}" of {place.target.target.name} is in use by another pgdyno',
-            hint="Wait for its end, or name another target_database in the plan.",
+            hint="Wait until it ends, or name another target_database in the plan.",
         )
 
 
@@ -299,7 +299,7 @@ def require_begun_here(state: JournalState, place: MovePlace) -> None:
     if made is not None and made.end is ItemEnd.DONE and not is_made(place):
         raise EnvironmentUnsuitable(
             f'{place.target.target.name} has no database "{place.target.database}" that this rehearsal made',
-            hint="Go on with the target that it was begun with, or begin a new rehearsal without --resume.",
+            hint="Continue with the target that it was started on, or start a new rehearsal without --resume.",
         )
 
 

@@ -23,7 +23,7 @@ def judgement(result: MigrateResult) -> Judgement:
 def window_text(result: MigrateResult) -> str:
     """Return total, window and margin."""
     if result.total_s is None:
-        return "it did not come to its end"
+        return "it did not finish"
     total = f"{seconds_text(result.total_s)} in all"
     if result.window_s is None or result.margin_s is None:
         return f"{total}; no window is named"

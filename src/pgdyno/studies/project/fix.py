@@ -87,12 +87,12 @@ def read_record(path: Path) -> ProjectRecord | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f'"{place}" cannot be read', detail=str(error), hint="Take the file back from version control."
+            f'"{place}" cannot be read', detail=str(error), hint="Restore the file from version control."
         ) from error
     if digest(agreed) != fixed.sha256:
         raise UsageError(
             f'"{place}" was edited: what it says was fixed does not have its hash',
-            hint="Take the file back from version control.",
+            hint="Restore the file from version control.",
         )
     return ProjectRecord(fixed, agreed)
 

@@ -293,7 +293,7 @@ def _plain(value: float | None) -> str:
 
 
 def _sizing(project: Project, peaks: Sequence[Peak]) -> Section:
-    question = "How large has the system to be?"
+    question = "How large must the system be?"
     if not peaks:
         told = "No peak was measured: no study of the project has samples, and the file names none."
         return Section("sizing", "Sizing", question, (Prose((told,)),))
@@ -352,7 +352,7 @@ def _checklist(items: Sequence[Item]) -> Table:
 def _terms(fixed: Fixed | None, amendments: Sequence[Amendment], scenarios: Sequence[Judged]) -> Section:
     title, question = "Terms and amendments", "Were the criteria fixed before the first run?"
     if fixed is None:
-        told = "The criteria are not fixed: whoever reads this cannot know that they stood before the first run."
+        told = "The criteria are not fixed: a reader cannot know that they were set before the first run."
         return Section("terms", title, question, (Notice((told, "pgdyno project fix FILE fixes them.")),))
     rows = (("fixed", f"{fixed.at} by {fixed.by}"), ("hash", fixed.sha256))
     blocks: list[Block] = [FactList(rows)]
@@ -394,4 +394,4 @@ def _sources(project: Project, facts: ProjectFacts) -> Section:
     )
     told = limit_sentences("the systems of this project", "the versions of its studies", "the loads of its scenarios")
     blocks = (FactList(tuple(row for row in rows if row[1])), Prose(told, points=True))
-    return Section("about", "Sources and limits", "Where do the figures come from, and how far do they reach?", blocks)
+    return Section("about", "Sources and limits", "Where do the figures come from, and what do they cover?", blocks)

@@ -67,7 +67,7 @@ class ReplayProgress:
         over = self._over_at(tally)
         due, whole = (self._due[over - 1] if over else 0), (self._due[-1] if self._due else 0)
         return (
-            f"{tally.sent:,} of {whole:,} statements sent, {due:,} due; {tally.errors:,} answered otherwise; "
+            f"{tally.sent:,} of {whole:,} statements sent, {due:,} due; {tally.errors:,} answered differently; "
             f"the injector at most {tally.late_us / 1000:.1f} ms late{self._times}"
         )
 

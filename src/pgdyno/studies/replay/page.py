@@ -192,7 +192,7 @@ def _about(record: StudyRecord) -> Section:
         "Each statement is due at its captured moment, divided by the speed, and is sent then or, where its session "
         "waits for an answer, right after it. Lateness is split into what the injector, the order between sessions and "
         "the server caused.",
-        "The target was proved to be another server than the source before anything was sent.",
+        "Before anything was sent, the target was proved not to be the source.",
     )
     facts = provenance.environment(record.study, record.trials)
     return Section(

@@ -41,9 +41,9 @@ def result_of(
     sent = {name: np.concatenate([part[name] for part in parts]) for name in _TIMES} if parts else {}
     if not sent or not sent["due_us"].size:
         raise EnvironmentUnsuitable(
-            "not one statement was answered",
+            "no statement was answered",
             detail="; ".join(tally.reasons) or None,
-            hint="Mend that and run it again.",
+            hint="Fix that and run it again.",
         )
     errors = Errors(
         expected=answers[AnswerClass.EXPECTED],

@@ -103,7 +103,7 @@ def check_settings(target: Target, settings: Mapping[str, str]) -> None:
     known = {str(row["name"]) for row in target.postgres.fetch(query, [list(settings)])}
     if wrong := sorted(settings.keys() - known):
         raise UsageError(
-            f'"{wrong[0]}" is no setting that every session may have of its own',
+            f'"{wrong[0]}" is not a setting that any session may change',
             hint="Set it on a second target, --versus CONNINFO, or measure it by pgdyno experiment -w replay:TRACE.",
         )
 

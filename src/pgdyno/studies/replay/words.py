@@ -16,8 +16,8 @@ def judgement(result: ReplayResult) -> Judgement:
     sent = f"{result.fidelity.sent:,} of {result.fidelity.statements:,} statements were sent and answered"
     unlike = sum(result.answers[one] for one in UNLIKE)
     if result.is_valid:
-        title = f"{sent} on schedule; {unlike:,} were answered otherwise than in the capture"
-        said = f"{result.fidelity.sent:,} statements on schedule, {unlike:,} answered otherwise"
+        title = f"{sent} on schedule; {unlike:,} were answered differently than in the capture"
+        said = f"{result.fidelity.sent:,} statements on schedule, {unlike:,} answered differently"
         return Judgement(title, COUNTS, Tone.NEUTRAL, said, result.exit_code)
     if result.ended != "complete":
         why = f"ended before the trace did: {result.ended}"

@@ -18,7 +18,7 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
     if plan.connections:
         told = ", ".join(map(str, plan.connections))
         lines.append(f"  client curve: {told} connections in a closed loop on {plan.curve.hardware}")
-    within = "" if wanted.within_ms is None else f", an answer after {wanted.within_ms:g} ms is no success"
+    within = "" if wanted.within_ms is None else f", an answer after {wanted.within_ms:g} ms counts as a failure"
     lines.append(
         f"criterion: against the reference, success rate within {100 * wanted.success:g} %, "
         f"{wanted.metric.label} within {100 * wanted.response:g} %, path length within {100 * wanted.path:g} %{within}"
@@ -34,10 +34,10 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
         "undo:   bounds on the server's CPUs and memory are in the undo bundle before the first; they are taken away "
         "at the end, on Ctrl-C, and by the watchdog after a kill (pgdyno rollback)"
         if bound
-        else "undo:   nothing of the server is changed but databases of its own, which are dropped"
+        else "undo:   nothing on the server is changed but pgdyno's own databases, which are dropped"
     )
     lines.append(
-        "outage: none, no restart; other users of the server are bound with it"
+        "outage: none, no restart; the bounds also hold for other users of the server"
         if bound
         else "outage: none, no setting is touched"
     )

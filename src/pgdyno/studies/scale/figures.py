@@ -75,6 +75,6 @@ def curve_figure(curve: ClientCurve) -> Figure:
         y=Axis("throughput", "transactions/s", lo=0.0, hi=nice_bounds((0.0, most or 1.0))[1]),
         series=tuple(series) if measured else (),
         table=Table(columns, rows, columns),
-        caption="Whiskers are the least and the greatest run. Laws beyond the loads that were run are no measurement.",
+        caption="Whiskers are the least and the greatest run. Beyond the loads that were run, laws are not measured.",
         n=sum(len(one.runs) for one in curve.loads),
     )

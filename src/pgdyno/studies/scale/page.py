@@ -25,8 +25,8 @@ from pgdyno.units import binary_text
 
 METHOD = (
     "A level is a per cent of production: its load, and the hardware that the server may use for it.",
-    "Every repetition runs each level once, in an order that is drawn anew; levels are compared within repetitions.",
-    "Constant is an answer of equivalence: the 95 % interval of the ratio lies within the tolerance of the plan.",
+    "Every repetition runs each level once, in a freshly drawn order; levels are compared within repetitions.",
+    "Constant is an equivalence test: the 95 % interval of the ratio lies within the tolerance of the plan.",
     "Path length is the server's CPU time for each transaction. The load generator runs outside of the level's bounds.",
     "A run qualifies when it is whole and steady and reached 97 % of its rate.",
     chapters.COUNTED,

@@ -89,7 +89,7 @@ def curve_sentences(curve: ClientCurve) -> list[str]:
     said = [f"Peak: {number_text(peak.throughput)} tps at {plural(peak.connections, 'connection')}."]
     if last.throughput is not None and last is not peak:
         lost = 100 * (1 - last.throughput / peak.throughput)
-        said.append(f"Decline: {lost:.1f} % less at {last.connections}, the most that was run.")
+        said.append(f"Decline: {lost:.1f} % less at {last.connections}, the most that were run.")
     elif last is peak:
         said.append("No decline within the connections that were run: the most has the greatest throughput.")
     usl, amdahl = curve.usl, curve.amdahl
@@ -100,7 +100,7 @@ def curve_sentences(curve: ClientCurve) -> list[str]:
         )
     elif usl is not None:
         said.append(
-            "Universal Scalability Law: that throughput falls beyond some load is not shown by these runs (coherency "
+            "Universal Scalability Law: these runs do not show that throughput falls beyond some load (coherency "
             f"{law_text(usl.coherency)})."
         )
     if amdahl is not None and not (usl is not None and usl.declines):

@@ -161,7 +161,7 @@ def proposals(changes: Iterable[ChangeRecord], target: str, facts: Facts, now: f
     latest = {one.knob: one for one in changes if one.target == target}
     return tuple(
         f"{one.knob} = {one.new} is in force since {datetime.fromtimestamp(one.at, UTC):%Y-%m-%d}"
-        f"{f' (study {one.study})' if one.study else ''}. Whether it still pays is told by: "
+        f"{f' (study {one.study})' if one.study else ''}. To see whether it still pays: "
         f"pgdyno live --b '{one.knob}={one.old}', with the --target of this watch"
         for one in latest.values()
         if one.action is ChangeAction.APPLY and one.at <= now - OLD_S and _is_so_still(one, facts)

@@ -99,7 +99,7 @@ def _offer_undo(
     place = target.remote or LocalSessions(places.state_dir() / "undo")
     restored = place.roll_back(session)
     record_rollback(store, session, time.time(), by=f"{answer.who}, {who()}")
-    said = "the server is as it was before" if restored.is_whole else f"look at it: {_later(session, target)} says what"
+    said = "the server is as it was before" if restored.is_whole else f"check it: {_later(session, target)} says what"
     watched.ground.announce(f"taken back by {answer.who}; {said}")
 
 
