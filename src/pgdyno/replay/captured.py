@@ -12,7 +12,7 @@ from pgdyno.outputs import open_new
 from pgdyno.replay.key_map import MappedKeys, map_keys
 from pgdyno.trace.engine.tape import Act
 from pgdyno.trace.gates import Order, OrderedRow, gates, key_columns
-from pgdyno.trace.parquet import connection, parquet_source, read_meta, trace_source, work_folder, write_rows
+from pgdyno.trace.parquet import connection, read_meta, trace_source, work_folder, write_rows
 from pgdyno.trace.schema import Row, TraceColumn
 from pgdyno.trace.tape_maker import TraceRow, records_of
 from pgdyno.trace.tape_writer import TapeWriter
@@ -56,7 +56,7 @@ class Taped:
 
 def asked_of(trace: Path) -> Asked:
     """Return what the sessions of a trace ask for."""
-    with parquet_source(trace) as source, connection() as db:
+    with connection() as db, trace_source(trace, db) as source:
         ask = db.execute
         names = {column: _distinct(db, source, column) for column in ("user", "database")}
         most = ask(

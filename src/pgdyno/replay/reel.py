@@ -18,7 +18,7 @@ from pgdyno.server.temporary import temporary
 from pgdyno.trace.cut import CutOptions, cut_trace
 from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.gates import Order
-from pgdyno.trace.parquet import connection, parquet_source
+from pgdyno.trace.parquet import connection, trace_source
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.template import APPLICATION_NAME
 
@@ -101,7 +101,7 @@ def _nameless(path: Path, folder: Path) -> OwnDescriptor:
 
 
 def _classed(trace: Path, tape: OwnDescriptor, taped: Taped, asked: Asked) -> Reel:
-    with parquet_source(trace) as source, connection() as db:
+    with connection() as db, trace_source(trace, db) as source:
         sent = f"FROM {source} WHERE sql IS NOT NULL AND refused IS NULL"
         known = "coalesce(fingerprint, 'does not parse')"
         kinds = db.execute(

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.errors import UsageError
 from pgdyno.model.replay_comparison import RowsCompared
 from pgdyno.trace import side_tables
 from pgdyno.trace.error_causes import Suspect
-from pgdyno.trace.parquet import connection, parquet_source
+from pgdyno.trace.parquet import connection, outcome_source, parquet_source, trace_source
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
@@ -232,8 +231,7 @@ def reading(
     ):
         for setting in ("SET preserve_insertion_order = true", "SET enable_progress_bar = false", *side_tables.SETUP):
             db.execute(setting)
-        source = stack.enter_context(parquet_source(trace))
-        _check(db, source, trace, {"session", "seq", "kind", "sql"}, "trace")
+        source = stack.enter_context(trace_source(trace, db))
         db.execute(side_tables.statements(source))
         outcome = None
         for name, side in (("a", a), ("b", b), ("g", again)):
@@ -248,9 +246,7 @@ def reading(
 def _open(db: Connection, stack: ExitStack, name: str, side: ReplaySide) -> str | None:
     """Make the table or view of a side; return the source of an outcome."""
     if side.log is not None:
-        source = stack.enter_context(parquet_source(side.log))
-        _check(db, source, side.log, {"session", "seq", "kind", "sql"}, "trace")
-        db.execute(side_tables.log_side(name, source))
+        db.execute(side_tables.log_side(name, stack.enter_context(trace_source(side.log, db))))
         return None
     source = _outcome(db, stack, side)
     db.execute(side_tables.outcome_side(name, source))
@@ -258,20 +254,8 @@ def _open(db: Connection, stack: ExitStack, name: str, side: ReplaySide) -> str 
 
 
 def _outcome(db: Connection, stack: ExitStack, side: ReplaySide) -> str:
-    parts = list[str]()
-    for path in side.outcome:
-        parts.append(stack.enter_context(parquet_source(path)))
-        _check(db, parts[-1], path, {"session", "seq", "sent_us", "done_us", "injector_us"}, "outcome")
+    parts = [stack.enter_context(outcome_source(path, db)) for path in side.outcome]
     return "(" + " UNION ALL ".join(f"SELECT * FROM {part}" for part in parts) + ")"
-
-
-def _check(db: Connection, source: str, path: Path, needed: set[str], what: str) -> None:
-    columns = {str(row[0]) for row in db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
-    if missing := sorted(needed - columns):
-        raise UsageError(
-            f'"{path}" is no {what}: it has no column {", ".join(missing)}',
-            hint="A trace is made by pgdyno trace build, an outcome by pgdyno replay.",
-        )
 
 
 def is_outcome(path: Path) -> bool:

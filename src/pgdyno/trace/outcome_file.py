@@ -7,18 +7,20 @@ no part has yet is still in those files: `recover` makes a part of it, and the f
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.shapes import plain
 from pgdyno.outputs import new_folder, open_new, write_output
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import SKIPPED, Records, classes, read_records
-from pgdyno.trace.parquet import connection, read_facts_file, write_parquet
+from pgdyno.trace.parquet import connection, outcome_source, read_facts_file, write_parquet
 from pgdyno.trace.schema import OUTCOME
 
 OUTCOME_VERSION = 1
@@ -132,10 +134,14 @@ def recover(folder: Path) -> None:
     facts = read_facts(folder)
     if facts.owner is None or facts.owner.is_alive():
         return
+    for file in left:
+        if not stat.S_ISREG(file.lstat().st_mode):
+            raise UsageError(f'"{file}" is not a regular file', hint="Take it away: no engine of pgdyno made it.")
+    known = set[tuple[int, int]]()
     with connection() as db:
-        parts = [str(part) for part in sorted(folder.glob("part-*.parquet"))]
-        rows = db.execute("SELECT session, seq FROM read_parquet(?)", [parts]).fetchall() if parts else []
-    known = {(int(session), int(seq)) for session, seq in rows}
+        for part in sorted(folder.glob("part-*.parquet")):
+            with outcome_source(part, db) as source:
+                known.update(db.execute(f"SELECT session, seq FROM {source}").fetchall())
     for number, file in enumerate(left):
         records = read_records(file)
         fresh = np.array([(int(one["session"]), int(one["seq"])) not in known for one in records], bool)

@@ -21,7 +21,7 @@ from pgdyno.model.shapes import shaped
 from pgdyno.outputs import check_output, new_folder, output, write_output
 from pgdyno.outside import documents
 from pgdyno.outside.files import open_file, read_bytes
-from pgdyno.trace.schema import SINCE_2, TRACE, TRACE_VERSION, TraceColumn, TraceMeta
+from pgdyno.trace.schema import OUTCOME, SINCE_2, TRACE, TRACE_VERSION, TraceColumn, TraceMeta
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -73,7 +73,9 @@ def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, thread
                 hint = "Free some: while a trace is made it may take half of what its log does."
                 raise EnvironmentUnsuitable("no room is left on the disk of the trace", hint=hint) from error
             raise EnvironmentUnsuitable("a file cannot be read or written", detail=_first_line(error)) from error
-        except duckdb.InvalidInputException as error:
+        except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
+            raise  # a statement of ours that cannot be: columns are looked at before they are asked for
+        except (duckdb.Error, UnicodeDecodeError) as error:  # a damaged file has errors of many kinds
             raise UsageError("a file is no Parquet file that can be read", detail=_first_line(error)) from error
 
 
@@ -113,14 +115,40 @@ def parquet_source(path: Path) -> Iterator[str]:
 @contextmanager
 def trace_source(path: Path, db: Connection) -> Iterator[str]:
     """Give what stands for a trace in the FROM of a query. Raises UsageError where its columns are not a trace's."""
+    hint = "Make a trace with pgdyno trace build."
+    with checked_source(path, db, TRACE, "trace", hint=hint, may_lack=SINCE_2) as source:
+        yield source
+
+
+@contextmanager
+def outcome_source(path: Path, db: Connection) -> Iterator[str]:
+    """Give what stands for a part of an outcome. Raises UsageError where its columns are not an outcome's."""
+    with checked_source(path, db, OUTCOME, "outcome", hint="An outcome is made by pgdyno replay.") as source:
+        yield source
+
+
+@contextmanager
+def checked_source(
+    path: Path,
+    db: Connection,
+    columns: Sequence[TraceColumn],
+    what: str,
+    *,
+    hint: str,
+    may_lack: frozenset[str] = frozenset(),
+) -> Iterator[str]:
+    """Give what stands for a file in the FROM of a query. Raises UsageError where it lacks a column of its type.
+
+    Those that it `may_lack` are texts, and NULL then.
+    """
     with parquet_source(path) as source:
         found = {str(row[0]): str(row[1]) for row in db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
-        older = SINCE_2 - found.keys()
-        for one in TRACE:
+        older = may_lack - found.keys()
+        for one in columns:
             if one.name not in older and found.get(one.name) != one.type:
                 raise UsageError(
-                    f'"{path}" is no trace: column "{one.name}" is {found.get(one.name, "missing")}, not {one.type}',
-                    hint="Make a trace with pgdyno trace build.",
+                    f'"{path}" is no {what}: column "{one.name}" is {found.get(one.name, "missing")}, not {one.type}',
+                    hint=hint,
                 )
         added = "".join(f', NULL::VARCHAR AS "{name}"' for name in sorted(older))
         yield f"(SELECT *{added} FROM {source})" if added else source

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.trace.engine.records import RECORD, Skip
 from pgdyno.trace.outcome import classes, read_records
@@ -49,3 +51,16 @@ def test_a_run_that_was_killed_can_be_read_up_to_the_kill_and_says_so(
         seqs = [row[0] for part in sorted(folder.glob("part-*.parquet")) for row in read_rows(part, ["seq"])]
         assert sorted(seqs) == [0, 1, 2, 3, 4]
         assert (read_facts(folder).ended, file.exists()) == (KILLED, False)
+
+
+@pytest.mark.parametrize("name", ["part-00000.parquet", "engine-0.records"])
+def test_a_pipe_of_a_stranger_in_the_folder_of_a_killed_run_is_not_waited_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "x.outcome"
+    OutcomeWriter(folder, OutcomeFacts(1, "t", "d", "db", "18", "1", "python", 1.0, "schedule", "session", 1, 0.0, 1.0))
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: False)
+    with pytest.raises(UsageError, match=r"fifo|cannot be read|not a regular file"):
+        recover(folder)

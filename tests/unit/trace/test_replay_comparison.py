@@ -265,9 +265,9 @@ def test_it_survives_json(tmp_path):
 def test_files_that_are_something_else_are_named(tmp_path):
     load = usual_load()
     trace, outcome = load.write(tmp_path / "trace.parquet"), of_outcome(load.replay(tmp_path / "b", noisy(1)))
-    with pytest.raises(UsageError, match="is no outcome: it has no column"):
+    with pytest.raises(UsageError, match="is no outcome: column"):
         compare_replay(trace, outcome, ReplaySide("b", (trace,)))
-    with pytest.raises(UsageError, match="is no trace: it has no column"):
+    with pytest.raises(UsageError, match="is no trace: column"):
         compare_replay(outcome.outcome[0], outcome, outcome)
     (tmp_path / "text").write_text("no Parquet")
     with pytest.raises(UsageError, match="no Parquet file"):

@@ -98,6 +98,17 @@ def test_what_is_no_parquet_file(trace: Path, tmp_path: Path, content: bytes) ->
     assert "Parquet" in str(error)
 
 
+def test_a_trace_whose_footer_is_damaged_is_refused_in_words(trace: Path, tmp_path: Path) -> None:
+    other, whole = tmp_path / "load.parquet", trace.read_bytes()
+    length = int.from_bytes(whole[-8:-4], "little")
+    other.write_bytes(whole[: -8 - length] + b"\xff" * length + whole[-8:])
+    other.with_suffix(".json").write_bytes(trace.with_suffix(".json").read_bytes())
+    for words in (("show", other), ("cut", other, "--output", tmp_path / "part.parquet")):
+        error = run(*words).exception
+        assert isinstance(error, UsageError), words
+        assert "Parquet" in str(error)
+
+
 def test_another_table_is_no_trace(trace: Path, tmp_path: Path) -> None:
     other = tmp_path / "load.parquet"
     write_rows(other, TRACE[:3], [(1, 2, "x")])

@@ -15,7 +15,7 @@ from pgdyno.model.live import LivePoint
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import read_records
-from pgdyno.trace.parquet import connection, parquet_source
+from pgdyno.trace.parquet import connection, trace_source
 from pgdyno.trace.schema import Row
 from pgdyno.trial.live_row import LiveRow
 
@@ -121,6 +121,6 @@ def _between(sums: Sequence[int], before: int, over: int) -> int:
 
 def due_by_tenth(trace: Path) -> dict[int, DueTenth]:
     """Return what is due in each tenth of a second of a trace, in order."""
-    with parquet_source(trace) as source, connection() as db:
+    with connection() as db, trace_source(trace, db) as source:
         rows = db.execute(_DUE.format(source=source), [Row.CONNECT, Row.DISCONNECT]).fetchall()
     return {int(tenth): DueTenth(int(count), int(took), int(timed)) for tenth, count, took, timed in rows}

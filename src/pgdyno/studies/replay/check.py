@@ -15,7 +15,7 @@ from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.login import Opened, open_session
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.scram import LoginError
-from pgdyno.trace.parquet import connection, parquet_source
+from pgdyno.trace.parquet import connection, trace_source
 
 SEVERAL = "42601"
 """SQLSTATE of a text with several statements, which cannot be prepared as one, and of what does not parse."""
@@ -50,7 +50,7 @@ def check(trace: Path, plan: EnginePlan) -> Checked:
     """Prepare every distinct statement that did not fail in the capture, as its role; side effects: none."""
     prepared = unknown = 0
     failing = list[WillFail]()
-    with parquet_source(trace) as source, connection() as db:
+    with connection() as db, trace_source(trace, db) as source:
         pairs = db.execute(
             f'SELECT "user", "database", count(*) FROM {source} WHERE kind = \'connect\' GROUP BY ALL ORDER BY ALL'
         ).fetchall()
