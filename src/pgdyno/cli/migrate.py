@@ -160,7 +160,7 @@ def validate(flags: _ValidateFlags) -> int:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.migration.validation.comparing import compare_databases
     from pgdyno.model.shapes import plain
-    from pgdyno.outside.words import printable
+    from pgdyno.outside.words import one_line
     from pgdyno.server.postgres import Postgres
 
     found = compare_databases(
@@ -170,7 +170,7 @@ def validate(flags: _ValidateFlags) -> int:
         click.echo(json.dumps(plain(found)))
     else:
         for line in found.lines():
-            click.echo(printable(line))
+            click.echo(one_line(line))
     return int(found.exit_code)
 
 

@@ -276,12 +276,12 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
 
 
 def _check(ready: Ready, options: ReplayOptions) -> int:
-    from pgdyno.outside.words import printable
+    from pgdyno.outside.words import one_line
     from pgdyno.studies.replay.check import check, lines_of
 
     checked = check(options.trace, ready.plan)
     for line in lines_of(checked):
-        click.echo(printable(line))
+        click.echo(one_line(line))
     return int(ExitCode.FINDINGS if checked.failing else ExitCode.OK)
 
 

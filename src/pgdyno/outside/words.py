@@ -32,6 +32,11 @@ def printable(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_OBEYED)
 
 
+def one_line(text: str) -> str:
+    """Return a text as `printable` does, and on one line: a name with a line break cannot add a line of its own."""
+    return printable(text).replace("\n", _REPLACED)
+
+
 def printable_value(value: object) -> object:
     """Return what a template writes, made printable where it is a text; markup that is ours stays."""
     return printable(value) if type(value) is str else value

@@ -17,7 +17,7 @@ from pgdyno.errors import UsageError
 from pgdyno.outside.documents import load_csv, load_json, load_toml, unpack
 from pgdyno.outside.files import open_file, read_bytes, read_text
 from pgdyno.outside.numbers import is_without_measure
-from pgdyno.outside.words import PlainStream, printable
+from pgdyno.outside.words import PlainStream, one_line, printable
 from pgdyno.units import parse_quantity
 
 SCALARS = st.none() | st.booleans() | st.integers(-(1 << 63), 1 << 63) | st.floats(allow_nan=False) | st.text("aé\n中")
@@ -160,3 +160,7 @@ def test_a_long_text_takes_no_time(text: str) -> None:
     assert not is_without_measure(text)
     with pytest.raises(UsageError, match="is not a number with a unit"):
         parse_quantity(text, "kB")
+
+
+def test_a_name_with_a_line_break_adds_no_line() -> None:
+    assert one_line("table x\nnothing differs\x1b[2K is missing") == "table x\ufffdnothing differs\ufffd[2K is missing"

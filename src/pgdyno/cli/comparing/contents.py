@@ -14,7 +14,7 @@ def contents_command(flags: CompareFlags, conninfos: tuple[str, str]) -> int:
     """Compare the databases and print what differs; exit code 1 where anything does."""
     from pgdyno.contents.comparing import compare_contents
     from pgdyno.model.shapes import plain
-    from pgdyno.outside.words import printable
+    from pgdyno.outside.words import one_line
     from pgdyno.server.postgres import Postgres
 
     first, second = (Postgres(conninfo) for conninfo in conninfos)
@@ -23,5 +23,5 @@ def contents_command(flags: CompareFlags, conninfos: tuple[str, str]) -> int:
         click.echo(json.dumps(plain(found)))
     else:
         for line in found.lines():
-            click.echo(printable(line))
+            click.echo(one_line(line))
     return int(found.exit_code)
