@@ -64,7 +64,7 @@ def run(flags: _RunFlags) -> int:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.batch.dry_run import plan_lines
     from pgdyno.studies.batch.file import check_files
-    from pgdyno.studies.batch.job_process import program_of
+    from pgdyno.studies.batch.job_process import program_of, require_own_files
     from pgdyno.studies.batch.options import BatchOptions
     from pgdyno.studies.batch.run import database_of, run_batch
     from pgdyno.studies.session.opening import opened
@@ -74,6 +74,7 @@ def run(flags: _RunFlags) -> int:
     check_report_path(flags.report)
     chain = _read(flags.chain)
     check_files(chain, flags.chain.name, program_of)
+    require_own_files(chain)
     options = BatchOptions(flags.chain, flags.executions or chain.executions, flags.max_seconds, flags.stop_file)
     request, progress = target_request(flags), Progress()
     guards = guard_plan(flags.guards, chain.parallel)

@@ -35,8 +35,11 @@ def check_program(name: str, uid: int) -> str:
     return path
 
 
-def doubt_about(path: Path, uid: int) -> str | None:
-    """Return who else could change what is at an absolute path, None when nobody but root and the user can."""
+def doubt_about(path: Path, uid: int, *, may_be_shared: bool = False) -> str | None:
+    """Return who else could change what is at an absolute path, None when nobody but root and the user can.
+
+    With `may_be_shared` it may lie in a folder such as /tmp, where all may make files and none may replace another's.
+    """
     for part in ways(path):
         try:
             status = part.lstat()
@@ -45,6 +48,8 @@ def doubt_about(path: Path, uid: int) -> str | None:
         if status.st_uid not in (0, uid):
             return f'"{part}" belongs to {_name(status.st_uid)}'
         if stat.S_ISLNK(status.st_mode):
+            continue
+        if may_be_shared and stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
             continue
         if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid != 0):
             return f'"{part}" can be written by others'

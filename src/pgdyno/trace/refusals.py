@@ -109,7 +109,7 @@ def judge(text: str, parse: Callable[[str], ParseTree | None]) -> NeverSent | No
     reason = _by_words(text) if tree is None else _by_tree(tree)
     if reason is None:
         return None
-    return NeverSent(reason, _without_secret(text) if reason in _SECRET and re.search(r"['$]", text) else None)
+    return NeverSent(reason, without_secret(text) if reason in _SECRET and re.search(r"['$]", text) else None)
 
 
 def judge_function(name: str) -> str | None:
@@ -142,6 +142,7 @@ def _copy(is_from: bool, is_program: bool, file: str) -> str:
     return "COPY FROM STDIN: its data are not in the log" if is_from else "COPY TO STDOUT"
 
 
-def _without_secret(text: str) -> str:
+def without_secret(text: str) -> str:
+    """Return the first two words of a statement that sets a password, and none of the rest."""
     words = re.findall(r"[A-Za-z_]+", re.sub(r"/\*.*?\*/|--[^\n]*", " ", text, flags=re.DOTALL)[:200])[:2]
     return f"{' '.join(words).upper()} ... PASSWORD <removed>"

@@ -11,9 +11,18 @@ import pytest
 from batch_example import chain_of, recorded
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.results.batch import JobEnd
+from pgdyno.server.postgres import Postgres
 from pgdyno.studies.batch.dry_run import plan_lines
 from pgdyno.studies.batch.file import check_files, parse_chain
-from pgdyno.studies.batch.job_process import LONGEST_TAG, program_of, read_own, tags_of
+from pgdyno.studies.batch.job_process import (
+    LONGEST_TAG,
+    JobStarter,
+    last_words,
+    program_of,
+    read_own,
+    require_own_files,
+    tags_of,
+)
 from pgdyno.studies.batch.options import BatchOptions
 from pgdyno.studies.batch.recorded import read_recorded
 from pgdyno.studies.batch.wrapped import WrappedJob, run_wrapped
@@ -80,12 +89,59 @@ def test_root_takes_no_chain_that_another_account_can_change(tmp_path: Path) -> 
     chain.chmod(0o644)
     assert read_own(chain) == "version = 1"
     chain.chmod(0o666)
-    with pytest.raises(UsageError, match="another account than root can change it"):
+    with pytest.raises(UsageError, match="another account can change it"):
         read_own(chain)
     chain.chmod(0o644)
     os.chown(chain, 65534, -1)
-    with pytest.raises(UsageError, match="another account than root"):
+    with pytest.raises(UsageError, match="another account can change it"):
         read_own(chain)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is careful about whose files it sends")
+def test_root_sends_no_file_that_another_account_leads_elsewhere(tmp_path: Path) -> None:
+    theirs, secret = tmp_path / "theirs", tmp_path / "secret"
+    theirs.mkdir()
+    secret.write_text("root:hash")
+    (theirs / "load.sql").symlink_to(secret)
+    text = 'version = 1\n[chain]\nname = "c"\n[[process]]\nname = "p"\n[[process.job]]\nname = "j"\n'
+    chain = chain_of(f'{text}sql_file = "{theirs}/load.sql"\n')
+    require_own_files(chain)
+    os.lchown(theirs / "load.sql", 65534, -1)
+    with pytest.raises(UsageError, match="another account can change it"):
+        require_own_files(chain)
+    (started,) = [JobStarter(Postgres(""), "d", tmp_path, {"p/j": "tag"}).start(job, 1) for job in chain.jobs.values()]
+    assert "another account can change it" in started.poll().failed, "it was exchanged after the look"
+    (theirs / "load.sql").unlink()
+    (theirs / "load.sql").write_text("SELECT 1")
+    os.chown(theirs, 65534, -1)
+    with pytest.raises(UsageError, match="another account can change it"):
+        require_own_files(chain)
+
+
+@pytest.mark.parametrize(
+    ("wrote", "told"),
+    [
+        ("psql:f:1: ERROR:  no such role\nLINE 1: ALTER ROLE a PASSWORD 'geheim' X\n        ^\n", "no such role"),
+        ("begin\ncannot reach postgresql://app:geheim@db/app\n", "cannot reach postgresql://app:***@db/app"),
+        ("x" * 100_000 + "\nlast\n", "last"),
+        ("\n", ""),
+    ],
+)
+def test_the_reason_of_a_failed_job_is_what_it_said_and_no_password(wrote: str, told: str, tmp_path: Path) -> None:
+    base = tmp_path / "1-1"
+    base.with_suffix(".err").write_text(wrote)
+    said = last_words(base)
+    assert told in said
+    assert "geheim" not in said
+
+
+def test_a_plan_is_told_without_its_passwords() -> None:
+    text = 'version = 1\n[chain]\nname = "c"\nrestore = ["load", "postgresql://app:geheim@db/app"]\n'
+    text += '[[process]]\nname = "p"\n[[process.job]]\nname = "a"\nsql = "ALTER ROLE app PASSWORD \'geheim\'"\n'
+    text += '[[process.job]]\nname = "b"\nargv = ["load", "postgresql://app:geheim@db/app"]\n'
+    lines = plan_lines(chain_of(text), BatchOptions(Path("c"), 3, 60.0, None), "the sandbox", "app")
+    assert "geheim" not in "\n".join(lines)
+    assert "  p/a: sql ALTER ROLE ... PASSWORD <removed>" in lines
 
 
 def test_the_examples_are_read_and_their_plan_is_told() -> None:

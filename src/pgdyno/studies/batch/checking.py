@@ -1,4 +1,8 @@
-"""Functional checks of what a job left in the database. Each reads only, in a transaction that cannot write."""
+"""Functional checks of what a job left in the database. Each reads only, in a transaction that cannot write.
+
+What a table has is asked in a session that runs nothing of a user's: whoever owns the database could put a view,
+a function or an operator in the way, to be run with the rights of ours. A query of the author's own is what it is.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,20 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow
 
-from pgdyno.contents.row_hash import SETTINGS, RowHash, row_text
+from pgdyno.contents.row_hash import RowHash, row_text
+from pgdyno.contents.snapshot import snapshot
+from pgdyno.contents.tables import AskRows
 from pgdyno.errors import PgdynoError
 from pgdyno.model.results.batch import CheckedResult
 from pgdyno.server.postgres import Postgres
 from pgdyno.studies.batch.chain import Expects, JobCheck
 
+_KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)"
+_STORED = "rpm"
+"""Kinds of relations that have their rows themselves: tables, partitioned ones, materialized views."""
 _COLUMNS = (
-    "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s)"
-    " AND attnum > 0 AND NOT attisdropped ORDER BY attname"
+    "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+    " ORDER BY attname"
 )
 Session = psycopg.Connection[DictRow]
 
@@ -22,10 +31,15 @@ Session = psycopg.Connection[DictRow]
 def make_check(server: Postgres, database: str, tag: str, check: JobCheck) -> CheckedResult:
     """Make one check in a session that is called `tag`. What cannot be made has not passed, with the reason."""
     try:
-        with server.for_load(database).connect() as session:
-            session.execute("SELECT pg_catalog.set_config('application_name', %s, false)", [tag])
-            session.execute("BEGIN READ ONLY")
-            found, passed = _asked(session, check)
+        if check.expects is Expects.TRUE:
+            with server.for_load(database).connect() as session:
+                session.execute("SELECT pg_catalog.set_config('application_name', %s, false)", [tag])
+                session.execute("BEGIN READ ONLY")
+                found, passed = _asked(session, check.subject)
+        else:
+            with snapshot(server.in_database(database)) as rows:
+                rows("SELECT set_config('application_name', %s, false)", [tag])
+                found, passed = _counted(rows, check)
     except PgdynoError as error:
         return CheckedResult(check=check.text, found=error.one_line, passed=None)
     except psycopg.Error as error:
@@ -33,22 +47,27 @@ def make_check(server: Postgres, database: str, tag: str, check: JobCheck) -> Ch
     return CheckedResult(check=check.text, found=found, passed=passed)
 
 
-def _asked(session: Session, check: JobCheck) -> tuple[str, bool]:
-    if check.expects is Expects.TRUE:
-        rows = session.execute(check.subject.encode()).fetchmany(2)
-        values = [*rows[0].values()] if len(rows) == 1 else []
-        return (
-            (str(values[0]).lower(), values[0] is True)
-            if len(values) == 1
-            else ("not a single row with one value", False)
-        )
+def _asked(session: Session, query: str) -> tuple[str, bool | None]:
+    rows = session.execute(query.encode()).fetchmany(2)
+    values = [*rows[0].values()] if len(rows) == 1 else []
+    return (
+        (str(values[0]).lower(), values[0] is True) if len(values) == 1 else ("not a single row with one value", False)
+    )
+
+
+def _counted(rows: AskRows, check: JobCheck) -> tuple[str, bool | None]:
     table = sql.Identifier(*check.subject.split("."))
+    name = table.as_string()
+    kinds = [str(kind) for (kind,) in rows(_KIND, [name])]
+    if not set(kinds) <= set(_STORED):
+        return (
+            f"{check.subject} is not a table: its owner decides what it returns; write the check as a query with true",
+            None,
+        )
     if check.expects is Expects.ROWS:
-        (row,) = session.execute(sql.SQL("SELECT pg_catalog.count(*) AS n FROM {}").format(table)).fetchall()
-        return f"{row['n']} rows", str(row["n"]) == check.wanted
-    for name, value in SETTINGS.items():
-        session.execute("SELECT pg_catalog.set_config(%s, %s, true)", [name, value])
-    columns = [str(row["attname"]) for row in session.execute(_COLUMNS, [table.as_string(session)])]
-    query = sql.SQL("SELECT coalesce(pg_catalog.sum({}), 0)::text AS n FROM {} AS t")
-    (row,) = session.execute(query.format(RowHash.PORTABLE.of(row_text(columns)), table)).fetchall()
-    return str(row["n"]), str(row["n"]) == check.wanted
+        ((count,),) = rows(sql.SQL("SELECT count(*) FROM {}").format(table))
+        return f"{count} rows", str(count) == check.wanted
+    columns = [str(column) for (column,) in rows(_COLUMNS, [name])]
+    query = sql.SQL("SELECT coalesce(sum({}), 0)::text FROM {} AS t")
+    ((total,),) = rows(query.format(RowHash.PORTABLE.of(row_text(columns)), table))
+    return str(total), str(total) == check.wanted

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
+from pgdyno.server.postgres import redact
 from pgdyno.studies.batch.chain import Chain, JobWork, in_order
 from pgdyno.studies.batch.options import BatchOptions
+from pgdyno.trace.refusals import without_secret
 from pgdyno.units import plural, seconds_text
 
 
@@ -19,7 +22,7 @@ def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) 
         if job.skip:
             lines.append(f"  {job.key}: skipped, {job.skip}")
             continue
-        what = job.words[0].strip().splitlines()[0] if job.work is JobWork.SQL else shlex.join(job.words)
+        what = _shown(job.words[0]) if job.work is JobWork.SQL else redact(shlex.join(job.words))
         parts = [f"after {', '.join(job.after)}"] if job.after else []
         parts += [f"from {seconds_text(job.starts_s)} on"] if job.starts_s else []
         parts += [f"at most {seconds_text(job.time_out_s)}"] if job.time_out_s is not None else []
@@ -27,9 +30,16 @@ def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) 
         parts += [plural(len(job.checks), "check")] if job.checks else []
         told = f" ({'; '.join(parts)})" if parts else ""
         lines.append(f"  {job.key}: {job.work.value} {what}{told}")
-    restore = f"before each execution: {shlex.join(chain.restore)}" if chain.restore else ""
+    restore = f"before each execution: {redact(shlex.join(chain.restore))}" if chain.restore else ""
     lines.append(f"undo:   what the jobs change stays{f', but for {restore}' if restore else '; no restore is named'}")
     lines.append("outage: none by pgdyno, which changes no setting; jobs may take any locks")
     stop = f", or when {options.stop_file} is there" if options.stop_file is not None else ""
     lines.append(f"ends:   after {seconds_text(options.max_seconds)} at the latest{stop}")
     return lines
+
+
+def _shown(text: str) -> str:
+    """Return the first line of a job's SQL without a password: what is printed here is kept in logs of schedulers."""
+    if re.search("password", text, re.IGNORECASE):
+        return without_secret(text)
+    return redact(text.strip().splitlines()[0])

@@ -6,6 +6,7 @@ A job runs with the rights of whoever runs pgdyno; root runs no program that ano
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -19,8 +20,8 @@ from pgdyno.model.results.batch import CheckedResult
 from pgdyno.outside.files import read_text
 from pgdyno.owner.durable import open_fresh
 from pgdyno.owner.inherited import ProgramKind
-from pgdyno.owner.programs import check_program
-from pgdyno.server.postgres import Postgres
+from pgdyno.owner.programs import check_program, doubt_about
+from pgdyno.server.postgres import Postgres, redact
 from pgdyno.studies.batch import sql_program
 from pgdyno.studies.batch.chain import Chain, ChainJob, JobWork
 from pgdyno.studies.batch.checking import make_check
@@ -29,7 +30,8 @@ from pgdyno.workloads.driver_process import DriverProcess
 
 LONGEST_TAG = 63
 """The server keeps so many bytes of an application_name."""
-_LAST = 400
+_LAST, _TAIL = 400, 64 << 10
+_SERVER_SAID = re.compile(r"^(?:psql:.*)?(?:ERROR|FATAL|PANIC): ")
 _END_SESSIONS = (
     "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
     " WHERE application_name = %s AND pid <> pg_catalog.pg_backend_pid()"
@@ -56,14 +58,24 @@ def program_of(word: str) -> str:
 
 def read_own(path: Path) -> str:
     """Return the text of a chain's file. Root takes none that another account can change: it names programs."""
-    if os.geteuid() == 0:
-        status = path.stat()
-        if status.st_uid != 0 or status.st_mode & 0o022:
-            raise UsageError(
-                f'"{path}" names programs, and another account than root can change it',
-                hint=f"chown root: {path} && chmod go-w {path}, or run pgdyno as the account that it belongs to.",
-            )
+    _require_own(path)
     return read_text(path, hint="Name the file of a batch chain.")
+
+
+def require_own_files(chain: Chain) -> None:
+    """Raise UsageError where root would send a file of SQL that another account can change, or lead elsewhere."""
+    for job in chain.jobs.values():
+        if job.work is JobWork.SQL_FILE and not job.skip:
+            _require_own(Path(job.words[0]))
+
+
+def _require_own(path: Path) -> None:
+    doubt = doubt_about(path.absolute(), 0, may_be_shared=True) if os.geteuid() == 0 and path.exists() else None
+    if doubt is not None:
+        raise UsageError(
+            f'"{path}" says what is run or read with the rights of root, and another account can change it: {doubt}',
+            hint="Put it below a folder of root's, chown root and chmod go-w it; or run pgdyno as its owner.",
+        )
 
 
 @dataclass(slots=True)
@@ -97,6 +109,7 @@ class JobStarter:
                 file.write(job.words[0].encode())
             return _sql_argv(text)
         if job.work is JobWork.SQL_FILE:
+            _require_own(Path(job.words[0]))
             return _sql_argv(Path(job.words[0]).absolute())
         return [program_of(job.words[0]), *job.words[1:]]
 
@@ -114,10 +127,15 @@ def run_program(argv: list[str], environment: Mapping[str, str], base: Path, *, 
 
 
 def last_words(base: Path) -> str:
-    """Return the last line that a program wrote to stderr."""
-    with suppress(OSError):
-        lines = base.with_suffix(".err").read_text(errors="replace").strip().splitlines()
-        return lines[-1][-_LAST:] if lines else ""
+    """Return the last line that a program wrote to stderr, or the last error that it was told by a server.
+
+    What stands below an error quotes the statement, which may hold a password; one in a line itself is taken out.
+    """
+    with suppress(OSError), base.with_suffix(".err").open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+        errors = [line for line in lines if _SERVER_SAID.search(line)]
+        return redact((errors or lines)[-1].strip())[:_LAST] if lines else ""
     return ""
 
 

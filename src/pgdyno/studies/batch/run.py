@@ -30,10 +30,16 @@ from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.study_session import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 Announce = Callable[[str], None]
 _RESTORE_LOOK_S = 0.5
+_NONCE = 4
+"""Letters before the number of a job in the name of its sessions, by which one run is told from another."""
+_LEFT = (
+    "SELECT pid, application_name AS tag FROM pg_stat_activity WHERE datname = %s AND usename = current_user"
+    " AND application_name ~ '^[0-9a-f]+[.]' AND substr(application_name, %s) = ANY(%s) ORDER BY 1"
+)
 _UNENDED = "the study did not finish"
 
 
@@ -54,6 +60,7 @@ def run_batch(
     cannot be restored.
     """
     began = time.time()
+    _require_none_left(target, chain)
     study = observed_study(
         StudyKind.BATCH, chain.name, request, target, facts, began=began, seconds=options.max_seconds,
         options={"file": str(options.path), "executions": options.executions, "parallel": chain.parallel},
@@ -117,7 +124,7 @@ class _Runs:
         self._store, self._study, self._target, self._chain = store, study, target, chain
         self._folder, self._halt, self._announce = folder, halt, announce
         self._database = database_of(target, chain)
-        self._tags = tags_of(chain, secrets.token_hex(2))
+        self._tags = tags_of(chain, secrets.token_hex(_NONCE // 2))
 
     def one(self, number: int) -> tuple[BatchExecution, tuple[JobRun, ...]]:
         """Restore the data and execute the chain once."""
@@ -178,6 +185,19 @@ class _Runs:
         seconds = time.monotonic() - began
         self._announce(f"data restored in {seconds_text(seconds)}")
         return seconds
+
+
+def _require_none_left(target: Target, chain: Chain) -> None:
+    """Raise EnvironmentUnsuitable where the server still works for jobs of a run of this chain that was killed."""
+    ends = [tag[_NONCE:] for tag in tags_of(chain, "0" * _NONCE).values()]
+    rows = target.postgres.fetch(_LEFT, [database_of(target, chain), _NONCE + 1, ends])
+    if rows:
+        told = ", ".join(f'{row["pid"]} "{row["tag"]}"' for row in rows[:5])
+        raise EnvironmentUnsuitable(
+            f"{plural(len(rows), 'session')} of another run of chain {chain.name} still at work: {told}",
+            detail="A server works on for who was killed, and so do programs that a job had started.",
+            hint=f"Wait for the end, or end them: SELECT pg_terminate_backend({rows[0]['pid']}).",
+        )
 
 
 def database_of(target: Target, chain: Chain) -> str:

@@ -19,20 +19,26 @@ from pgdyno.server.postgres import Postgres
 NO_SESSION, REFUSED, CANCELLED = 2, 3, 130
 """Exit codes: as psql has them, and one for what somebody cancelled on the server."""
 _BY_SOMEBODY = ("57014", "57P01")
+_SYNTAX = "42601"
+"""Its message has a word of the text."""
 
 
 def main() -> int:
     """Run the file and return the exit code; what the server said goes to stderr."""
     name = os.environ.get("PGAPPNAME", "")
     server = Postgres(make_conninfo("", application_name=name) if name else "", as_load=True)
+    text = Path(sys.argv[1]).read_bytes()
     try:
         with server.connect() as connection:
-            connection.execute(Path(sys.argv[1]).read_bytes())
+            connection.execute(text)
     except ConnectError as error:
         sys.stderr.write(f"{error.one_line}\n")
         return NO_SESSION
     except psycopg.Error as error:
-        sys.stderr.write(f"{str(error).strip() or type(error).__name__}\n")
+        said = error.diag.message_primary or str(error).strip() or type(error).__name__
+        if error.sqlstate == _SYNTAX and b"password" in text.lower():
+            said = "syntax error in a text with a password, which is not quoted"
+        sys.stderr.write(f"ERROR:  {' '.join(said.split())}\n")  # not the lines below it, which quote the text
         return CANCELLED if error.sqlstate in _BY_SOMEBODY else REFUSED
     return 0
 
