@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from batch_example import chain_of, recorded
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.results.batch import JobEnd
 from pgdyno.server.postgres import Postgres
+from pgdyno.studies.batch import wrapped
 from pgdyno.studies.batch.dry_run import plan_lines
 from pgdyno.studies.batch.file import check_files, parse_chain
 from pgdyno.studies.batch.job_process import (
@@ -69,6 +71,17 @@ def test_no_job_runs_whose_record_cannot_be_written(tmp_path: Path) -> None:
             tmp_path / "nowhere" / "jobs.csv",
         )
     assert not made.exists()
+
+
+def test_a_record_that_somebody_keeps_locked_keeps_no_job_from_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "jobs.csv"
+    monkeypatch.setattr(wrapped, "_LOCK_S", 0.1)
+    with record.open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", ""], record) == 0
+    assert recorded(chain_of(), record.read_text()).jobs[0].end is JobEnd.SUCCEEDED
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "two\nlines", "\udcff"])

@@ -10,11 +10,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import BinaryIO
 
 from pgdyno.errors import UsageError
 from pgdyno.model.results.batch import JobEnd
@@ -23,6 +24,7 @@ from pgdyno.studies.batch.file import check_name
 from pgdyno.studies.batch.job_process import LONGEST_TAG, program_of
 
 COLUMNS = ("execution", "process", "job", "start", "end", "code", "status", "attempts", "cpu_s")
+_LOCK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,21 @@ def _handing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _lock(file: BinaryIO) -> None:
+    """Lock a file that is written in a moment; whoever holds it for longer keeps no job from running."""
+    deadline = time.monotonic() + _LOCK_S
+    while time.monotonic() < deadline:
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.05)
+
+
 def _add_row(record: Path, row: Sequence[str] | None) -> None:
     """Add a row, below the names of the columns in an empty file; jobs that end at once take turns."""
     try:
         with os.fdopen(os.open(record, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            _lock(file)
             text = io.StringIO()
             writer = csv.writer(text, lineterminator="\n")
             if os.fstat(file.fileno()).st_size == 0:
