@@ -31,6 +31,7 @@ from pgdyno.trace.parquet import (
     bad_input,
     connection,
     let_take,
+    no_records,
     work_folder,
     write_meta,
     write_parquet,
@@ -211,7 +212,14 @@ class _Builder:
         except bad_input():
             records = count_records(segment)
             salvage(segment)  # what it leaves out is missing in the count below
-            self._load(events_query(source, self.zones))
+            try:
+                self._load(events_query(source, self.zones))
+            except no_records() as error:
+                raise UsageError(
+                    f'log "{path}" cannot be read as {segment.format}',
+                    detail=str(error).partition("\n")[0],
+                    hint="Name the file as the server wrote it: with its line ends, and not edited.",
+                ) from error
         while odd := self.db.execute("SELECT DISTINCT zone FROM events WHERE zone IS NOT NULL").fetchall():
             for (name,) in odd:
                 seconds = numeric(name)

@@ -86,6 +86,13 @@ def bad_input() -> type[Exception]:
     return duckdb.Error
 
 
+def no_records() -> type[Exception]:
+    """Return the exception of a connection for a file of which no part is of the form that was asked for."""
+    import duckdb
+
+    return duckdb.InvalidInputException
+
+
 @contextmanager
 def work_folder(beside: Path) -> Iterator[Path]:
     """Give a private folder beside a file that is going to be written; it is gone afterwards."""

@@ -106,3 +106,10 @@ def test_a_log_without_statements_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no statement is recognised"):
         build_trace([log], tmp_path / "load.parquet", BuildOptions())
     assert [path.name for path in tmp_path.iterdir()] == ["pg.csv"]
+
+
+def test_a_log_whose_line_ends_were_changed_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "changed.csv"
+    log.write_bytes((LOGS / "18-A.csv").read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(UsageError, match=r'log ".*changed\.csv" cannot be read as csvlog'):
+        build_trace([log], tmp_path / "out.parquet", BuildOptions())
