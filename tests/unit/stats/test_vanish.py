@@ -19,6 +19,13 @@ def test_two_pairs_without_a_frequent_statement_name_it():
     assert vanished([]) == ()
 
 
+def test_where_most_run_less_often_only_what_is_gone_is_named():
+    pair = period(100, 200, 300), period(0, 30, 45)
+    assert vanished([pair, pair]) == (0,)
+    paused = period(100, 200, 300), period(0, 0, 0)
+    assert vanished([paused, paused]) == ()
+
+
 def test_equal_arms_lose_nothing():
     simulation = LiveSimulation(SimulatedLoad(), 5)
     assert vanished([(simulation.period(25.0), simulation.period(25.0)) for _ in range(48)]) == ()

@@ -107,6 +107,22 @@ def test_a_statement_that_is_cancelled_under_b_makes_no_winner():
     assert not told.is_acceptable
 
 
+def test_a_cancelled_statement_of_much_of_the_work_is_named_though_no_pair_can_be_judged():
+    class Cancelling(World):
+        def count(self, seconds):
+            found = super().count(seconds)
+            if self.arm == B:
+                found.calls[:40] = found.time_ms[:40] = 0.0
+            return found
+
+    told = study(Cancelling(0.8)).run()
+    assert told.pairs == ()
+    assert set(told.vanished) <= set(range(40))
+    assert 0 in told.vanished
+    assert "hardly ended under B" in told.stopped
+    assert not told.is_acceptable
+
+
 def test_a_winner_is_acceptable_and_one_of_a_guard_or_a_worse_tail_is_not():
     told = study(World(0.8, seed=3)).run()
     assert told.is_acceptable

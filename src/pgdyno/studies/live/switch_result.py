@@ -170,6 +170,11 @@ def _is_restored(outcome: LiveOutcome) -> bool:
     return outcome.ending in _RESTORED or bool(outcome.vetoed) or dead
 
 
+def _calls_text(one: LiveChange) -> str:
+    """Return the calls of the pairs that were judged; what vanished may have left none to be judged."""
+    return f": {one.calls_b:.0f} calls, {one.calls_a:.0f} under A" if one.calls_a else ""
+
+
 def _against(outcome: LiveOutcome, changes: Sequence[LiveChange]) -> tuple[str, ...]:
     """Say what of the outcome forbids to accept B, as `LiveOutcome.is_acceptable` judges it."""
     found = [
@@ -178,8 +183,7 @@ def _against(outcome: LiveOutcome, changes: Sequence[LiveChange]) -> tuple[str, 
         if one.lamp == VETOED
     ]
     found += [
-        f"statement {one.queryid} hardly ends under B: {one.calls_b:.0f} calls, {one.calls_a:.0f} under A; "
-        "a cancelled statement is counted nowhere"
+        f"statement {one.queryid} hardly ends under B{_calls_text(one)}; a cancelled statement is counted nowhere"
         for one in changes
         if one.lamp == VANISHED
     ]

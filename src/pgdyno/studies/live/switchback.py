@@ -50,6 +50,7 @@ from pgdyno.trial.live_cycle import (
 )
 from pgdyno.trial.live_guards import OF_B
 from pgdyno.trial.sentry import GuardBreached
+from pgdyno.units import plural
 
 LONGEST_S = 300.0
 GUARD_REST_S = 600.0
@@ -141,6 +142,8 @@ class Switchback:
     _pairs: list[PairIndex] = field(default_factory=list)
     _kept: list[tuple[PeriodCounts, PeriodCounts]] = field(default_factory=list)
     _orders: list[str] = field(default_factory=list)
+    _unequal: list[tuple[PeriodCounts, PeriodCounts]] = field(default_factory=list)
+    """Pairs that were not matched: a statement that is cancelled under B makes them so."""
     _work: list[float] = field(default_factory=list)
     """ln(B/A) of the offered work of the pairs since the last one that matched."""
     _stopped: str = ""
@@ -254,7 +257,7 @@ class Switchback:
         counted_s = self.period_s - self._wash_s
         self._body = body_of(self.reference, counted_s)
         self._veto = VetoState.begin(self.reference, counted_s, self.critical)
-        self._pairs, self._kept, self._orders, self._counted = [], [], [], {}
+        self._pairs, self._kept, self._orders, self._counted, self._unequal = [], [], [], {}, []
 
     def _plan(self) -> LiveEvent:
         if len(self._work) >= MOST_UNMATCHED:
@@ -262,6 +265,8 @@ class Switchback:
             self._stopped = (
                 f"{pairs} pairs in a row were offered unequal work: under B {100 * share:.0f} % of that under A"
             )
+            if gone := self._vanished():
+                self._stopped += f"; {plural(len(gone), 'statement')} hardly ended under B"
             return LiveEvent.NOTHING_LEFT
         if self._dead or len(self._pairs) >= self.design.max_pairs or not self.world.has_room(2 * self.period_s):
             return LiveEvent.NOTHING_LEFT
@@ -299,6 +304,7 @@ class Switchback:
         if pair is None or not pair.is_matched:
             self._lost[UNMATCHED] += 1
             self._work.append(0.0 if pair is None else pair.work_log_ratio)
+            self._unequal.append((a, b))
             return LiveEvent.MORE_PAIRS
         self._work = []
         counted = RecordedPair(self._order[0], a, b, self.period_s, self._wash_s)
@@ -353,6 +359,9 @@ class Switchback:
         ratios = [math.exp(pair.log_ratio) for pair in self._pairs[:pairs]]
         return judge([1.0] * pairs, ratios, metric=Metric.STATEMENT_TIME, design=self.design)
 
+    def _vanished(self) -> tuple[int, ...]:
+        return vanished((*self._kept, *self._unequal))
+
     def _running(self) -> tuple[Interval | None, ...]:
         found = (self._after(pairs).interval for pairs in range(1, len(self._pairs) + 1))
         return tuple(one if math.isfinite(one.hi) else None for one in found)
@@ -369,7 +378,7 @@ class Switchback:
             lost=dict(self._lost),
             tail=tail_ratio(self._body, arms[0], arms[1], seed=self.seed),
             vetoed=self._vetoed,
-            vanished=vanished(self._kept),
+            vanished=self._vanished(),
             breaches=tuple(self._breaches),
             period_s=self.period_s,
             wash_s=self._wash_s,
