@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -48,10 +50,12 @@ def step(plans):
 
 def test_statements_that_are_called_and_not_planned_run_cached_plans():
     body = StatementBody(np.array([0, 2]), np.array([0.7, 0.3]), np.ones(2), 0.9)
-    assert cached([step([100.0, 100.0, 0.0])], body) == pytest.approx(0.3)
-    assert cached([step([0.0, 100.0, 0.0]), step([30.0, 0.0, 200.0])], body) == pytest.approx(0.7)
-    assert cached([step([0.0, 0.0, 0.0])], body) is None, "plans are not counted"
-    assert cached([], StatementBody(np.array([], dtype=np.int64), np.array([]), np.array([]), 0.0)) is None
+    counted = partial(cached, counts_plans=True)
+    assert counted([step([100.0, 100.0, 0.0])], body) == pytest.approx(0.3)
+    assert counted([step([0.0, 100.0, 0.0]), step([30.0, 0.0, 200.0])], body) == pytest.approx(0.7)
+    assert counted([step([0.0, 0.0, 0.0])], body) == pytest.approx(1.0), "all was planned before"
+    assert cached([step([0.0, 100.0, 0.0])], body, counts_plans=False) is None
+    assert counted([], StatementBody(np.array([], dtype=np.int64), np.array([]), np.array([]), 0.0)) is None
 
 
 @pytest.mark.parametrize(

@@ -145,11 +145,16 @@ def surroundings(facts: Facts, overrides: Sequence[Override], lamps: Sequence[In
     return tuple(found)
 
 
+def counts_plans(facts: Facts) -> bool:
+    """Return whether pg_stat_statements counts how often a statement is planned."""
+    planning = facts.settings.get(PLANNING)
+    return planning is not None and planning.setting == "on"
+
+
 def watch_notes(facts: Facts) -> tuple[str, ...]:
     """Return what the counters of this server leave out, whatever its load."""
     found = []
-    planning = facts.settings.get(PLANNING)
-    if planning is None or planning.setting != "on":
+    if not counts_plans(facts):
         found.append(
             "Planning is not counted (pg_stat_statements.track_planning is off), so that it is unknown which "
             "statements run a cached generic plan, which does not notice a reload."

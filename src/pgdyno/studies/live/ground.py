@@ -27,11 +27,11 @@ from pgdyno.probes.host.reading import PROC, SYS
 from pgdyno.probes.statements import DatabaseTotals, StatementKey, StatementReader
 from pgdyno.server import places
 from pgdyno.server.role_settings import Override, read_overrides
-from pgdyno.stats.body_index import StatementReference, body_of, reference_of
+from pgdyno.stats.body_index import StatementBody, StatementReference, body_of, reference_of
 from pgdyno.stats.period_choice import wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.store.requests import RequestBoard
-from pgdyno.studies.live.checking import surroundings
+from pgdyno.studies.live.checking import counts_plans, surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.options import LiveOptions, cost_of_periods
@@ -39,7 +39,7 @@ from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.person.hands import Inbox, LiveHands
 from pgdyno.studies.live.plan_flips import PlanFlips, plan_flips
 from pgdyno.studies.live.quiet import QuietTimes
-from pgdyno.studies.live.reach import overridden
+from pgdyno.studies.live.reach import cached, overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
 from pgdyno.studies.live.server_world import LOAD_LEFT, ServerWorld, StopFile
@@ -233,6 +233,10 @@ class WatchedServer:
         longest_s = max([self.told.reference.oldest_s, *(one.oldest_s for one in self.seen.sessions)])
         blocked = max((one.blocked for one in self.seen.sessions), default=0)
         return LiveLoad(body, calls, p95, p99, cores if isinstance(cores, int) else None, longest_s, blocked)
+
+    def cached(self, body: StatementBody) -> float | None:
+        """Return the share of the body that runs cached plans, None where plans are not counted."""
+        return cached(self.seen.whole, body, counts_plans=counts_plans(self.ground.facts))
 
     def world(self, arms: Mapping[str, Configuration], own: Collection[str]) -> ServerWorld:
         """Begin the undo session, which ends with the ground, and return the server to switch; `own` are the knobs."""

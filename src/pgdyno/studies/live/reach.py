@@ -57,19 +57,19 @@ def overridden(
     return tuple(notes)
 
 
-def cached(steps: Sequence[StatementDeltas], body: StatementBody) -> float | None:
-    """Return the share of the body's weight in statements that run cached plans; None where plans are not counted.
+def cached(steps: Sequence[StatementDeltas], body: StatementBody, *, counts_plans: bool) -> float | None:
+    """Return the share of the body's weight in statements that run cached plans; None where it does not count plans.
 
-    A cached generic plan does not notice a reload: its sessions see a planner's setting when they connect again.
+    A cached generic plan does not notice a reload: its sessions see a planner's setting when they connect again. Where
+    all that runs was planned before, no plan is counted at all.
     """
     size = int(body.ids.max(initial=-1)) + 1
-    calls, plans, total = np.zeros(size), np.zeros(size), 0.0
+    calls, plans = np.zeros(size), np.zeros(size)
     for step in steps:
         known = step.ids < size
         calls[step.ids[known]] += step.calls[known]
         plans[step.ids[known]] += step.plans[known]
-        total += float(step.plans.sum())
-    if total == 0 or size == 0:
+    if not counts_plans or size == 0:
         return None
     return float(body.weights[plans[body.ids] < REUSED * calls[body.ids]].sum())
 

@@ -19,7 +19,7 @@ from pgdyno.studies.live.person.hands import LiveHands
 from pgdyno.studies.live.person.keeping import ANSWER_S, Confirm, concluded
 from pgdyno.studies.live.person.questions import plan_question
 from pgdyno.studies.live.plan_flips import flips_text
-from pgdyno.studies.live.reach import cached, untested
+from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED, judgement
 from pgdyno.studies.live.switchback import LiveOutcome, Switchback
@@ -140,7 +140,7 @@ def switch_study(
             return switched(
                 told, arms, outcome, watched.reference, watched.keys, watched.names,
                 seed=options.seed, session=watched.session, elapsed_s=watched.elapsed_s,
-                not_tested=untested((arms.a, arms.b), cached(watched.seen.whole, world.guards.load.body)),
+                not_tested=untested((arms.a, arms.b), watched.cached(world.guards.load.body)),
             )  # fmt: skip
 
         study_of_two = Switchback(

@@ -26,7 +26,7 @@ from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.person.hands import LiveHands
 from pgdyno.studies.live.person.keeping import Confirm, concluded
 from pgdyno.studies.live.person.questions import candidate_question
-from pgdyno.studies.live.reach import cached, untested
+from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.search import LiveSearcher
 from pgdyno.studies.live.search_duels import SearchDuels
 from pgdyno.studies.live.search_recording import SearchRecording
@@ -288,7 +288,7 @@ class _Searching:
         found = switch_of(
             arms, outcome, watched.reference, watched.keys, watched.names,
             seed=self._options.seed, session=watched.session,
-            not_tested=untested((settings,), cached(watched.seen.whole, body)),
+            not_tested=untested((settings,), watched.cached(body)),
         )  # fmt: skip
         return replace(found, memory_bytes=round(self.searcher.memory(settings)))
 
