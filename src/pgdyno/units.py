@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
 
 from pgdyno.errors import UsageError
 
@@ -20,6 +21,7 @@ MICROSECONDS: dict[str, int] = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+MINUTE = "%Y-%m-%d %H:%M UTC"
 _QUANTITY = re.compile(r"^\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?:\s*([A-Za-z]+))?\s*$")
 _BASE_UNIT = re.compile(r"^(\d*)([A-Za-z]+)$")
 
@@ -161,6 +163,17 @@ def _steps_around(value: float) -> tuple[float, float]:
     ten = 10.0 ** math.floor(math.log10(value))
     steps = [step * ten for step in (1, 2, 5, 10)]
     return next((low, high) for low, high in zip(steps, [*steps[1:], math.inf], strict=True) if value < high)
+
+
+def moment_text(at: float, form: str = "%Y-%m-%d %H:%M:%S UTC", zone: tzinfo | None = UTC) -> str:
+    """Return a moment, in seconds since the epoch, in this time zone (None: the host's), or that there is none such.
+
+    A store that others write to, or a bundle of a stranger, may name a moment beyond all calendars.
+    """
+    try:
+        return datetime.fromtimestamp(at, UTC).astimezone(zone).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return "unknown: out of every calendar"
 
 
 def plural(count: int, noun: str) -> str:

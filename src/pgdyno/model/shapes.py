@@ -100,8 +100,17 @@ def _reader(kind: Annotation, strict: bool) -> _Reader:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return lambda value, where: kind(value)
     if kind is float:
-        return lambda value, where: float(value) if type(value) is int else _same(float, value, where)
+        return _float
     return lambda value, where: _same(kind, value, where)
+
+
+def _float(value: object, where: str) -> object:
+    if type(value) is not int:
+        return _same(float, value, where)
+    try:
+        return float(value)
+    except OverflowError:
+        raise _odd("a number of hundreds of digits", where) from None
 
 
 def _same(kind: Annotation, value: object, where: str) -> object:

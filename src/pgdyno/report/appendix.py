@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pgdyno.model.change import ChangeRecord
@@ -24,7 +23,7 @@ from pgdyno.report.sections import (
     Snippet,
     TableBlock,
 )
-from pgdyno.units import plural, ranges_text
+from pgdyno.units import moment_text, plural, ranges_text
 
 if TYPE_CHECKING:
     from pgdyno.report.study_record import StudyRecord
@@ -136,7 +135,7 @@ def changes_table(changes: Sequence[ChangeRecord]) -> Table:
 
 
 def _change_row(one: ChangeRecord) -> tuple[str, ...]:
-    when = datetime.fromtimestamp(one.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    when = moment_text(one.at)
     why = f"rule {one.rule}" if one.rule else "winner of a tune" if one.study else "no rule named"
     proof = f", proved by {one.study}" if one.study else ""
     values = ("unknown" if value is None else value for value in (one.old, one.new))

@@ -6,7 +6,6 @@ Pure. Reads the JSON image of `Facts` that a study keeps; a fact that is not the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from pgdyno import __version__
 from pgdyno.model.results.tune import Retained
@@ -16,7 +15,7 @@ from pgdyno.report.facts_image import host_of, server_of, settings_of
 from pgdyno.report.levels import levels, listed
 from pgdyno.report.sections import FactList
 from pgdyno.report.wording import DURABILITY_MEANINGS, number_text
-from pgdyno.units import bytes_text, plural, ranges_text, seconds_text
+from pgdyno.units import MINUTE, bytes_text, moment_text, plural, ranges_text, seconds_text
 from pgdyno.workloads.script_statements import BUILTIN_SQL
 
 NOT_TOLD = "unknown: the files do not tell it"
@@ -120,7 +119,7 @@ def _origin(study: Study) -> str:
     at = mark.get("at") if isinstance(mark, Mapping) else None
     if not isinstance(mark, Mapping) or not isinstance(at, int | float):
         return ""
-    when = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+    when = moment_text(at, "%Y-%m-%d")
     return f"imported on {when} from bundle {str(mark.get('bundle', ''))[:12]} of pgdyno {mark.get('pgdyno', '')}"
 
 
@@ -220,7 +219,7 @@ def provenance(study: Study, trials: Sequence[Trial], elapsed_s: float | None) -
     known = {
         "study": f"{study.id} ({study.name})" if study.name else study.id,
         "trials": f"{len(ids)}, run ids {ranges_text(ids)}" if ids else "none",
-        "begun": datetime.fromtimestamp(study.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "begun": moment_text(study.created_at, MINUTE),
         "took": seconds_text(elapsed_s) if elapsed_s else "",
         "written by": f"pgdyno {__version__}",
     }

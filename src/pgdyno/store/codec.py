@@ -44,8 +44,11 @@ def change_to_row(change: ChangeRecord) -> dict[str, object]:
 
 
 def change_from_row(row: Row) -> ChangeRecord:
-    """Rebuild a change."""
-    return shaped(ChangeRecord, row, "the change", strict=False)
+    """Rebuild a change. Raises StoreError that names it when that is none."""
+    try:
+        return shaped(ChangeRecord, row, "the change", strict=False)
+    except ValueError as error:
+        raise _unreadable(f"change {row.get('id')}", error) from error
 
 
 def study_to_row(study: Study) -> dict[str, object]:

@@ -71,14 +71,14 @@ class LiveBoard:
             connection.execute(delete(LIVE).where(LIVE.c.study_id == study_id))
 
     def running(self) -> list[Live]:
-        """Return all rows that can be read, the study that began last first.
+        """Return all rows that can be read and are of their own study, the study that began last first.
 
         Of those that were written on this host since it started, `at` is by the clock as it stands now: it may have
         been set meanwhile, and a study that writes every second would look silent for years, or to come.
         """
         with self._store.read() as connection:
-            rows = connection.execute(select(LIVE.c.state)).scalars().all()
-        found = [_by_our_clock(live) for row in rows if (live := _read(row)) is not None]
+            rows = connection.execute(select(LIVE.c.study_id, LIVE.c.state)).all()
+        found = [_by_our_clock(live) for name, row in rows if (live := _read(row)) is not None and live.study == name]
         return sorted(found, key=lambda live: live.began_at, reverse=True)
 
 

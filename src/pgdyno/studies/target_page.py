@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from pgdyno.errors import UsageError
 from pgdyno.model.change import ChangeAction, ChangeRecord
@@ -15,7 +14,7 @@ from pgdyno.report.facts_image import server_of
 from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.kinds import judged
-from pgdyno.units import plural
+from pgdyno.units import MINUTE, moment_text, plural
 
 MOST = 500
 """So many studies of the store are looked through, the newest: the row of one can be large."""
@@ -46,8 +45,8 @@ def target_page(name: str, studies: Sequence[Study], changes: Sequence[ChangeRec
         title=f"{name}: studies and changes on record",
         word="",
         tone=Tone.NEUTRAL,
-        lead=f"{len(studies)} of its studies are in the store, {plural(len(changes), 'change')}; facts as study "
-        f"{newest.id} saw them, {_moment(newest.created_at)}",
+        lead=f"{plural(len(changes), 'change')} and studies of it in the store: {len(studies)}; facts as study "
+        f"{newest.id} saw them, {moment_text(newest.created_at, MINUTE)}",
         stamp=f"PostgreSQL {version}",
         tiles=(),
         sections=(
@@ -60,15 +59,11 @@ def target_page(name: str, studies: Sequence[Study], changes: Sequence[ChangeRec
     )
 
 
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def _studies(studies: Sequence[Study]) -> TableBlock:
     rows = []
     for one in studies:
         said = judged(one)
-        rows.append((_moment(one.created_at), one.id, one.kind.value, said.word, said.title))
+        rows.append((moment_text(one.created_at, MINUTE), one.id, one.kind.value, said.word, said.title))
     table = Table(("began", "study", "kind", "word", "what it found"), tuple(rows))
     return TableBlock(table, f"Of the newest {MOST} studies of this store, the newest first.")
 

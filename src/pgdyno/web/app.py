@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 import zlib
 from collections import OrderedDict
@@ -250,7 +251,11 @@ def make_app(
 
     def data(read: Callable[[Request], object]) -> Callable[[Request], object]:
         async def answer(request: Request) -> Response:
-            return JSONResponse(await run_in_threadpool(read, request))
+            found = await run_in_threadpool(read, request)
+            try:
+                return JSONResponse(found)
+            except ValueError:  # an infinite figure, which JSON has not
+                return JSONResponse(_finite(found))
 
         return answer
 
@@ -271,6 +276,15 @@ def make_app(
     starlette = Starlette(routes=routes, exception_handlers={PgdynoError: _refused, 404: _missing})
     starlette.router.redirect_slashes = False
     return AccessGate(starlette, access)
+
+
+def _finite(value: object) -> object:
+    """Return data without the numbers that JSON has not: they become null."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _name(text: str, of: str) -> str:

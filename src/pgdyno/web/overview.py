@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
+from pgdyno import units
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
 from pgdyno.model.study import Study, StudyState
@@ -213,4 +213,4 @@ def _is_open(job: Job, now: float) -> bool:
 
 def moment_text(seconds: float) -> str:
     """Write a moment in this host's time zone."""
-    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return units.moment_text(seconds, "%Y-%m-%d %H:%M:%S", None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -12,7 +15,9 @@ import pytest
 import study_example as example
 from dashboard_asking import CLOSED, OPEN, ask
 from pgdyno.model.change import ChangeAction, ChangeRecord
+from pgdyno.model.live import Live, LivePoint
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 from pgdyno.web.app import make_app
 
 HOSTILE = "<script>alert(1)</script>"
@@ -68,6 +73,40 @@ def test_what_is_not_there_is_said_in_words(store: Store, path: str) -> None:
     answer = ask(make_app(store, OPEN), path)
     assert answer.status == 404
     assert "Traceback" not in answer.body
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    ["UPDATE study SET created_at = 1e300", "UPDATE study SET created_at = -1e300", "UPDATE change SET at = 9e999",
+     "UPDATE live SET at = 1e300", "UPDATE study SET name = '<script>alert(1)</script>'",
+     "UPDATE live SET state = replace(state, '900.0', '1e999')",
+     "UPDATE change SET action = '<script>alert(1)</script>'",
+     """UPDATE live SET state = '{"study": "of another one"}'""",
+     "UPDATE study SET target = '<script>alert(1)</script>\"''>'",
+     "UPDATE change SET who = '<script>alert(1)</script>', knob = who, old = who, new = who, session = who"],
+)  # fmt: skip
+def test_what_others_wrote_into_the_store_breaks_no_page_and_runs_nowhere(tmp_path: Path, spoilt: str) -> None:
+    """A store is shared, and bundles of strangers come into it: moments, figures and names are theirs."""
+    path = tmp_path / "shared.db"
+    with Store.open(path) as store:
+        study = store.study(example.add_tune(store))
+        change = ChangeRecord(1.79e9, "me", ChangeAction.APPLY, study.target, "e", "s-1", "jit", "jit", "on", "off")
+        store.add_changes([change])
+        points = (LivePoint(1.79e9, 900.0, 1.5, 40.0, 30.0, 900.0, 12.5, 2.0),)
+        LiveBoard(store).show(Live(study.id, time.time(), time.time() - 9, "here", 1, run=1, points=points))
+    with closing(sqlite3.connect(path)) as spoiling:
+        spoiling.execute(spoilt)
+        spoiling.commit()
+    with Store.open(path) as store:
+        target = quote(store.study(study.id).target)
+        app, run = make_app(store, OPEN), store.trials(study.id)[0].id
+        for page in ("/", f"/target?name={target}", f"/beside?first={study.id}&second={study.id}", f"/runs/{run}",
+                     f"/studies/{study.id}", "/api/v1/live.json", "/api/v1/studies.json"):  # fmt: skip
+            answer = ask(app, page)
+            assert answer.status in (200, 503), page
+            assert answer.status == 200 or "cannot be read" in answer.body, page
+            assert "json" in page or HOSTILE not in answer.body, page
+            assert "json" not in page or answer.headers["content-type"] == "application/json", page
 
 
 @pytest.mark.parametrize("path", ["/target?name=x", "/beside?first=a&second=b", "/runs/1"])

@@ -12,12 +12,12 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text
 from pgdyno.stats.restart_pairs import COLD_S, PERIOD_S, USUAL_SD, restart_pairs
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.live.course.figures import moment_text, timeline
+from pgdyno.studies.live.course.figures import timeline
 from pgdyno.studies.live.kind import KIND
 from pgdyno.studies.live.search_page import search_lead, search_sections
 from pgdyno.studies.live.switch_page import switch_lead, switch_sections, switch_tiles
 from pgdyno.studies.noise.page import percent
-from pgdyno.units import digits_text, plural, seconds_text
+from pgdyno.units import digits_text, moment_text, plural, seconds_text
 
 WINDOW_S = 7200.0
 """A maintenance window, as an example."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.values import canonical_text
@@ -27,7 +26,7 @@ from pgdyno.studies.watch.run import WatchSeen, watch
 from pgdyno.studies.watch.telling import Told, clock_text
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
-from pgdyno.units import percent_text, seconds_text
+from pgdyno.units import moment_text, percent_text, seconds_text
 
 FULL = 0.995
 QUIET, FOUND, SHORT = "nothing found", "found", "too short"
@@ -160,7 +159,7 @@ def proposals(changes: Iterable[ChangeRecord], target: str, facts: Facts, now: f
     """
     latest = {one.knob: one for one in changes if one.target == target}
     return tuple(
-        f"{one.knob} = {one.new} is in force since {datetime.fromtimestamp(one.at, UTC):%Y-%m-%d}"
+        f"{one.knob} = {one.new} is in force since {moment_text(one.at, '%Y-%m-%d')}"
         f"{f' (study {one.study})' if one.study else ''}. To see whether it still pays: "
         f"pgdyno live --b '{one.knob}={one.old}', with the --target of this watch"
         for one in latest.values()

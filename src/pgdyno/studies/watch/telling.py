@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from pgdyno.errors import PgdynoError
 from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.regressions import Slowdown
-from pgdyno.units import digits_text, percent_text
+from pgdyno.units import MINUTE, digits_text, moment_text, percent_text
 
 PLAN = 2.0
 """A call that touches so many times the blocks, or as few, for as many rows has another plan, most likely."""
@@ -110,4 +109,4 @@ def _times(step: Slowdown) -> str:
 
 def clock_text(at: float) -> str:
     """Return a moment for people, in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return moment_text(at, MINUTE)

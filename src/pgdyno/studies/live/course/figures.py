@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.results.live import LiveCandidate, LiveMoment, LiveSwitch
@@ -13,7 +12,7 @@ from pgdyno.report.scales import nice_bounds
 from pgdyno.report.sections import TableBlock
 from pgdyno.report.wording import bare_range_text
 from pgdyno.studies.live.course.moments import ARMS, CHECKPOINT, GUARD, LANES, VACUUM
-from pgdyno.units import digits_text, percent_text, plural, seconds_text
+from pgdyno.units import digits_text, moment_text, percent_text, plural, seconds_text
 
 AS_FOUND = "as found"
 _UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
@@ -151,8 +150,3 @@ def _timeline_table(moments: Sequence[LiveMoment]) -> Table:
         (moment_text(one.at), one.lane, seconds_text(one.seconds) if one.seconds else "", one.words) for one in moments
     )
     return Table(("when", "what", "for", "why"), rows, ("for",))
-
-
-def moment_text(at: float) -> str:
-    """Write a moment, seconds since the epoch, in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
