@@ -1,7 +1,7 @@
 """A load of others for live studies, whose response to a setting is planted: it sleeps, and hardly uses a CPU.
 
-Open loop: each class of statements has its own session and a fixed rate. How long one sleeps depends on work_mem, which
-is without any effect on it otherwise.
+Open loop: each class of statements has its own session and a fixed rate. How long one sleeps depends on work_mem, or
+another setting, which is without any effect on it otherwise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psycopg
 from psycopg import sql
@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.server.postgres import Postgres
 
 ROLE = "live_app"
-RATE = 30.0
+RATE, RETRY_S = 30.0, 0.2
 MS = (4.0, 8.0, 12.0)
 """How long a call of each class sleeps under any other value; the server rounds it up to whole milliseconds."""
 
@@ -32,16 +32,34 @@ def planted_load(
     other: float = 1.0,
     ms: Sequence[float] = MS,
     rate: float = RATE,
+    each: Sequence[float] | None = None,
+    timeout_ms: int = 0,
+    prepared: bool = False,
+    knob: str = "work_mem",
 ) -> Iterator[None]:
-    """Run the load until the block ends; `factors` say by work_mem how much longer a call sleeps; else `other`."""
+    """Run the load until the block ends; `factors` say by `knob` how much longer a call sleeps; else `other`.
+
+    `each` multiplies a class's sleep under the values of `factors`. A call of more than `timeout_ms` is cancelled by
+    the server; where it is `prepared`, each session plans its statement once.
+    """
     with admin.connect("postgres") as session:
         session.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
         session.execute(f"CREATE ROLE {ROLE} LOGIN")
     stop = threading.Event()
     conninfo = make_conninfo(admin.conninfo, user=ROLE, dbname="postgres", application_name="app")
+    if timeout_ms:
+        conninfo = make_conninfo(conninfo, options=f"-c statement_timeout={timeout_ms}")
     threads = [
         threading.Thread(
-            target=_class_of_statements, args=(conninfo, number, factors, other, stop, ms[number], rate), daemon=True
+            target=_class_of_statements,
+            args=(
+                conninfo,
+                _query(number, knob, _times(factors, each, number), other, ms[number]),
+                stop,
+                rate,
+                prepared,
+            ),
+            daemon=True,
         )
         for number in range(classes)
     ]
@@ -57,25 +75,33 @@ def planted_load(
             session.execute(f"DROP ROLE {ROLE}")
 
 
-def _class_of_statements(
-    conninfo: str,
-    number: int,
-    factors: Mapping[str, float],
-    other: float,
-    stop: threading.Event,
-    ms: float,
-    rate: float,
-) -> None:
-    """Run one class at its rate; its shape, a number of columns, makes it a statement of its own."""
+def _times(factors: Mapping[str, float], each: Sequence[float] | None, number: int) -> Mapping[str, float]:
+    return factors if each is None else {value: factor * each[number] for value, factor in factors.items()}
+
+
+def _query(number: int, knob: str, factors: Mapping[str, float], other: float, ms: float) -> sql.Composed:
+    """Return one class; its shape, a number of columns, makes it a statement of its own."""
     cases = sql.SQL(" ").join(
         sql.SQL("WHEN {} THEN {}").format(sql.Literal(value), sql.Literal(factor)) for value, factor in factors.items()
     )
-    query = sql.SQL("SELECT pg_sleep({} * CASE current_setting('work_mem') {} ELSE {} END){}").format(
-        sql.Literal(ms / 1000), cases, sql.Literal(other), sql.SQL(", 1" * number)
+    return sql.SQL("SELECT pg_sleep({} * CASE current_setting({}) {} ELSE {} END){}").format(
+        sql.Literal(ms / 1000), sql.Literal(knob), cases, sql.Literal(other), sql.SQL(", 1" * number)
     )
-    with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as session:
-        due = time.monotonic()
-        while not stop.is_set():
-            session.execute(query)
-            due = max(due + 1 / rate, time.monotonic() - 1.0)
-            stop.wait(max(0.0, due - time.monotonic()))
+
+
+def _class_of_statements(
+    conninfo: str, query: sql.Composed, stop: threading.Event, rate: float, prepared: bool
+) -> None:
+    """Run one class at its rate; where the server goes away, connect again, as applications do."""
+    due = time.monotonic()
+    while not stop.is_set():
+        with (
+            suppress(psycopg.OperationalError),
+            psycopg.connect(conninfo, autocommit=True, prepare_threshold=0 if prepared else None) as session,
+        ):
+            while not stop.is_set():
+                with suppress(psycopg.errors.QueryCanceled):
+                    session.execute(query)
+                due = max(due + 1 / rate, time.monotonic() - 1.0)
+                stop.wait(max(0.0, due - time.monotonic()))
+        stop.wait(RETRY_S)

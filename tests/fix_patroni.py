@@ -35,7 +35,13 @@ log = logging.getLogger(__name__)
 NODES = ("alpha", "beta")
 USER, PASSWORD = "pgdyno", "for-the-api"
 PROGRAMS = ("/usr/bin/patroni", "/usr/bin/etcd", str(DEBIAN_15 / "postgres"))
-BASE_SETTINGS = {"work_mem": "5MB", "shared_buffers": "24MB", "max_connections": 40, "fsync": "off"}
+BASE_SETTINGS = {
+    "work_mem": "5MB",
+    "shared_buffers": "24MB",
+    "max_connections": 40,
+    "fsync": "off",
+    "shared_preload_libraries": "pg_stat_statements",
+}
 _READY_S, _STUCK_S = 120.0, 60.0
 _OFTEN = (
     "no action. ",

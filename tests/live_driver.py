@@ -22,6 +22,8 @@ from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 
 PERIOD_S = 2.4
+BUDGET_S = 600.0
+"""More than any of them needs, on a machine with thirty others on it, too."""
 LONG_S = 12.0
 """Long enough for a guard, which begins anew with each period."""
 
@@ -40,11 +42,14 @@ def short_study(
     announce: Callable[[str], None] = lambda _text: None,
     confirm: Callable[[LiveHands], Confirm] | None = None,
     operators: Operators | None = None,
+    rule: object = None,
 ) -> LiveResult:
     """Run a study of two arms with a reference of five seconds."""
-    options = LiveOptions(reference_s=5, budget_s=90, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs),
-                          operators=operators)  # fmt: skip
-    arms = AskedArms({}, settings)
+    options = LiveOptions(
+        reference_s=5, budget_s=BUDGET_S, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs),
+        operators=operators,
+    )  # fmt: skip
+    arms = AskedArms({}, settings, rule)
     with open_store(os.environ.get("PGDYNO_STORE")) as store:
         return switch_study(
             store, target, TargetRequest(), options, arms, Progress(quiet=True), approve=approve, announce=announce,
@@ -57,7 +62,7 @@ def resumed_study(target: Target, study_id: str) -> LiveResult:
     with open_store(os.environ.get("PGDYNO_STORE")) as store:
         study = store.study(study_id)
         return switch_study(
-            store, target, TargetRequest(), options_of(study, 90), asked_by(study), Progress(quiet=True),
+            store, target, TargetRequest(), options_of(study, BUDGET_S), asked_by(study), Progress(quiet=True),
             approve=approved, announce=lambda _text: None, resumed=study,
         )  # fmt: skip
 

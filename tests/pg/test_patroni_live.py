@@ -1,0 +1,105 @@
+"""A live study on a real Patroni pair: what is kept goes into the pair's own configuration, and a failover ends it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fix_patroni import NODES, PatroniCluster, until
+from live_driver import short_study
+from live_load import planted_load
+from pgdyno.errors import ExitCode
+from pgdyno.model.person.live_question import LiveQuestion
+from pgdyno.model.person.operator_request import OperatorAction, OperatorRequest, Operators
+from pgdyno.server import places
+from pgdyno.server.patroni_api import PatroniApi
+from pgdyno.store.catalogue import Store
+from pgdyno.store.requests import RequestBoard
+from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
+from pgdyno.targets.connect_routes import open_patroni
+from pgdyno.targets.target import Target
+from server_image import eventually
+from warm_program import run_pgdyno
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni"), pytest.mark.timeout(600)]
+OPERATORS = Operators({"alice": "a" * 40})
+FOUND, KEPT = "5MB", "6MB"
+
+
+@pytest.fixture
+def target(patroni: PatroniCluster) -> Target:
+    return open_patroni(PatroniApi((patroni.api["alpha"],), patroni.auth_file), patroni.conninfo)
+
+
+def on_both(value: str) -> dict[str, str]:
+    return dict.fromkeys(NODES, value)
+
+
+@pytest.mark.requirement("R-REP-12", "R-SAF-01")
+def test_a_winner_is_kept_in_the_dynamic_configuration_exported_and_taken_back(
+    patroni: PatroniCluster, target: Target, pgdyno_home: Path
+) -> None:
+    document = patroni.document()
+    seen: list[tuple[LiveQuestion, dict[str, str]]] = []
+
+    def confirm(hands: LiveHands) -> Callable[[LiveQuestion], HeardAnswer | None]:
+        def ask(question: LiveQuestion) -> HeardAnswer | None:
+            keeps = question.actions[0] is OperatorAction.KEEP
+            wanted = on_both(FOUND if keeps else KEPT)
+            until(lambda: patroni.show("work_mem") == wanted, lambda: f"{patroni.show('work_mem')}, not {wanted}")
+            seen.append((question, patroni.show("work_mem")))
+            if not keeps:
+                assert patroni.document() != document
+            hands.ask(question)
+            with Store.open(places.data_dir() / "pgdyno.db") as store:
+                request = OperatorRequest(
+                    question.id, hands.study, hands.run, question.actions[0], "alice", "it is proved", time.time(),
+                    question.digest,
+                )  # fmt: skip
+                RequestBoard(store).add(OPERATORS.sign(replace(request, signature="")))
+                eventually(lambda: hands.has_answer, "the operator's answer")
+            return hands.settle(None)
+
+        return ask
+
+    with planted_load(target.postgres, {KEPT: 0.4}):
+        told = short_study(target, {"work_mem": KEPT}, confirm=confirm, operators=OPERATORS)
+    assert told.exit_code is ExitCode.OK, told.title
+    (keep, _), (undo, _) = seen
+    facts = {fact.label: fact.text for fact in keep.facts}
+    assert facts["written to"] == "the dynamic configuration of the Patroni cluster"
+    assert (keep.actions[0], undo.actions[0]) == (OperatorAction.KEEP, OperatorAction.UNDO)
+    assert patroni.document() == document
+    until(lambda: patroni.show("work_mem") == on_both(FOUND), lambda: f"not back: {patroni.show('work_mem')}")
+    asked = ("--patroni", patroni.api["alpha"], "--patroni-auth", str(patroni.auth_file), "--target", patroni.conninfo)
+    exported = run_pgdyno("apply", "--study", told.study, "--emit", "patroni", *asked)
+    assert exported.returncode == 0, exported.stderr
+    assert "work_mem" in exported.stdout
+    assert json.dumps(KEPT)[1:-1] in exported.stdout
+    assert patroni.document() == document, "an export changes nothing"
+
+
+@pytest.mark.requirement("R-SAF-02")
+def test_a_failover_in_mid_pair_ends_it_with_the_settings_of_before_on_both_nodes(
+    patroni: PatroniCluster, target: Target, pgdyno_home: Path
+) -> None:
+    document, leader, said = patroni.document(), patroni.leader, []
+
+    def failover(text: str) -> None:
+        said.append(text)
+        if text.startswith("after 1 pair") and patroni.leader == leader:
+            patroni.switch_over()
+
+    with planted_load(target.postgres, {KEPT: 0.9}):
+        told = short_study(target, {"work_mem": KEPT}, announce=failover)
+    assert told.exit_code in (ExitCode.RESTORED, ExitCode.NOT_RESOLVED), said
+    assert patroni.leader != leader
+    assert patroni.document() == document
+    until(lambda: patroni.show("work_mem") == on_both(FOUND), lambda: f"not back: {patroni.show('work_mem')}")
+    for journal in (places.state_dir() / "undo").glob("*/journal.jsonl"):
+        assert '"closed"' in journal.read_text()
