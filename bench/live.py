@@ -1,7 +1,8 @@
 """What the rules of a live study do on simulated loads: false claims, pairs to an effect, vetoes, raw time per call.
 
     python bench/live.py [--studies 1000] [--seed 1] [--guard-days 1] [--carry-over 40]
-    python bench/live.py --hours 8 [--folder ~/pgdyno-live-bench]
+    python bench/live.py --promises 100
+    python bench/live.py --hours 8 [--folder ~/pgdyno-live-bench] [--rows L5 L6 L8 L9 L12 L13]
 
 Loads are those of `live_simulation`: a drifting mix, waves, drifting parameters and rare reports. Real servers are no
 part of these figures: `--hours` runs real studies instead (`live_real`), and goes on where it was ended.
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_carry_over import print_carry_over
+from live_promises import print_promises
 from live_queue import QueueLoad, Readings, calls_of, trips
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.model.guard import GuardPlan
@@ -54,16 +56,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--guard-days", type=float, default=0.0, help="only simulate the guards for so long")
     parser.add_argument("--carry-over", type=int, default=0, help="only simulate effects that come late, so often")
+    parser.add_argument("--promises", type=int, default=0, help="only simulate what references promise, so often")
     parser.add_argument("--hours", type=float, default=0.0, help="only run real studies for so long")
     parser.add_argument("--folder", type=Path, default=Path.home() / "pgdyno-live-bench", help="where they are kept")
+    parser.add_argument("--rows", nargs="+", default=[], help="only real studies of these rows; usually L1 to L3")
+    parser.add_argument("--reference", type=float, default=3.0, help="minutes of a real study's reference")
+    parser.add_argument("--period", type=float, default=None, help="seconds of a real study's periods; else it chooses")
     given = parser.parse_args()
     if given.hours:
         from live_real import run_hours
 
-        run_hours(given.hours, given.folder)
+        run_hours(given.hours, given.folder, given.rows, reference_s=60 * given.reference, period_s=given.period)
         return
     if given.carry_over:
         print_carry_over(given.carry_over, given.seed)
+        return
+    if given.promises:
+        print_promises(LOADS, given.promises, given.seed)
         return
     if given.guard_days:
         _print_guard(given.guard_days, given.seed)

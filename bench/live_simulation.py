@@ -10,13 +10,13 @@ mean time has a gamma distribution with the class's coefficient of variation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.stats.body_index import PeriodCounts, StatementBody, StatementReference, body_of, pair_index
+from pgdyno.stats.body_index import PeriodCounts, StatementBody, StatementReference, added, body_of, pair_index
 
 Floats = NDArray[np.float64]
 REPORTS, REPORT_EVERY_S = 4, 60.0
@@ -72,11 +72,14 @@ class LiveSimulation:
 
     def reference(self, periods: int, seconds: float) -> StatementReference:
         """Return what so many periods of the baseline say of each class, its scatter included."""
-        found = [self.period(seconds) for _ in range(periods)]
-        calls = np.sum([one.calls for one in found], axis=0)
-        time_ms = np.sum([one.time_ms for one in found], axis=0)
-        mean = np.divide(time_ms, calls, out=np.zeros_like(calls), where=calls > 0)
-        return StatementReference(periods * seconds, calls, time_ms, (self.cvs * mean) ** 2 * np.maximum(calls - 1, 0))
+        return self.reference_of([self.period(seconds) for _ in range(periods)], seconds)
+
+    def reference_of(self, periods: Sequence[PeriodCounts], seconds: float) -> StatementReference:
+        """Return the same of periods of so many seconds that were drawn before."""
+        whole = added(periods)
+        mean = np.divide(whole.time_ms, whole.calls, out=np.zeros_like(whole.calls), where=whole.calls > 0)
+        m2 = (self.cvs * mean) ** 2 * np.maximum(whole.calls - 1, 0)
+        return StatementReference(len(periods) * seconds, whole.calls, whole.time_ms, m2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import live_real
-from live_real import CASES, holds_truth, is_quiet, read_rows, run_hours, table
+from live_real import back_times, cases_of, holds_truth, is_quiet, read_rows, run_hours, table
+from live_rows import ARMS, PROMISES
+from live_search_example import BETTER
+from pgdyno.model.results.live import LiveMoment
+from simulated_live_world import WATCHED
 
 
 def row(case, word="better", lo=0.8, hi=0.95, foreign=0.01):
@@ -15,9 +20,9 @@ def row(case, word="better", lo=0.8, hi=0.95, foreign=0.01):
 
 
 def test_quiet_and_disturbed_studies_are_counted_apart():
-    (equal, _), (tenth, truth), *_ = CASES
+    equal, tenth, truth = ARMS[0].name, ARMS[1].name, ARMS[1].truth
     rows = [row(tenth), row(tenth, "not resolved", 0.7, 1.4), row(tenth, foreign=0.3), row(equal, "worse", 1.0, 1.1)]
-    lines = [line.split() for line in table(rows)][1:]
+    lines = [line.split() for line in table(rows)][1:4]
     assert [line[-1] for line in lines] == ["quiet", "quiet", "disturbed"]
     assert lines[0][2:7] == ["1", "1", "-", "1", "7"]
     assert lines[1][-6:-1] == ["2", "1", "1", "2", "7"]
@@ -26,20 +31,69 @@ def test_quiet_and_disturbed_studies_are_counted_apart():
 
 def test_a_line_that_was_cut_off_is_no_study_and_the_next_one_is_run(tmp_path, monkeypatch, capsys):
     path = tmp_path / "studies.jsonl"
-    path.write_text(json.dumps(row(CASES[0][0])) + "\n" + '{"case": "L2')
+    path.write_text(json.dumps(row(ARMS[0].name)) + "\n" + '{"case": "L2')
     assert len(read_rows(path)) == 1
     run = []
 
-    def study(number, _reference_s, _budget_s):
-        run.append(number)
+    def study(number, case, *_times):
+        run.append((number, case.name))
         if len(run) == 3:
             raise KeyboardInterrupt
-        return row(CASES[number % len(CASES)][0])
+        return row(case.name)
 
     monkeypatch.setattr(live_real, "_study", study)
     with pytest.raises(KeyboardInterrupt):
         run_hours(1.0, tmp_path)
-    assert run == [1, 2, 3]
+    assert run == [(number, ARMS[number].name) for number in (1, 2, 3)], "the case with the fewest studies is next"
     assert len(read_rows(path)) == 3, "what was cut off stays alone in its line"
     run_hours(0.0, tmp_path)
     assert "real studies" in capsys.readouterr().out
+
+
+def promised(case, **fields):
+    usual = {"pairs": 2, "lamps": [], "acceptable": False, "breaches": [], "lost": {}, "not_tested": "", "held_s": 0.4,
+             "arm_s": 6.0, "readable": True, "seconds": 600.0, "word": "not resolved", "reproduced": True}  # fmt: skip
+    return {**row(case.name), **usual, **fields}
+
+
+@pytest.mark.parametrize(
+    ("number", "kept", "broken"),
+    [
+        ("L5", {"lamps": ["vetoed"]}, ({"lamps": []}, {"lamps": ["vetoed"], "held_s": 1.2}, {"pairs": 7})),
+        ("L6", {"lamps": ["vanished"]}, ({"lamps": []}, {"lamps": ["vanished"], "acceptable": True})),
+        ("L8", {"not_tested": "plans are cached"}, ({"word": "equivalent"},)),
+        (
+            "L9", {"breaches": ["backlog"], "pairs": 0},
+            ({"breaches": [], "pairs": 0}, {"breaches": ["x"], "pairs": 0, "arm_s": 11.0}),
+        ),
+        ("L12", {"lost": {"pg_stat_statements was reset": 1}, "word": "better"}, ({"word": "better"},)),
+        (
+            "L13", {"acceptable": True},
+            ({"acceptable": True, "seconds": 4501.0}, {"acceptable": True, "reproduced": False}),
+        ),
+    ],
+)  # fmt: skip
+def test_a_row_is_kept_by_what_it_promises_and_by_nothing_less(number, kept, broken):
+    case = next(one for one in cases_of([number]) if one in PROMISES)
+    assert case.keeps(promised(case, **kept))
+    assert not any(case.keeps(promised(case, **fields)) for fields in broken)
+    told = [line.split() for line in table([promised(case, **kept), promised(case, **broken[0])])]
+    found = next(line for line in told if line[:1] == [number])
+    assert found[len(case.name.split()) :][:2] == ["2", "1"]
+
+
+def test_rows_that_are_not_there_are_named():
+    with pytest.raises(SystemExit, match="L99"):
+        cases_of(["L5", "L99"])
+
+
+def test_how_soon_the_baseline_is_back_is_counted_from_what_ended_the_arm():
+    moments = (
+        LiveMoment(lane="A", at=0.0, seconds=30.5), LiveMoment(lane="B", at=31.0, seconds=6.5),
+        LiveMoment(lane="guard", at=37.0, seconds=0.0),
+    )  # fmt: skip
+    told = replace(WATCHED, switch=BETTER, moments=moments)
+    assert back_times(told) == {"arm_s": 6.5, "held_s": 0.5}
+    veto = replace(told, moments=(replace(moments[1], seconds=BETTER.period_s + 0.25),))
+    assert back_times(veto) == {"arm_s": BETTER.period_s + 0.25, "held_s": 0.25}
+    assert back_times(WATCHED) == {"arm_s": None, "held_s": None}
