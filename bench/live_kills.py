@@ -36,6 +36,7 @@ from pgdyno.studies.live.options import LiveOptions, options_of
 from pgdyno.studies.live.run import AskedArms, asked_by, switch_study
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.target import Target
 
 B = {"work_mem": "64MB"}
 STATES = {
@@ -102,7 +103,7 @@ def one_kill(number: int, sandbox: Sandbox) -> dict[str, object]:
         while not (is_back := image(sandbox) == before and _are_closed()) and time.monotonic() - began < PATIENCE_S:
             time.sleep(0.2)
         row = {"state": state, "heard": heard, "alive": was_there, "back": is_back, "s": time.monotonic() - began}
-        return {**row, **_resumed(state)}
+        return {**row, **_resumed(state, target)}
 
 
 def _are_closed() -> bool:
@@ -110,7 +111,7 @@ def _are_closed() -> bool:
     return all('"closed"' in path.read_text() for path in journals)
 
 
-def _resumed(state: str) -> dict[str, object]:
+def _resumed(state: str, target: Target) -> dict[str, object]:
     """Go on with the killed study where it has pairs, and return whether it kept them as they were."""
     with open_store(None) as store:
         mark_killed(store)
@@ -118,15 +119,14 @@ def _resumed(state: str) -> dict[str, object]:
         kept = None if found is None else found.told(LiveResult)
         if found is None or kept is None or kept.switch is None or found.state is not StudyState.INTERRUPTED:
             return {"resumed": None}
-        return {"resumed": _goes_on(found, kept)}
+        return {"resumed": _goes_on(found, kept, target)}
 
 
-def _goes_on(found: Study, kept: LiveResult) -> bool:
-    request = TargetRequest(sandbox="live-kills", keep=True)
-    with opened(request) as target, open_store(None) as store:
+def _goes_on(found: Study, kept: LiveResult, target: Target) -> bool:
+    with open_store(None) as store:
         told = switch_study(
-            store, target, request, options_of(found, 300), asked_by(found), Progress(quiet=True),
-            approve=lambda _plan: True, announce=lambda _text: None, resumed=found,
+            store, target, TargetRequest(dsn=target.postgres.conninfo), options_of(found, 600), asked_by(found),
+            Progress(quiet=True), approve=lambda _plan: True, announce=lambda _text: None, resumed=found,
         )  # fmt: skip
     assert kept.switch is not None, "it had pairs"
     first = [one.ratio for one in kept.switch.pairs]

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+import live_cost
+import live_kills
 import live_real
 from live_real import back_times, cases_of, holds_truth, is_quiet, read_rows, run_hours, table
 from live_rows import ARMS, PROMISES
@@ -97,3 +99,18 @@ def test_how_soon_the_baseline_is_back_is_counted_from_what_ended_the_arm():
     veto = replace(told, moments=(replace(moments[1], seconds=BETTER.period_s + 0.25),))
     assert back_times(veto) == {"arm_s": BETTER.period_s + 0.25, "held_s": 0.25}
     assert back_times(WATCHED) == {"arm_s": None, "held_s": None}
+
+
+def test_a_server_that_was_not_put_back_is_counted_as_lost():
+    kill = {"state": "counting", "alive": True, "back": True, "resumed": True}
+    told = live_kills.summary([kill, {**kill, "back": False, "resumed": None}, {**kill, "alive": False}])
+    assert told.startswith("3 kills (counting 3): 2 with the server back byte by byte, 1 lost; 1 came after")
+    assert told.endswith("2 of 2 resumed from their pairs")
+
+
+def test_the_cost_of_watching_is_judged_by_quiet_pairs_alone():
+    pair = {"ratio": 1.0, "tps": 900.0, "foreign": 0.01, "server_pct": 0.4, "client_pct": 0.3}
+    assert live_cost.summary([pair] * 12).endswith(": met")
+    assert live_cost.summary([{**pair, "client_pct": 0.6}] * 12).endswith("NOT MET")
+    assert live_cost.summary([pair] * 2).endswith("NOT MET"), "two pairs show nothing"
+    assert "they say nothing" in live_cost.summary([{**pair, "foreign": None}] * 12)
