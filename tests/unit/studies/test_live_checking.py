@@ -46,7 +46,7 @@ def test_a_server_that_counts_is_watched():
         (18, {}, replace(GOOD, database=None), "has the extension", "CREATE EXTENSION pg_stat_statements"),
         (18, {}, replace(GOOD, sees_all=False), '"watcher" does not see', 'GRANT pg_monitor TO "watcher"'),
         (18, {"pg_stat_statements.track": "none"}, GOOD, "is none", "track = 'top'"),
-        (13, {"pg_stat_statements.track": "all"}, GOOD, "inside of functions", "track = 'top'"),
+        (13, {"pg_stat_statements.track": "all"}, GOOD, "inside functions", "track = 'top'"),
         (15, {"compute_query_id": "off"}, GOOD, "compute_query_id is off", "compute_query_id = 'auto'"),
         (18, {"pg_stat_statements.max": "500"}, GOOD, "given up", "pg_stat_statements.max = 1200"),
     ],
