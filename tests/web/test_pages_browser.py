@@ -1,6 +1,6 @@
 """Pages of a target, of two studies, of a run and of live studies in a real browser: drawn, readable, by keyboard.
 
-PGDYNO_AXE names a copy of axe-core's axe.min.js (npm pack axe-core), which is then run on each of them.
+PGDYNO_TEST_AXE names a copy of axe-core's axe.min.js (npm pack axe-core), which is then run on each of them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def test_a_page_is_whole_on_a_desk_and_on_a_telephone_in_the_dark(browser: Brows
 
 
 def _violations(page: Page) -> list[str]:
-    axe = os.environ.get("PGDYNO_AXE")
+    axe = os.environ.get("PGDYNO_TEST_AXE")
     if axe is None:
         return []
     page.evaluate(Path(axe).read_text() + "; 0")
