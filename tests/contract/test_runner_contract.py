@@ -70,6 +70,24 @@ def test_a_file_that_is_no_program_is_an_error(runner: Runner, tmp_path: Path) -
         runner.run([str(tmp_path / "text")])
 
 
+def test_a_folder_of_path_that_is_closed_to_us_hides_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may not look into one folder of PATH is told so, not that a program that is nowhere is not allowed."""
+    (shut := tmp_path / "shut").mkdir(0o700)
+
+    def not_allowed(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "nonesuch")
+
+    monkeypatch.setenv("PATH", f"{shut}:/usr/bin:/bin")
+    monkeypatch.setattr("pgdyno.owner.runner.os.geteuid", lambda: 1000)
+    monkeypatch.setattr("pgdyno.owner.runner.os.access", lambda path, _: str(path) != str(shut))
+    monkeypatch.setattr("pgdyno.owner.runner.subprocess.Popen", not_allowed)
+    with pytest.raises(EnvironmentUnsuitable, match='"nonesuch" was not found') as caught:
+        LocalRunner().run(["nonesuch"])
+    assert caught.value.detail == f"These folders of PATH cannot be looked into: {shut}."
+    with pytest.raises(EnvironmentUnsuitable, match="cannot be run by this user"):
+        LocalRunner().run(["env"])
+
+
 def test_time_ends_a_program(runner: Runner) -> None:
     began = time.monotonic()
     with pytest.raises(EnvironmentUnsuitable, match=r'"sleep" did not end within 0\.2 s'):

@@ -125,7 +125,7 @@ def test_the_server_is_down(abandoned: Abandoned) -> None:
     assert restored.is_whole
     assert restored.left_down
     assert not restored.restarted
-    assert "shut down by somebody else" in restored.notes[-1]
+    assert "shut down outside of this session" in restored.notes[-1]
     assert abandoned.bundle.is_closed()
     assert postmaster_lock.postmaster_pid(abandoned.sandbox.data_directory) is None
     abandoned.sandbox.start()

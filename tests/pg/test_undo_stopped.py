@@ -55,7 +55,7 @@ def test_a_session_does_not_start_what_a_person_stopped(
     with Session.begin(scene.target, study="test", undo_root=tmp_path / "undo") as session:
         session.apply(RESTARTED)
         scene.control().stop()
-        with pytest.raises(ServerStopped, match="shut down by somebody else"):
+        with pytest.raises(ServerStopped, match="shut down outside of this session"):
             session.apply(configuration)
     assert scene.is_down()
     assert session.bundle.is_closed()

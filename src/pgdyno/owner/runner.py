@@ -234,8 +234,21 @@ def _popen(
     except FileNotFoundError as error:
         raise EnvironmentUnsuitable(f'program "{error.filename or command[0]}" was not found') from error
     except PermissionError as error:
+        if "/" not in command[0] and (closed := _closed_folders(command[0])):
+            raise EnvironmentUnsuitable(
+                f'program "{command[0]}" was not found',
+                detail=f"These folders of PATH cannot be looked into: {', '.join(closed)}.",
+            ) from error
         who = f'user "{account.pw_name}"' if account else "this user"
         raise EnvironmentUnsuitable(f'program "{command[0]}" cannot be run by {who}', detail=str(error)) from error
+
+
+def _closed_folders(name: str) -> list[str]:
+    """Return the folders of PATH that nobody lets us look into, empty where another one has a file of this name."""
+    folders = os.get_exec_path()
+    if any((Path(folder) / name).is_file() for folder in folders if os.access(folder, os.X_OK)):
+        return []
+    return [folder for folder in folders if Path(folder).parent.exists() and not os.access(folder, os.X_OK)]
 
 
 def _other_account(user: str | None) -> pwd.struct_passwd | None:

@@ -51,7 +51,6 @@ CLAIM_S = 180.0
 """How long a rollback waits for another one of the same session, such as the watchdog's."""
 _ATTEMPTS = 2
 _CONTROL_WAIT_S = 60.0
-_LEFT_DOWN = "the server was shut down by somebody else, and is left down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +134,8 @@ def restore(
         else:
             back = _Server(bundle, postgres, control, route, journal, written, sleep).bring_back()
         if back.left_down:
-            notes.append(_LEFT_DOWN)
-            remembered += f"; {_LEFT_DOWN}"
+            notes.append(stopped.LEFT_DOWN)
+            remembered += f"; {stopped.LEFT_DOWN}"
         else:
             damage += process.damage(journal, back.restarted)
         if back.not_compared:

@@ -22,6 +22,8 @@ from pgdyno.server import postmaster_lock
 from pgdyno.undo import stuck_stop
 from pgdyno.undo.journal import JournalRecord
 
+LEFT_DOWN = "the server was shut down outside of this session, and is left down"
+"""Who did it is not known: a person, or another pgdyno that stopped its sandbox."""
 STOPPING = "stopping"
 STARTED = "started"
 _HEAD = struct.Struct("=QIII")
@@ -72,7 +74,7 @@ def is_down_by_person(records: Iterable[JournalRecord], data_directory: Path) ->
 def refusal(label: str, session: str) -> ServerStopped:
     """Return the error that ends a session whose server a person has shut down."""
     return ServerStopped(
-        f'server "{label}" was shut down by somebody else',
+        f'server "{label}" was shut down outside of this session',
         detail="Its files are put back, and it is left down.",
         hint=f"Start it when you like; pgdyno rollback --list shows how session {session} ended.",
     )

@@ -74,6 +74,9 @@ def test_synchronous_commit_of_a_role_is_seen():
     finding = finding_of("synchronous-commit", make_case(server=server))
     assert finding.title.startswith("synchronous_commit is off for role batch:")
     assert finding.proposed == "set by hand: ALTER ROLE batch RESET synchronous_commit"
+    assert finding.cost is Cost.NONE, "a setting of a role needs no reload"
+    both = make_server(changed={"synchronous_commit": "off"}, overrides={"role batch": {"synchronous_commit": "off"}})
+    assert finding_of("synchronous-commit", make_case(server=both)).cost is Cost.RELOAD
     odd = make_server(overrides={"role x superuser; --": {"synchronous_commit": "off"}})
     told = finding_of("synchronous-commit", make_case(server=odd)).proposed
     assert told == "set by hand: ALTER ROLE or DATABASE ... RESET synchronous_commit"

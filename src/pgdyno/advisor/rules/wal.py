@@ -11,7 +11,7 @@ from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, J
 from pgdyno.advisor.planned import change_to, cost_of, counted, is_standby, planned, shown, writes
 from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGE_SETTINGS, IMAGES_COUNTED
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Resolution, Severity
+from pgdyno.model.finding import Cost, Resolution, Severity
 from pgdyno.units import bytes_text, percent_text
 
 MB = 1 << 20
@@ -103,6 +103,7 @@ def synchronous_commit(case: Case) -> Judgement:
         values={"for_whom": ", ".join(back)},
         evidence=(f"wal_writer_delay = {shown(case, 'wal_writer_delay')}.",),
         resolutions=(decided,),
+        cost=None if "the server" in back else Cost.NONE,  # new sessions of a role have its settings at once
     )
 
 
