@@ -16,6 +16,7 @@ from types import FrameType
 
 from pgdyno.linux import processes
 from pgdyno.model.trial import ENDED_EARLY, EXTENDED, OUTAGE, Outcome
+from pgdyno.units import plural, seconds_text
 
 WALL = "wall_s"
 """Among an outcome's counters: how much of the study's time budget was used when the trial ended, in seconds."""
@@ -123,6 +124,14 @@ class Stopwatch:
             return self.position_s < self.end_s
         needed = (trials - 1) * self.trial_s + max(self.longest_s, self.trial_s)
         return self.position_s + needed <= (self.end_s if until_s is None else until_s)
+
+
+    def shortage(self, trials: int) -> str:
+        """Say by figures that so many trials more have no room: how long they take, and how much is left for them."""
+        each = max(self.trial_s, self.longest_s if trials == 1 else 0.0)
+        left = max(0.0, self.end_s - self.position_s)
+        took = f"take {seconds_text(trials * each)}" if self.trials else "cannot be begun"
+        return f"{plural(trials, 'trial')} {took}, and {seconds_text(left)} of the {seconds_text(self.budget_s)} are left"
 
 
 class Alarm:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pgdyno.knobs.constraints import check
 from pgdyno.knobs.dimension import Dimension
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Facts
 from pgdyno.model.results.tune import (
     Excluded,
     JointEffect,
@@ -45,6 +47,7 @@ from pgdyno.studies.tune.pareto import gain_against_memory
 from pgdyno.studies.tune.proof import WITHOUT_REST, Proof
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.units import plural
 
 MOST_SLICED = 4
 """So many knobs keep their slices: the rest hardly matters, and results are read often."""
@@ -70,7 +73,11 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> T
         linux=dict(winner.linux()),
         undo=undo_text(winner, facts),
         warnings=_warnings(trials, study.workload.read_only),
-        notes=(*tuned.notes, *([proof.headline.left_out] if proof and proof.headline.left_out else ())),
+        notes=(
+            *tuned.notes,
+            *([proof.headline.left_out] if proof and proof.headline.left_out else ()),
+            *with_all_sessions(winner, facts, study.plan.connections),
+        ),
         environment=study.environment,
         beside_others=company_of(trials),
         model=search_model(tuned.search.space.dimensions, tuned.search.history(), options.confidence),
@@ -123,6 +130,19 @@ def _rivals(proof: Proof, options: TuneOptions) -> tuple[Rival, ...]:
             winner_over_rival=proof.rival_shares[name],
         )
         for name, verdict in proof.rivals.items()
+    )
+
+
+def with_all_sessions(winner: Configuration, facts: Facts, sessions: int) -> tuple[str, ...]:
+    """Say so where a winner suits the sessions of the load, and `apply` refuses it as the server admits more."""
+    row = facts.row("max_connections")
+    most = sessions if row is None else int(row.setting)
+    refusal = check(winner, facts, connections=most) if winner and most > sessions else None
+    if refusal is None:
+        return ()
+    return (
+        f"measured with {plural(sessions, 'session')}, and the server admits {most}: for so many pgdyno apply refuses "
+        f"it without --force: {refusal.reason}",
     )
 
 

@@ -45,7 +45,6 @@ MOST_IN_TIME, MOST_SETTINGS = 3, 5
 """More are not left out one by one: each takes an arm in every block, and the fewer blocks fit into a bounded time."""
 REPAIR_ARMS = 4
 """Baseline, winner, and the winner without each of two settings: with fewer a second try helps little."""
-NO_PROOF = "no time was left for the proof, so nothing is claimed: a longer --budget leaves room for it"
 
 
 def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str], None]) -> Tuned:
@@ -177,7 +176,7 @@ def search_and_prove(
     if tuned.proof is not None:
         _note_proof(tuned, tuned.proof, options)
     elif not is_told:
-        tuned.notes.append(NO_PROOF)
+        tuned.notes.append(_no_proof(laboratory, options))
 
 
 def _trials(proof: Proof | GivenUp) -> list[Trial]:
@@ -294,10 +293,19 @@ def _fails(settings: Configuration, error: ArmUnmeasured) -> str:
     return f"not offered, as it could not be measured in its proof ({error.detail or error.trial.state}): {told}"
 
 
+def _no_proof(laboratory: Laboratory, options: TuneOptions) -> str:
+    """Say why nothing was proved, by figures where time was short."""
+    watch = laboratory.stopwatch
+    if watch is None or watch.has_room(options.proof_trials):
+        return "no restart was left for the proof, so nothing is claimed: more --restarts leave room for it"
+    why = f"no time was left for the proof ({watch.shortage(options.proof_trials)})"
+    return f"{why}, so nothing is claimed: a longer --budget, or a shorter --warmup and --measure, leaves room for it"
+
+
 def _nothing_measured(search: Search) -> str:
     if search.trials:
         return f"none of the {len(search.trials)} configurations that were tried could be measured"
-    return f"no configuration was tried: {search.stopped}; a longer --budget leaves room for the search"
+    return f"no configuration was tried: {search.stopped}; a longer --budget, or a shorter --warmup and --measure, leaves room"
 
 
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:

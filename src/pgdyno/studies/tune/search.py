@@ -164,6 +164,8 @@ class Search:
             reason = latest[-1].outcome.reason if latest[-1].outcome else None
             return f"{VOID_IN_A_ROW} trials in a row were void: {reason or 'unknown why'}"
         watch = self.laboratory.stopwatch
+        if watch is not None and not self.trials and not watch.has_room(1 + options.proof_trials):
+            return f"with the proof that has to follow, {watch.shortage(1 + options.proof_trials)}"
         if watch is not None and not watch.has_room(1, until_s=watch.share_s(options.SEARCH_SHARE)):
             return "the search's share of the time is used up"
         if watch is not None and not watch.has_room(1 + options.proof_trials):
