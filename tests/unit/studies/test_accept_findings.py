@@ -88,6 +88,36 @@ def test_values_are_checked_before_anything_is_changed(facts):
     assert refused.value.detail == "fsync is for you to do: fsync = on, set by hand"
 
 
+class _OwnRole:
+    """A server whose role of ours has 2 GB of work_mem from ALTER ROLE; may it read the files?"""
+
+    def __init__(self, may_read):
+        self.may_read = may_read
+
+    def fetch(self, query, params):
+        assert params == {"names": ["work_mem"]}
+        if not self.may_read:
+            raise EnvironmentUnsuitable("permission denied for view pg_file_settings")
+        return [{"name": "work_mem", "setting": "8MB", "sourcefile": "/etc/postgresql.conf", "sourceline": 3}]
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_what_alter_role_gave_our_own_sessions_is_not_the_servers(monkeypatch, may_read):
+    made = make_facts(18)
+    ours = replace(made.settings["work_mem"], setting=str(2 << 20), source="user")
+    monkeypatch.setattr(accept, "read_facts", lambda _: replace(made, settings={**made.settings, "work_mem": ours}))
+    target = _Target()
+    target.postgres = _OwnRole(may_read)
+    asked = [finding("a", pg("shared_buffers", "6GB"))]
+    if may_read:
+        plan = prepare(target, asked)
+        assert plan.facts.settings["work_mem"].setting == "8192"
+        assert dict(plan.configuration) == {"shared_buffers": "6GB"}
+    else:
+        with pytest.raises(EnvironmentUnsuitable, match="not be safe here"):
+            prepare(target, asked)
+
+
 def test_what_is_in_force_already_is_told_and_not_set_again(facts):
     part = prepare(_Target(), [finding("a", pg("work_mem", "4MB"), pg("shared_buffers", "256MB"))])
     assert (dict(part.there), dict(part.configuration)) == ({"work_mem": "4MB"}, {"shared_buffers": "256MB"})

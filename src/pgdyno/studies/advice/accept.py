@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.advisor.settable import SettableParts, parts_of
-from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
+from pgdyno.capture.server_queries import FILE_SETTINGS, is_of_session
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, PolicyError, UsageError
+from pgdyno.inventory.server_values import server_values
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.change import ChangeAction, ChangeRecord
@@ -75,7 +77,7 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
             detail=f"{why[0].upper()}{why[1:]}.",
             hint=f"pgdyno knobs show {name} says what it risks; set it yourself, if you must.",
         )
-    facts = read_facts(target)
+    facts = _of_server(read_facts(target), target)
     if facts.server.in_recovery:
         raise EnvironmentUnsuitable(f"{target.name} is a standby", hint="Apply on the primary.")
     wanted = check_settings(parts.settings, facts)
@@ -99,6 +101,21 @@ def prepare(target: Target, findings: Sequence[Finding], *, force: bool = False)
         parts=parts,
         facts=facts,
     )
+
+
+def _of_server(facts: Facts, target: Target) -> Facts:
+    """Return the facts with the values that every session is given, in place of those of our own role and database.
+
+    A role that may not read pg_file_settings keeps its own: they are all that it is told.
+    """
+    own = [name for name, fact in facts.settings.items() if is_of_session(name, fact.source)]
+    if not own:
+        return facts
+    try:
+        lines = target.postgres.fetch(FILE_SETTINGS, {"names": own})
+    except PgdynoError:
+        return facts
+    return replace(facts, settings={**facts.settings, **server_values(facts.settings, lines).settings})
 
 
 def put_in_force(
