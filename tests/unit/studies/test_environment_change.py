@@ -11,7 +11,7 @@ from pgdyno.model.facts import KernelFact, Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.session.environment_change import MOST_NAMED, environment_changes, facts_image, settings_changes
-from pgdyno.studies.session.study_session import _resumed
+from pgdyno.studies.session.study_session import _refuse_other
 from study_example import make_study
 
 FACTS = make_facts(18)
@@ -29,9 +29,10 @@ def test_a_study_is_not_resumed_elsewhere_and_says_what_is_another(tmp_path):
     )
     with Store.open(tmp_path / "s.db") as store:
         store.add_study(study)
-        assert _resumed("m1", store, before, study.workload, other_environment=False).id == "m1"
-        with pytest.raises(EnvironmentUnsuitable) as caught:
-            _resumed("m1", store, now, study.workload, other_environment=False)
+        kept = store.study("m1")
+    _refuse_other(kept, before, study.workload, other_environment=False)
+    with pytest.raises(EnvironmentUnsuitable) as caught:
+        _refuse_other(kept, now, study.workload, other_environment=False)
     assert caught.value.detail == f"{linux.SWAPPINESS} was 60, is 10."
 
 
@@ -82,12 +83,13 @@ def test_a_study_is_not_resumed_under_other_settings_and_names_them_with_their_v
     study = replace(make_study(StudyKind.TUNE, "t1"), environment=FACTS.environment_hash(), facts=facts_image(before))
     with Store.open(tmp_path / "s.db") as store:
         store.add_study(study)
-        for facts, words in ((now, "work_mem was 8MB, is 64MB."), (FACTS, "work_mem was 8MB, is 4MB.")):
-            with pytest.raises(EnvironmentUnsuitable) as caught:
-                _resumed("t1", store, facts, study.workload, other_environment=False)
-            assert (caught.value.detail, "version of pgdyno" in str(caught.value)) == (words, False)
-        assert _resumed("t1", store, now, study.workload, other_environment=True).id == "t1"
-        assert _resumed("t1", store, before, study.workload, other_environment=False).id == "t1"
+        kept = store.study("t1")
+    for facts, words in ((now, "work_mem was 8MB, is 64MB."), (FACTS, "work_mem was 8MB, is 4MB.")):
+        with pytest.raises(EnvironmentUnsuitable) as caught:
+            _refuse_other(kept, facts, study.workload, other_environment=False)
+        assert (caught.value.detail, "version of pgdyno" in str(caught.value)) == (words, False)
+    _refuse_other(kept, now, study.workload, other_environment=True)
+    _refuse_other(kept, before, study.workload, other_environment=False)
 
 
 def test_what_is_no_setting_of_the_server_for_its_work_keeps_nobody_from_resuming():

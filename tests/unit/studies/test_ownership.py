@@ -115,6 +115,7 @@ def test_a_study_is_owned_by_one_process_and_given_back(store: Store, add: Add, 
         found = runner_of(store, name, sleep=never)
         assert found is not None
         assert found.pid == ProcessIdentity.own().pid
+        assert store.study(name).state is StudyState.INTERRUPTED, "it was killed, and is not begun again yet"
     assert LiveBoard(store).row(name) is None
 
 

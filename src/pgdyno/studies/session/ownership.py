@@ -98,6 +98,8 @@ def owning(
     other = board.claim(first_state(study_id, now), instead_of=seen)
     if other is not None:
         raise runs_elsewhere(other)
+    if resumes and store.study(study_id).state is StudyState.RUNNING:  # it was killed: until it is begun again ...
+        store.update_study(study_id, state=StudyState.INTERRUPTED)  # ... and where that is refused, it says so
     try:
         with LiveRow(board, study_id, clock=clock) as row:
             yield row

@@ -164,6 +164,9 @@ def open_stand(
             request.check(target, facts, workload.spec(), outage)
         if request.changes and target.remote is None:
             Opening.refuse_unfit(target, restart=request.restart == "always")
+        if request.resume is not None:
+            begun = store.study(request.resume)
+            _refuse_other(begun, facts, workload.spec(), other_environment=request.other_environment)
         first_look = FirstLook(target)
         began = clock()  # loading is work of ours, too
         data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))
@@ -329,7 +332,9 @@ def _study(
     working_set: SizedClass | None,
 ) -> Study:
     if request.resume is not None:
-        return _resumed(request.resume, store, facts, workload, other_environment=request.other_environment)
+        store.abandon_running(request.resume)
+        store.update_study(request.resume, state=StudyState.RUNNING)
+        return store.study(request.resume)
     # The parameters have the rows that a class came to on this server; what was asked for stands beside them.
     asked = {} if working_set is None else {"working_set": str(working_set)}
     study = Study(
@@ -356,9 +361,8 @@ def job_option() -> dict[str, object]:
     return {} if job is None else {"job": int(job)}
 
 
-def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, other_environment: bool) -> Study:
-    """Take up a study that this process owns."""
-    study = store.study(name)
+def _refuse_other(study: Study, facts: Facts, workload: WorkloadSpec, *, other_environment: bool) -> None:
+    """Refuse to go on with a study in another environment than it was begun in, before any data are loaded for it."""
     check_begun(study)
     if study.environment != facts.environment_hash() and not other_environment:
         raise EnvironmentUnsuitable(
@@ -378,9 +382,6 @@ def _resumed(name: str, store: Store, facts: Facts, workload: WorkloadSpec, *, o
             detail="Its scripts or its data script have changed since.",
             hint="Put them back as they were, or begin a new study.",
         )
-    store.abandon_running(study.id)
-    store.update_study(study.id, state=StudyState.RUNNING)
-    return study
 
 
 @contextmanager
