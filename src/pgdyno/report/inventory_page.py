@@ -120,14 +120,19 @@ def _databases(server: ServerInventory) -> Iterable[Row]:
         yield "databases" if place == 0 else "", f"{database.name}: {size}, {age}"
 
 
+_WIDEST_VALUE = 24
+"""Longer values, folders as a rule, do not widen the column of all."""
+
+
 def _settings(inventory: Inventory) -> Iterable[Row]:
     server = inventory.server
     if isinstance(server, Unknown):
         yield "settings", str(server)
         return
     changed = [fact for fact in server.settings.values() if is_changed(fact)]
+    width = max((len(text) for fact in changed if len(text := setting_text(fact)) <= _WIDEST_VALUE), default=0)
     for fact in changed:
-        yield fact.name, f"{setting_text(fact):<16} {_source(fact)}"
+        yield fact.name, f"{setting_text(fact):<{width}}  {_source(fact)}"
     if not changed:
         yield "settings", "all at their defaults"
     for name, reason in server.hidden.items():

@@ -50,6 +50,15 @@ def test_settings_that_somebody_set_come_with_their_place_and_default() -> None:
     assert "PROCESSOR" not in text
 
 
+def test_the_places_of_settings_stand_below_each_other_but_for_a_value_that_is_long() -> None:
+    lines = inventory_text(captured("s390x-lpar-128g"), ["settings"]).splitlines()
+    places = {line.split()[0]: line.index("postgresql.conf") for line in lines if "postgresql.conf:" in line}
+    long = places.pop("shared_preload_libraries")
+    assert "data_directory" in places, "its value has nineteen characters"
+    assert len(set(places.values())) == 1
+    assert long > places["port"]
+
+
 def test_what_is_unknown_says_why() -> None:
     text = inventory_text(captured("ppc64le-64k"), ["kernel"])
     assert "unknown (/sys/kernel/debug/sched/migration_cost_ns: permission denied, only root may)" in text
