@@ -6,16 +6,19 @@ A figure is in a headline only where it rests on a run that was used; what was m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.ab import AbResult
 from pgdyno.model.results.parts import RunsBesideOthers
-from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.verdict import Verdict
 from pgdyno.report.sections import Tone
 from pgdyno.report.side_names import SideNames
 from pgdyno.report.wording import TONES, change_text, range_text, sentence
+
+if TYPE_CHECKING:  # the dashboard's first page asks for the judgement of studies of every other kind too
+    from pgdyno.model.results.ab import AbResult
+    from pgdyno.model.results.tune import TuneResult
 
 _STATE_TONES = {StudyState.FAILED: Tone.BAD, StudyState.INTERRUPTED: Tone.UNSURE}
 
