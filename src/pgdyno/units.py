@@ -176,9 +176,10 @@ def moment_text(at: float, form: str = "%Y-%m-%d %H:%M:%S UTC", zone: tzinfo | N
         return "unknown: out of every calendar"
 
 
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun: `1 pair`, `8 pairs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def plural(count: int | str, noun: str) -> str:
+    """Write a count with its noun: `1 pair`, `8,000 pairs`. A number may be written already."""
+    said = f"{count:,}" if isinstance(count, int) else count
+    return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
 
 
 def ranges_text(numbers: Sequence[int]) -> str:

@@ -70,7 +70,9 @@ def test_a_file_that_is_no_program_is_an_error(runner: Runner, tmp_path: Path) -
         runner.run([str(tmp_path / "text")])
 
 
-def test_a_folder_of_path_that_is_closed_to_us_hides_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_path_that_is_closed_to_us_hides_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who may not look into one folder of PATH is told so, not that a program that is nowhere is not allowed."""
     (shut := tmp_path / "shut").mkdir(0o700)
 

@@ -87,6 +87,6 @@ def _tell(manifest: BundleManifest, *, as_json: bool) -> None:
         return
     for study in manifest.studies:
         rows = sum(member.rows for member in manifest.members if member.study == study.id)
-        counted = f"{plural(study.trials, 'trial')}, {rows:,} rows"
+        counted = f"{plural(study.trials, 'trial')}, {plural(rows, 'row')}"
         click.echo(f"{study.id}  {study.kind}, {counted}, environment {study.environment}")
     click.echo(f"SHA-256 of the contents {manifest.whole}, written by pgdyno {manifest.pgdyno}")

@@ -12,6 +12,7 @@ import click
 from pgdyno.cli.arguments.flags import FILE, Flags, argument, flag, verb
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import ExitCode
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.advisor.disk_order import Balance, Separation
@@ -110,11 +111,11 @@ def _print(
 ) -> None:
     if given is not None:
         verdict = "balanced" if given.balanced else "out of balance"
-        click.echo(f"given: {len(given.volumes)} volumes of {topology.name}, {verdict}")
+        click.echo(f"given: {plural(len(given.volumes), 'volume')} of {topology.name}, {verdict}")
         for problem in given.problems:
             click.echo(f"  {problem}")
         click.echo()
-    _print_table(f"proposed, in this order ({len(data)} volumes of {topology.name})", topology, data)
+    _print_table(f"proposed, in this order ({plural(len(data), 'volume')} of {topology.name})", topology, data)
     if wal:
         click.echo()
         relation = f"{apart} than the data" if apart != "shared ranks" else "on shared ranks"

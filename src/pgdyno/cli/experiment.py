@@ -23,6 +23,7 @@ from pgdyno.cli.requests.experiment_request import (
 )
 from pgdyno.cli.requests.study_request import resumable
 from pgdyno.errors import UsageError
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -138,7 +139,7 @@ def run_question(question: Question, flags: ExperimentFlags, store: Store, progr
         pairs = within.max_pairs
         if pairs < design.max_pairs:
             progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
-        return f"up to {pairs} pairs of trials"
+        return f"up to {plural(pairs, 'pair')} of trials"
 
     def body(stand: StudySession) -> StudyResult:
         a, b, within = planned(stand.facts)

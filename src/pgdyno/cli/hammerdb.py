@@ -10,6 +10,7 @@ import click
 from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.outside.files import read_text
+from pgdyno.units import plural
 
 
 class _Flags(JsonFlag, StoreFlag):
@@ -82,7 +83,10 @@ def _run(program: Path, test: object, folder: Path, password: str, *, build: boo
     profile = folder / "hdbxtprofile.log"
     profile.unlink(missing_ok=True)  # HammerDB appends
     minutes = test.rampup_min + test.duration_min
-    click.echo(f"hammerdb: {test.users} users for {minutes} minutes, {test.rampup_min} of them ramp-up", err=True)
+    click.echo(
+        f"hammerdb: {plural(test.users, 'user')} for {plural(minutes, 'minute')}, {test.rampup_min} of them ramp-up",
+        err=True,
+    )
     text, cpu_s = driver.run_hammerdb(
         program,
         script.run_script(test),

@@ -14,6 +14,7 @@ from pgdyno.cli.arguments.numbers import Finite, Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -264,7 +265,8 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
 
     meta, announce = ready.meta, progress.announce
     announce(
-        f"{meta.statements:,} statements of {meta.sessions:,} sessions, {ready.asked.most_sessions:,} of them at one "
+        f"{plural(meta.statements, 'statement')} of {meta.sessions:,} sessions, "
+        f"{ready.asked.most_sessions:,} of them at one "
         f'time, would be sent to "{ready.target.name}" in {seconds_text(ready.seconds)}'
     )
     announce(f"sent by {ready.engine}")

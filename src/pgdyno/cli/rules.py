@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli.arguments.flags import Flags, flag, verb
 from pgdyno.cli.terminal.columns import print_columns
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.advisor.rule import Rule
@@ -81,4 +82,4 @@ def _print(rules: list[Rule]) -> None:
 
     rows = [(one.id, one.group.value, one.depth.value, one.severity.value, title_without_target(one)) for one in rules]
     print_columns(("rule", "group", "depth", "severity", "what"), rows)
-    click.echo(f"{len(rules)} rules; pgdyno advise --explain ID says everything about one")
+    click.echo(f"{plural(len(rules), 'rule')}; pgdyno advise --explain ID says everything about one")

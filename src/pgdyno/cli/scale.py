@@ -23,6 +23,7 @@ from pgdyno.cli.requests.study_request import (
     resumed_request,
 )
 from pgdyno.cli.terminal.progress import Progress
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -121,7 +122,7 @@ def _read(flags: _Flags) -> ScalePlan:
     plan = parse_plan(text, source=flags.plan.name, folder=flags.plan.absolute().parent)
     if plan.most_clients > flags.max_clients:
         raise UsageError(
-            f"the plan has {plan.most_clients} connections, and --max-clients is {flags.max_clients}",
+            f"the plan has {plural(plan.most_clients, 'connection')}, and --max-clients is {flags.max_clients}",
             hint="Give fewer in the plan, or a larger --max-clients.",
         )
     return plan
@@ -161,7 +162,8 @@ def _course(plan: ScalePlan, flags: _Flags) -> Course:
         from pgdyno.cli.requests.study import confirm_changes
 
         words = (
-            f"{len(plan.levels)} levels in {plan.repetitions} repetitions; bounds {' and '.join(names) or 'nothing'}"
+            f"{plural(len(plan.levels), 'level')} in {plural(plan.repetitions, 'repetition')}; "
+            f"bounds {' and '.join(names) or 'nothing'}"
         )
         confirm_changes(target, workload, words, "none: no restart", ask=not flags.yes and bool(names))
 

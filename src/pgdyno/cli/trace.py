@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, verb
 from pgdyno.cli.terminal.reporting import emit
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,8 +191,8 @@ def _tell(meta: TraceMeta, out: Path | None, *, as_json: bool) -> int:
         click.echo(json.dumps(asdict(meta) | {"whole": not lost}))
     else:
         told: Sequence[str] = (
-            f"{meta.style}: {meta.statements:,} statements, {meta.sessions:,} sessions,"
-            f" {meta.transactions:,} transactions, {meta.errors:,} errors in {meta.seconds:,.1f} s",
+            f"{meta.style}: {plural(meta.statements, 'statement')}, {plural(meta.sessions, 'session')},"
+            f" {plural(meta.transactions, 'transaction')}, {plural(meta.errors, 'error')} in {meta.seconds:,.1f} s",
             *(f"never sent again: {count:,} ({reason})" for reason, count in meta.refused.items()),
         )
         for line in told:

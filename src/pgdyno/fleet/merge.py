@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.trial import LoadPlan
+from pgdyno.units import plural
 from pgdyno.workloads.load_warnings import LoadFacts, judge_load
 from pgdyno.workloads.pgbench.folded_log import QUARTER_S, ceil_quarter, joined
 from pgdyno.workloads.pgbench.transaction_log import Tally
@@ -158,4 +159,4 @@ def _some_early(early: Sequence[Part], count: int) -> str:
 
 
 def _all_early(early: Sequence[Part]) -> str:
-    return f"all {len(early)} load generators ended early: {early[0].reason}"
+    return f"all {plural(len(early), 'load generator')} ended early: {early[0].reason}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pgdyno.knobs.catalogue import Needs
 from pgdyno.knobs.values import number_of
 from pgdyno.model.facts import Facts, Unknown
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def _unmet_competition(needs: Needs, budget: TrialBudget, facts: Facts) -> str |
     cores, sessions = facts.host.cores, budget.connections
     if not needs.more_sessions_than_cores or sessions is None or isinstance(cores, Unknown) or sessions > cores:
         return None
-    return f"needs more sessions than the {cores} cores, and the load has {sessions}"
+    return f"needs more sessions than the {plural(cores, 'core')}, and the load has {sessions}"
 
 
 def _unmet_huge_pages(needs: Needs, facts: Facts) -> str | None:
@@ -89,7 +89,8 @@ def _unmet_vacuum(needs: Needs, budget: TrialBudget, facts: Facts) -> str | None
     if budget.measure_s >= least_s:
         return None
     return (
-        f"needs {needs.vacuum_cycles} rounds of autovacuum, {seconds_text(naptime_s)} apart, in the measured window, "
+        f"needs {plural(needs.vacuum_cycles, 'round')} of autovacuum, {seconds_text(naptime_s)} apart, "
+        f"in the measured window, "
         f"which is {seconds_text(budget.measure_s)}: measure for {seconds_text(least_s)} to search it"
     )
 

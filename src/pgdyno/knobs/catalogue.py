@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Expression, parse
 from pgdyno.knobs.policy import Durability, SearchPolicy, ruling_of
+from pgdyno.units import plural
 
 
 class Group(StrEnum):
@@ -89,7 +90,7 @@ class Needs:
             (self.warm_cache, "a warm cache"),
             (self.write_load, "a load that writes"),
             (self.checkpoint_cycles, f"{self.checkpoint_cycles} checkpoint cycles in the measured window"),
-            (self.vacuum_cycles, f"{self.vacuum_cycles} rounds of autovacuum in the measured window"),
+            (self.vacuum_cycles, f"{plural(self.vacuum_cycles, 'round')} of autovacuum in the measured window"),
             (self.analyze, "tables analyzed again after the change"),
             (self.connections, f"at least {self.connections} concurrent sessions"),
             (self.huge_page_pool, "a pool of huge pages reserved by the kernel"),

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from pgdyno.knobs.effective import effective_bytes, effective_number
 from pgdyno.model.facts import Facts
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, plural
 
 MB = 1 << 20
 GB = 1 << 30
@@ -90,7 +90,7 @@ class Demand:
     def sentence(self) -> str:
         """Return the parts with their numbers, for people."""
         return (
-            f"shared {bytes_text(self.shared)}, {self.session_count} sessions {bytes_text(self.sessions)}, "
+            f"shared {bytes_text(self.shared)}, {plural(self.session_count, 'session')} {bytes_text(self.sessions)}, "
             f"{self.worker_count} parallel workers {bytes_text(self.workers)}, "
             f"autovacuum {bytes_text(self.autovacuum)}"
         )

@@ -15,7 +15,7 @@ from pgdyno.routes.file_check import FileReading
 from pgdyno.server.effectiveness import same_value
 from pgdyno.server.role_settings import Override, reset, statement
 from pgdyno.targets.overrides import is_of
-from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.units import bytes_text, parse_quantity, plural
 
 _START_HINT = "Change or leave out what the server names; pgdyno knobs show NAME gives its range."
 
@@ -104,7 +104,7 @@ def would_be_overridden(
     broken = [f"{line.place}: {line.error}" for line in reading.rejected()]
     if broken:
         words = f"the files cannot be read as they are: {'; '.join(broken)}"
-        return refused(_FILES, words, there=f"{len(broken)} lines", hint="Fix those lines first.")
+        return refused(_FILES, words, there=plural(len(broken), "line"), hint="Fix those lines first.")
     names = list(names)
     asked = "1 knob" if len(names) == 1 else f"{len(names)} knobs"
     found = {name: obstacles[name] for name in names if name in obstacles}
@@ -158,7 +158,7 @@ def overrides(plan: StartPlan, server: ServerReading, databases: Collection[str]
         return refused(_ROLES, words, asked=_names(ours), there=statement(ours[0]), hint=hint)
     if found := [override for override in asked if _differs(plan, override)]:
         words = "; ".join(statement(override) for override in found)
-        return noted(_ROLES, f"not for sessions of {words}", asked=_names(found), there=f"{len(found)} settings")
+        return noted(_ROLES, f"not for sessions of {words}", asked=_names(found), there=plural(len(found), "setting"))
     return passed(_ROLES, "no role or database overrides the configuration")
 
 

@@ -19,6 +19,7 @@ from pgdyno.trace.cut import CutOptions, cut_trace
 from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.gates import Order
 from pgdyno.trace.parquet import connection, trace_source
+from pgdyno.units import plural
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.template import APPLICATION_NAME
 
@@ -83,7 +84,7 @@ def make_reel(trace: Path, window: ReelWindow, order: Order, folder: Path, tell:
         asked = asked_of(trace)
         if len(asked.databases) != 1:
             raise UsageError(
-                f"the trace has sessions in {len(asked.databases)} databases: {', '.join(asked.databases)}",
+                f"the trace has sessions in {plural(len(asked.databases), 'database')}: {', '.join(asked.databases)}",
                 hint="A workload has one: cut it out by pgdyno trace cut --database.",
             )
         tell(f"making the tape of {trace.name}")

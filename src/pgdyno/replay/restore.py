@@ -11,6 +11,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.replay.copy_proof import ReplayTarget
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
+from pgdyno.units import plural
 
 WAIT_S = 600.0
 """How long a server that was brought back may take until it lets sessions in, or has read its list of pages."""
@@ -104,4 +105,4 @@ def restarted_cache(postgres: Postgres, listed: int | None, *, sleep: Callable[[
     while quiet < 5 and time.monotonic() < deadline:  # one worker a database, one after another
         quiet = 0 if postgres.fetch(_WARMING) else quiet + 1
         sleep(_PAUSE_S)
-    return f"warmed by the autoprewarm list of the snapshot, {listed:,} blocks"
+    return f"warmed by the autoprewarm list of the snapshot, {plural(listed, 'block')}"

@@ -26,6 +26,7 @@ from pgdyno.server import places
 from pgdyno.targets.target import Target
 from pgdyno.trace.engine.plan import EndPoint
 from pgdyno.trace.passfile import passwords_in
+from pgdyno.units import plural
 
 ALLOWED = "replay-targets"
 """In the data folder: one target a line, as `pgdyno` calls it."""
@@ -161,7 +162,8 @@ def require_room(room: TargetRoom, name: str, users: Sequence[str], databases: S
         )
     if sessions > room.free:
         raise EnvironmentUnsuitable(
-            f'"{name}" has {room.free} connections free, and {sessions} sessions of the trace are open at one time',
+            f'"{name}" has {plural(room.free, "connection")} free, and {plural(sessions, "session")} of '
+            f"the trace are open at one time",
             hint="Raise max_connections of the target, or cut the trace by application or user.",
         )
 

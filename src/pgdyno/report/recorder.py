@@ -15,6 +15,7 @@ from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Ta
 from pgdyno.report.scales import log_bounds, zero_based
 from pgdyno.report.traces import Grid, RunTrace, Values, pivot, read, window_values, with_gaps
 from pgdyno.report.wording import number_text
+from pgdyno.units import plural
 
 GROUP = "recorder"
 WAIT_CLASSES = ("CPU", "IO", "LWLock", "Lock", "IPC", "Client", "Timeout")
@@ -139,7 +140,7 @@ def _waits(trace: RunTrace) -> Figure | None:
     figure = _strip(trace, "waits", Axis("Active sessions, by what they wait for", "sessions"), grid.times, lines)
     if figure is None or trace.cores is None:
         return figure
-    cores = Mark("y", float(trace.cores), f"{trace.cores} cores", "limit")
+    cores = Mark("y", float(trace.cores), plural(trace.cores, "core"), "limit")
     top = max(figure.y.hi or 0.0, zero_based([trace.cores * 1.2])[1])
     return replace(figure, marks=(*figure.marks, cores), y=replace(figure.y, hi=top))
 

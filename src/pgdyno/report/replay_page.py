@@ -162,7 +162,8 @@ def _outcome(found: ReplayComparison) -> Iterable[Block]:
         one = found.difference
         yield Prose(
             (
-                f"Against the A/A run: {signed(one.points)} points [{signed(one.lo)}, {signed(one.hi)}], from "
+                f"Against the A/A run: {plural(signed(one.points), 'point')} [{signed(one.lo)}, "
+                f"{signed(one.hi)}], from "
                 f"{plural(one.blocks, 'block')} of {one.made_of}: {one.word.value}"
                 + (f" within {one.tolerance_points:g} points." if one.word is Word.EQUIVALENT else "."),
             )
@@ -235,7 +236,7 @@ def _class_row(one: ClassComparison) -> tuple[str, ...]:
 def _errors(found: ReplayComparison) -> Iterable[Block]:
     errors = found.errors
     told = [
-        f"{errors.expected:,} errors of the capture came again.",
+        f"{plural(errors.expected, 'error')} of the capture came again.",
         f"{errors.unexpected:,} answers are not the captured ones.",
     ]
     told += [
@@ -267,7 +268,8 @@ def _errors(found: ReplayComparison) -> Iterable[Block]:
         (
             f"Rows of statements: unknown, {rows_.reason}."
             if rows_.reason
-            else f"Of {rows_.compared:,} statements, {rows_.different:,} returned or changed another number of rows, "
+            else f"Of {plural(rows_.compared, 'statement')}, {rows_.different:,} returned or changed "
+            f"another number of rows, "
             f"{rows_.by_row_identity:,} of them name rows by what each database chooses for itself.",
         )
     )

@@ -165,8 +165,9 @@ def _evenness(runs: Runs) -> list[str]:
             said.append(f"{name}, trial {run}: too short to tell how even the throughput was")
         else:
             said.append(
-                f"{name}, trial {run}: coefficient of variation {100 * even.cv:.1f} % over {even.seconds} seconds, "
-                f"{number_text(even.least)} to {number_text(even.most)} transactions in a second"
+                f"{name}, trial {run}: coefficient of variation {100 * even.cv:.1f} % over "
+                f"{plural(even.seconds, 'second')}, "
+                f"{number_text(even.least)} to {plural(number_text(even.most), 'transaction')} in a second"
                 + (f", {even.empty} without any" if even.empty else "")
             )
     return [f"How even the throughput was, second by second. {capital('; '.join(said))}."]

@@ -23,10 +23,12 @@ def trace_page(summary: TraceSummary, name: str) -> Report:
     return Report(
         study=name,
         kind="trace",
-        title=f"{meta.statements:,} statements of {plural(meta.sessions, 'session')} in {rounded(meta.seconds, 1)} s",
+        title=f"{plural(meta.statements, 'statement')} of {plural(meta.sessions, 'session')} in "
+        f"{rounded(meta.seconds, 1)} s",
         word="not whole" if lost else "whole",
         tone=Tone.BAD if lost else Tone.GOOD,
-        lead=f"{meta.transactions:,} transactions, {meta.errors:,} errors; {never:,} statements are never sent again",
+        lead=f"{plural(meta.transactions, 'transaction')}, {plural(meta.errors, 'error')}; {never:,} "
+        f"statements are never sent again",
         stamp=f"{meta.style} from {meta.begins_at}",
         tiles=_tiles(summary),
         sections=(
@@ -49,7 +51,12 @@ def _tiles(summary: TraceSummary) -> tuple[Tile, ...]:
     return (
         Tile("rate", f"{rounded(rate, 1)}/s", "", "statements, on average", "", Tone.NEUTRAL),
         Tile(
-            "at once", f"{summary.most_at_once}", "", f"statements; {summary.most_sessions} sessions", "", Tone.NEUTRAL
+            "at once",
+            f"{summary.most_at_once}",
+            "",
+            f"statements; {plural(summary.most_sessions, 'session')}",
+            "",
+            Tone.NEUTRAL,
         ),
         Tile("server time", f"{rounded(summary.server_seconds, 1)} s", "", "as logged", "", Tone.NEUTRAL),
     )

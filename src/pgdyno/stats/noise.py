@@ -13,6 +13,7 @@ from pgdyno.errors import UsageError
 from pgdyno.stats.boundary import critical_values
 from pgdyno.stats.distributions import stdtr, stdtrit
 from pgdyno.stats.paired import log_ratios
+from pgdyno.units import plural
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +106,7 @@ def noise_floor(values: Sequence[float] | Floats) -> NoiseFloor:
 
 def why_untold(runs: int) -> str:
     """Say why so many runs promise no smallest effect, where `detectable` is None."""
-    return f"{runs} runs {'are too few' if runs < RUNS_TO_TELL else 'differ too much'} to tell"
+    return f"{plural(runs, 'run')} {'are too few' if runs < RUNS_TO_TELL else 'differ too much'} to tell"
 
 
 def odd_run(values: Sequence[float] | Floats) -> int | None:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, is_final, judge, standard_error
+from pgdyno.units import plural
 
 SUSPECTED = 1.5
 """Standard errors of loss from which a setting stays though nothing is proven."""
@@ -58,14 +59,14 @@ class Removal:
             lost = abs(self.verdict.interval.ratio - 1)
             return (
                 f"{setting} {stays}: without {it} {self.verdict.metric.label} is {100 * lost:.1f} % worse in "
-                f"{self.verdict.pairs} pairs, which is not proven and too likely to be let go"
+                f"{plural(self.verdict.pairs, 'pair')}, which is not proven and too likely to be let go"
             )
         if not self.droppable:
             return f"{setting} {stays}: without {it} {self.verdict.sentence('the rest', 'the whole')}"
         if self.proven:
             return f"{setting} dropped: going without costs less than {100 * self.verdict.smallest_effect:g} %"
         bound = "any loss" if self.at_most is None else f"a loss of up to {100 * self.at_most:.1f} %"
-        return f"{setting} dropped: no loss shown in {self.verdict.pairs} pairs, which cannot exclude {bound}"
+        return f"{setting} dropped: no loss shown in {plural(self.verdict.pairs, 'pair')}, which cannot exclude {bound}"
 
 
 def costs_nothing(

@@ -18,6 +18,7 @@ from pgdyno.store import codec
 from pgdyno.store.bundle_format import Bundle, BundleMember, damaged
 from pgdyno.store.catalogue import Store, read_trials
 from pgdyno.store.schema import REVISION, RUN_TABLES, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
+from pgdyno.units import plural
 
 IMPORTED = "imported"
 """Among a study's options: where it was measured, when it came here, and which number each of its trials had there."""
@@ -174,13 +175,13 @@ class _Reader:
         absent = [column for column in table.c if column.name not in member.columns]
         missing = next((column.name for column in absent if not column.nullable), None)
         if missing is not None or (most is not None and member.rows != most):
-            raise damaged(self.bundle.path, f"{member.name} has no column {missing}, or {member.rows} rows")
+            raise damaged(self.bundle.path, f"{member.name} has no column {missing}, or {plural(member.rows, 'row')}")
         columns = [table.c[name] for name in member.columns]
         for line in self.bundle.lines(member):
             try:
                 cells = load_json(line, finite=False)
                 if not isinstance(cells, list) or len(cells) != len(columns):
-                    raise ValueError(f"a row does not have {len(columns)} cells")
+                    raise ValueError(f"a row does not have {plural(len(columns), 'cell')}")
                 values = {column.name: _cell(column, cell) for column, cell in zip(columns, cells, strict=True)}
             except (ValueError, binascii.Error) as error:
                 raise damaged(self.bundle.path, f"{member.name}: {error}") from error

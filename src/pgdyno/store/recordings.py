@@ -15,6 +15,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.record import CheckRecord, ClientRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.store.schema import EVENT, HISTOGRAM, RECORDS, SAMPLES
+from pgdyno.units import plural
 
 R = TypeVar("R", InstanceRecord, ClientRecord, CheckRecord, PlanRecord, TextRecord)
 
@@ -29,7 +30,7 @@ def write_samples(connection: Connection, run_id: int, rows: Iterable[SampleRow]
     for row in rows:
         names = _sample_columns(row.table)
         if len(row.values) != len(names):
-            raise UsageError(f'a row of "{row.table}" has {len(row.values)} values for {len(names)} columns')
+            raise UsageError(f'a row of "{row.table}" has {len(row.values)} values for {plural(len(names), "column")}')
         some = waiting[row.table]
         some.append({"run_id": run_id, "t": row.t, **dict(zip(names, row.values, strict=True))})
         if len(some) == _ROWS_AT_ONCE:

@@ -14,6 +14,7 @@ from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Repor
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.winner import offered_by
+from pgdyno.units import plural
 
 NAMES = "first", "second"
 
@@ -74,7 +75,7 @@ def _verdicts(both: Sequence[Study]) -> Figure | None:
         return None
     metric = found[0].metric
     rows = [
-        (f"{name}: {study.id}\n{verdict.word.value}, {verdict.pairs} pairs", verdict.interval)
+        (f"{name}: {study.id}\n{verdict.word.value}, {plural(verdict.pairs, 'pair')}", verdict.interval)
         for name, study, verdict in zip(NAMES, both, found, strict=True)
     ]
     axis = ratio_axis(f"{metric.label} against its own baseline", ends_of(interval for _, interval in rows))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pgdyno.errors import UsageError
 from pgdyno.trace.capture_record import CaptureRecord
 from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
+from pgdyno.units import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: 
         lost = replace(lost, truncated=lost.truncated + found.cut_values)
     if lost.truncated and not allow_truncated:
         raise UsageError(
-            f"the log has only a part of {lost.truncated} statements or their values",
+            f"the log has only a part of {plural(lost.truncated, 'statement')} or their values",
             detail="The server cut them (log_parameter_max_length), or logged durations without texts.",
             hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace that can be viewed.",
         )

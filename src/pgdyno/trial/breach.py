@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pgdyno.errors import GuardTripped
 from pgdyno.model.guard import Breach, Concurrent, GuardKind
 from pgdyno.model.trial import LoadPlan, Outcome
+from pgdyno.units import plural
 from pgdyno.workloads.protocol import Workload
 
 BASELINES = 3
@@ -43,7 +44,11 @@ def ending(breach: Breach, *, is_baseline: bool, trips: int, most: int) -> Guard
         return tripped(breach, "No configuration is to blame, so no other would do better.")
     if is_baseline:
         return tripped(breach, "It was the baseline's trial: the server as it is cannot carry this load.")
-    return tripped(breach, f"Guards have rejected {trips} configurations (--guard-trips).") if trips >= most else None
+    return (
+        tripped(breach, f"Guards have rejected {plural(trips, 'configuration')} (--guard-trips).")
+        if trips >= most
+        else None
+    )
 
 
 def tripped(breach: Breach, detail: str) -> GuardTripped:

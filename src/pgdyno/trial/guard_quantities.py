@@ -13,7 +13,7 @@ from pgdyno.probes.guards.reader import Tick
 from pgdyno.probes.guards.server import GuardRow
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 from pgdyno.trial.guard_history import EARLY, LEAST_SPAN_S, History, kept_by_slots, load_counters, rate
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 STOP_AGE = float(1 << 31)
 """Transactions after which PostgreSQL takes no more (routine-vacuuming, wraparound)."""
@@ -214,7 +214,9 @@ def _load(now: Tick, concurrent: Concurrent | None) -> list[GuardReading]:
     usual, hold_s = concurrent.throughput, GUARDS["throughput"].hold_s
     share: Value = 100 * tps / usual
     if usual * hold_s < FEWEST:  # seconds without a transaction are usual then
-        share = Absent(f"the baseline's {digits_text(usual)} transactions a second are too few to judge {hold_s:g} s")
+        share = Absent(
+            f"the baseline's {plural(digits_text(usual), 'transaction')} a second are too few to judge {hold_s:g} s"
+        )
     return [
         GuardReading("throughput", now.t, share, about=f"{digits_text(tps)} tps against {digits_text(usual)}"),
         GuardReading("p99", now.t, p99, about=about),

@@ -29,6 +29,7 @@ from pgdyno.undo.journal import read_journal
 from pgdyno.undo.manifest import Manifest
 from pgdyno.undo.restore import Restored, restore
 from pgdyno.undo.undo_plan import undo_plan
+from pgdyno.units import plural
 
 
 class SessionState(StrEnum):
@@ -96,7 +97,7 @@ def full_id(names: Sequence[str], id: str) -> str:
     """Return the name that this is, or the only one that begins with it. Raises UsageError when there is none."""
     found = [name for name in names if name.startswith(id)]
     if id not in found and len(found) != 1:
-        what = "is not a session" if not found else f"could be {len(found)} sessions"
+        what = "is not a session" if not found else f"could be {plural(len(found), 'session')}"
         raise UsageError(f'"{id}" {what}', hint="pgdyno rollback --list shows the sessions that can be rolled back.")
     return id if id in found else found[0]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
 from pgdyno.model.facts import Facts, Unknown
-from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.units import bytes_text, parse_quantity, plural
 from pgdyno.workloads.disk_room import require_disk
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.ybio.table import MOST_ROWS, row_bytes
@@ -39,7 +39,7 @@ class SizedClass:
 
     def __str__(self) -> str:
         return (
-            f"class {self.name}: {self.rows:,} rows, about {bytes_text(self.size)} with the index, "
+            f"class {self.name}: {plural(self.rows, 'row')}, about {bytes_text(self.size)} with the index, "
             f"{100 * self.size / self.whole:.0f} % of {bytes_text(self.whole)} ({self.of})"
         )
 
@@ -52,7 +52,7 @@ def chosen(name: str, whole: int, of: str, *, filler: int) -> SizedClass:
     rows = int(share * whole / row_bytes(filler))
     if rows > MOST_ROWS:
         raise UsageError(
-            f"class {name} needs {rows:,} rows of {filler} bytes, more than {MOST_ROWS:,}", hint="Raise filler."
+            f"class {name} needs {plural(rows, 'row')} of {filler} bytes, more than {MOST_ROWS:,}", hint="Raise filler."
         )
     return SizedClass(name, rows, rows * row_bytes(filler), share, whole, of)
 

@@ -157,7 +157,7 @@ def test_two_rehearsals_are_compared_phase_by_phase() -> None:
     assert pair.change_pct == pytest.approx(-35.0)
     assert (pair.a_rate, pair.b_rate) == ("10.0", "15.4")
     lines = compare_lines(slow, quick)
-    assert "A s0: 1 jobs" in lines[0]
+    assert "A s0: 1 job" in lines[0]
     assert any("20:00 min" in line and "13:00 min" in line and "-35 %" in line for line in lines)
     assert any("no verdict" in line for line in lines)
 

@@ -122,6 +122,8 @@ def test_numbers_of_people() -> None:
     ]
     assert plural(1, "pair") == "1 pair"
     assert plural(3, "pair") == "3 pairs"
+    assert plural(12_345, "row") == "12,345 rows"
+    assert (plural("1", "session"), plural("1.2", "session")) == ("1 session", "1.2 sessions"), "written already"
 
 
 def test_a_tile_without_a_verdict_claims_nothing() -> None:

@@ -141,7 +141,7 @@ def test_values_that_the_server_cut_are_an_error(tmp_path: Path) -> None:
     text = (LOGS / "18-B.csv").read_text()
     assert "'" + "x" * 60 + "'" in text
     (tmp_path / "pg.csv").write_text(text.replace("'" + "x" * 60 + "'", "'" + "x" * 90 + "...'"))
-    with pytest.raises(UsageError, match="only a part of 1 statements"):
+    with pytest.raises(UsageError, match="only a part of 1 statement"):
         build(tmp_path, tmp_path / "pg.csv")
     assert build(tmp_path, tmp_path / "pg.csv", allow_truncated=True)[0].lost == Lost(truncated=1)
 

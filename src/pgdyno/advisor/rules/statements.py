@@ -6,7 +6,7 @@ from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.model.evidence import Statement
 from pgdyno.model.facts import Unknown
-from pgdyno.units import percent_text, rate_text
+from pgdyno.units import percent_text, plural, rate_text
 
 DOMINANT = 0.25
 SLOW_MS = 10.0
@@ -61,7 +61,7 @@ def _sentence(one: Statement) -> str:
     text = " ".join(one.query.split())
     where = f" in {one.database}" if one.database else ""
     return (
-        f"{percent_text(one.time_share)} of the time{where}: {one.calls} calls of {one.mean_ms:.3g} ms, "
+        f"{percent_text(one.time_share)} of the time{where}: {plural(one.calls, 'call')} of {one.mean_ms:.3g} ms, "
         f"{one.rows_per_call:.3g} rows and {one.reads_per_call:.3g} blocks read each: {text[:120]}"
     )
 

@@ -12,7 +12,7 @@ from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, J
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import BlockDevice, ChannelDevice, HostInventory, Purpose
-from pgdyno.units import percent_text
+from pgdyno.units import percent_text, plural
 
 BUSY_NETWORK = 0.7
 """From this share of an interface's speed on, bursts wait."""
@@ -56,7 +56,8 @@ def disk_selection(case: Case) -> Judgement:
         return CannotTell("the addresses of the DASD are unknown (lscss lists none of them)")
     listed = f", not consecutive ({', '.join(addresses)})" if addresses else ""
     return InOrder(
-        f"{len(behind)} disks of a storage server are below the data files{listed}; whether ranks and paths are loaded "
+        f"{plural(len(behind), 'disk')} of a storage server are below the data files{listed}; whether "
+        f"ranks and paths are loaded "
         "alike, `pgdyno disks` says from the server's topology."
     )
 

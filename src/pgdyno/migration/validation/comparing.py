@@ -23,6 +23,7 @@ from pgdyno.migration.validation.surroundings import SHARED, SURROUNDINGS
 from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.migrate import ValidationFinding, ValidationResult
 from pgdyno.server.postgres import Postgres
+from pgdyno.units import plural
 
 ASPECTS = (*STRUCTURE, *PROGRAMS, *RIGHTS, *SURROUNDINGS, *SHARED)
 _HIDDEN_LARGE_OBJECTS = """
@@ -127,8 +128,8 @@ def _rows(found: ContentsComparison) -> list[ValidationFinding]:
         ValidationFinding(
             topic="rows",
             object=one.table,
-            expected=f"{one.rows_a:,} rows",
-            found=f"{one.rows_b:,} rows, {one.counted}" + (f"; {one.note}" if one.note else ""),
+            expected=plural(one.rows_a, "row"),
+            found=f"{plural(one.rows_b, 'row')}, {one.counted}" + (f"; {one.note}" if one.note else ""),
             rows=tuple(row.text for row in one.examples),
         )
         for one in found.different

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pgdyno.model.evidence import SAMPLED, Statistics, WorkloadClass
 from pgdyno.model.facts import NoLoad, Unknown
-from pgdyno.units import percent_text, rate_text
+from pgdyno.units import percent_text, plural, rate_text
 
 READ_ONLY_BELOW = 0.000_1
 """Share of rows written: less than one row in ten thousand is housekeeping of applications, no load."""
@@ -55,7 +55,7 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     seconds = statistics.window.seconds
     few = ended * seconds < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
     if is_sampled and few and (read + written) * seconds < IDLE_ROWS_S * seconds + OWN_ROWS:
-        return NoLoad(f"the server was idle in the window: {rate_text(ended)} transactions a second")
+        return NoLoad(f"the server was idle in the window: {plural(rate_text(ended), 'transaction')} a second")
     if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS and (read + written) * seconds < FEWEST_ROWS:
         return NoLoad(
             f"fewer than {FEWEST_TRANSACTIONS:,} transactions and {FEWEST_ROWS // 1_000_000} million rows were counted "

@@ -22,6 +22,7 @@ from pgdyno.studies.pairs.judging import compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.pairs.result import company_of, compared, count_states, refusals
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import Restarts, needs_restart
+from pgdyno.units import plural
 
 A, B = "A", "B"
 FIRST_BLOCK = 1
@@ -46,7 +47,7 @@ def ab(
         verdict = verdict_of(blocks, A, B, metric, design)
         if verdict is None:
             return is_too_thin(blocks, (A, B), metric, design.min_pairs)
-        announce(f"after {verdict.pairs} pairs: {verdict.sentence(B, A)}")
+        announce(f"after {plural(verdict.pairs, 'pair')}: {verdict.sentence(B, A)}")
         return is_final(verdict, design)
 
     blocks = run_blocks(

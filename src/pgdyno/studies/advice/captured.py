@@ -10,6 +10,7 @@ from pgdyno.inventory.inspection import write_capture
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import write_evidence
 from pgdyno.targets.target import Target
+from pgdyno.units import plural
 
 _EVIDENCE = "evidence"
 _LOG = "logs/server.log"
@@ -29,7 +30,7 @@ def capture_target(
     try:
         _forget(folder)
         evidence = write_evidence(target, folder, inventory, window_s=window_s or 0.0, progress=progress)
-        written = [f'{len(_files(folder))} files in "{folder}"']
+        written = [f'{plural(len(_files(folder)), "file")} in "{folder}"']
         kept = _files(folder / _EVIDENCE)
         words = "since the statistics were reset" if window_s is None else f"over {window_s:g} s"
         written.append(f"{_EVIDENCE}/: {', '.join(sorted(file.name for file in kept)) or 'nothing'}, {words}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdyno.stats.precedence import ordered
+from pgdyno.units import plural
 
 
 class JobWork(StrEnum):
@@ -45,7 +46,11 @@ class JobCheck:
         if self.expects is Expects.TRUE:
             return f"{self.subject} is true"
         of_rows = self.expects is Expects.ROWS
-        return f"{self.subject} has {self.wanted} rows" if of_rows else f"{self.subject} has checksum {self.wanted}"
+        return (
+            f"{self.subject} has {plural(self.wanted, 'row')}"
+            if of_rows
+            else f"{self.subject} has checksum {self.wanted}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pgdyno.model.results.batch import BatchExecution, JobEnd, JobRun
 from pgdyno.model.tables import near_hint
 from pgdyno.outside.documents import load_csv
 from pgdyno.studies.batch.chain import Chain, ChainJob
+from pgdyno.units import plural
 
 NEEDED = ("process", "job", "start", "end")
 OPTIONAL = ("execution", "code", "status", "reason", "attempts", "cpu_s", "rows")
@@ -82,7 +83,7 @@ def _check_header(header: Sequence[str], source: str) -> None:
 
 def _row(where: str, header: Sequence[str], cells: Sequence[str], jobs: Mapping[str, ChainJob]) -> _Row:
     if len(cells) != len(header):
-        raise UsageError(f"{where}: {len(cells)} cells under {len(header)} columns")
+        raise UsageError(f"{where}: {plural(len(cells), 'cell')} under {plural(len(header), 'column')}")
     found = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
     key = f"{found['process']}/{found['job']}"
     if key not in jobs:

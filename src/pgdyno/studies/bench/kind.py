@@ -52,7 +52,7 @@ class BenchKind(Kind):
         p99 = f", p99 {quantity_text(used.latency_ms.p99, 'ms')}" if used.latency_ms is not None else ""
         nopm = used.counters.get("nopm")
         orders = "" if nopm is None else f"{number_text(nopm)} NOPM (not TPC-C), "
-        figures = f"{orders}{number_text(used.tps)} transactions per second{p99}"
+        figures = f"{orders}{plural(number_text(used.tps), 'transaction')} per second{p99}"
         which = "one run" if len(result.usable) == 1 else f"the last of {len(result.usable)} runs"
         told = f"; {_unused_text(result.unused)}" if result.unused else ""
         return Judgement(

@@ -30,7 +30,7 @@ from pgdyno.trace.capture_logging import style_words
 from pgdyno.trace.capture_record import CAPTURE_VERSION, COMMITS, CapturedLog, CaptureRecord
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.undo.session import ServerSession
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, plural, seconds_text
 
 APPLY_S = 300.0
 INTERRUPTED = 130
@@ -103,7 +103,7 @@ def run_capture(
         announce("the server logs as it did before")
         ended = ended_record(target, plan, running.record, because, announce, clock, sleep)
         if order is not None:
-            announce(f"{order.commits:,} commits in their order")
+            announce(f"{plural(order.commits, 'commit')} in their order")
             ended = replace(
                 ended, commits=None if order.lost else COMMITS, commits_lost=order.lost,
                 key_tables=order.key_tables, key_links=order.key_links,

@@ -15,7 +15,7 @@ from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, W
 from pgdyno.probes.evidence.sample_files import SampleFile
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.session.new_study import keep_import, study_id
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _sentences(file: NamedSamples) -> list[str]:
     samples, counts = file.samples, dict[str, int]()
     for row in samples.rows:
         counts[row.table] = counts.get(row.table, 0) + 1
-    tables = ", ".join(f"{count} rows of {table}" for table, count in counts.items())
+    tables = ", ".join(f"{plural(count, 'row')} of {table}" for table, count in counts.items())
     span = seconds_text(samples.ended_at - samples.began_at)
     return [f"{file.name}: {tables} over {span}.", *_busiest(samples), *samples.notes]
 

@@ -64,7 +64,7 @@ def _tiles(result: LiveResult) -> tuple[Tile, ...]:
         return ()
     return tuple(
         Tile(
-            f"statement time, in {one.minutes} minutes",
+            f"statement time, in {plural(one.minutes, 'minute')}",
             effect_text(one.effect),
             f"at most {effect_text(one.at_most)}, with 90 % confidence",
             f"{plural(one.pairs, 'pair')} of {best.period_s:g} s periods",
@@ -161,7 +161,7 @@ def _load(seen: LiveReference) -> FactList:
         ("statements", f"{seen.statements} ran, of {seen.entries} in pg_stat_statements"),
         ("calls", f"{number_text(seen.calls_a_second)} a second"),
         ("commits", f"{number_text(seen.commits_a_second)} a second; their own time is in no statement"),
-        ("time in statements", f"{number_text(seen.statement_ms_a_second / 1000)} sessions busy on average"),
+        ("time in statements", f"{plural(number_text(seen.statement_ms_a_second / 1000), 'session')} busy on average"),
         (
             "of the time that sessions were at work",
             "unknown: sessions did not report it"

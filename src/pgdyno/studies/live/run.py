@@ -78,7 +78,10 @@ class SwitchPlan:
     @property
     def periods(self) -> str:
         """Return how it goes, in words."""
-        turns = f"periods of {self.period_s:g} s, A and B in turns, in random order, at most {self.max_pairs} pairs"
+        turns = (
+            f"periods of {self.period_s:g} s, A and B in turns, in random order, at most "
+            f"{plural(self.max_pairs, 'pair')}"
+        )
         return f"{turns}, at most {seconds_text(self.left_s)}"
 
 

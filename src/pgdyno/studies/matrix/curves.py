@@ -91,7 +91,7 @@ def _growth_sentence(name: str, growth: LockGrowth) -> str:
     locks = ", ".join(f"{LOCK_MODES[mode]} {digits_text(ratio)} times" for mode, ratio in growth.locks.items())
     change = signed(100 * (growth.throughput - 1), 1)
     said = (
-        f"{name}: from {growth.first.cell.connections} to {growth.last.cell.connections} connections "
+        f"{name}: from {growth.first.cell.connections} to {plural(growth.last.cell.connections, 'connection')} "
         f"({digits_text(growth.load)} times) locks held changed: {locks}; throughput changed by {change} %."
     )
     if growth.outgrown and growth.throughput < growth.load:

@@ -10,6 +10,7 @@ from pgdyno.report.wording import NOT_MEASURED, number_text, rounded_text
 from pgdyno.stats.matrix import Contrast, best_by_mode, little, rivals
 from pgdyno.stats.ratios import signed
 from pgdyno.studies.matrix.names import MODE_WORDS, CellNames, load_text
+from pgdyno.units import plural
 
 COLUMNS = ("Test", "PODs", "C/J", "TPS", "LAT", "CPU %", "SMT", "Row Exclusive", "Access Share", "Exclusive Lock")
 """The columns of the published study, in its order and spelling."""
@@ -72,9 +73,9 @@ def best_sentences(rows: Sequence[MatrixRow]) -> list[str]:
     """Name the best cell of every script, and which others may be as good; empty when none was measured whole."""
     names, found = CellNames.of_rows(rows), []
     for row in best_by_mode(rows):
-        runs = "one run" if len(row.runs) < 2 else f"{len(row.runs)} runs"
+        runs = "one run" if len(row.runs) < 2 else plural(len(row.runs), "run")
         found.append(
-            f"Best cell: {names.cell(row)}, {figure(row.tps)} transactions per second "
+            f"Best cell: {names.cell(row)}, {plural(figure(row.tps), 'transaction')} per second "
             f"at {figure(row.latency_ms)} ms ({runs})."
         )
         found += _rivals(rivals(rows, row), names)
@@ -154,7 +155,7 @@ def claim(one: Contrast) -> str:
     if verdict.interval.hi > WIDEST * verdict.interval.lo:
         return f"{verdict.word.value}: {verdict.pairs} pairs leave it open"
     bounds = [signed(100 * (bound - 1), 1) for bound in (verdict.interval.lo, verdict.interval.hi)]
-    return f"{verdict.word.value} [{', '.join(bounds)}] %, {verdict.pairs} pairs"
+    return f"{verdict.word.value} [{', '.join(bounds)}] %, {plural(verdict.pairs, 'pair')}"
 
 
 def _history(row: MatrixRow) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pgdyno.model.results.migrate import MigrateResult, MigrationPhase, PhaseTiming
 from pgdyno.studies.migrate.words import rate_text
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def compare_lines(a: MigrateResult, b: MigrateResult) -> list[str]:
 
 def _side(one: MigrateResult) -> str:
     settings = ", ".join(f"{setting.name} = {setting.during}" for setting in one.settings)
-    return f"{one.jobs} jobs{f', {settings}' if settings else ''}"
+    return f"{plural(one.jobs, 'job')}{f', {settings}' if settings else ''}"
 
 
 def _time(value: float | None) -> str:

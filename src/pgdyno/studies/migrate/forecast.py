@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.results.migrate import MigrateResult, MigrationPhase
 from pgdyno.stats.size_forecast import NoForecast, ScaledRun, SizeForecast, forecast_size
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, plural, seconds_text
 
 _NOTHING_S = 0.001
 SORTING = frozenset({MigrationPhase.INDEXES.value})
@@ -69,7 +69,8 @@ def forecast_of(results: Sequence[MigrateResult], size: float, window_s: float |
     ways = {(one.mover, one.jobs, one.source_version, one.target_version) for one in results}
     if len(ways) > 1:
         found: SizeForecast | NoForecast = NoForecast(
-            "the rehearsals are not alike: " + "; ".join(f"{m}, {j} jobs, {a} to {b}" for m, j, a, b in sorted(ways))
+            "the rehearsals are not alike: "
+            + "; ".join(f"{m}, {plural(j, 'job')}, {a} to {b}" for m, j, a, b in sorted(ways))
         )
     else:
         after = {p.phase.value: {o.value for o in p.after} for p in results[0].phases} if results else None

@@ -89,8 +89,8 @@ def _sentences(metric: MetricNoise, result: NoiseResult) -> tuple[str, ...]:
     if advice is not None:
         how = "" if advice.length.measured else " (extrapolated)"
         found.append(
-            f"For an effect of {effect}: {_flags(advice, result)}{how} and up to {advice.need.pairs} pairs, "
-            f"{number_text(advice.need.minutes)} minutes.{_sure(advice, runs)}"
+            f"For an effect of {effect}: {_flags(advice, result)}{how} and up to {plural(advice.need.pairs, 'pair')}, "
+            f"{plural(number_text(advice.need.minutes), 'minute')}.{_sure(advice, runs)}"
         )
     else:
         found.append(f"An effect of {effect} cannot be shown here with 1000 pairs: quieten the machine first.")
@@ -124,7 +124,10 @@ def _sure(advice: NoiseAdvice, runs: int) -> str:
     most = advice.at_most
     if most is None:
         return f" How many it could take is open, because {whence}: measure longer."
-    return f" Plan {most.pairs} pairs, {number_text(most.minutes)} minutes, to be 90 % sure of it: {whence}."
+    return (
+        f" Plan {plural(most.pairs, 'pair')}, {plural(number_text(most.minutes), 'minute')}, to be 90 "
+        f"% sure of it: {whence}."
+    )
 
 
 def _table(windows: tuple[WindowFigures, ...]) -> Table:
@@ -134,7 +137,7 @@ def _table(windows: tuple[WindowFigures, ...]) -> Table:
         "window s",
         *(("--measure",) if told else ()),
         "noise of a pair",
-        *(f"{count} pairs" for count in pairs),
+        *(plural(count, "pair") for count in pairs),
         "in one hour",
     )
     rows = []

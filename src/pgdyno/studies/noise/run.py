@@ -43,7 +43,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.pairs.blocks import LOST_BLOCKS, metric_of, run_repeating
 from pgdyno.studies.pairs.result import count_states, run_figures
 from pgdyno.trial.laboratory import Laboratory
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 METRICS = (Metric.THROUGHPUT, Metric.SERVER_CPU)
 FEWEST_RUNS = 4
@@ -86,7 +86,7 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
         if lost >= LOST_BLOCKS:
             reason = trial.outcome.reason if trial.outcome else None
             raise EnvironmentUnsuitable(
-                f"{lost} runs in a row could not be used",
+                f"{plural(lost, 'run')} in a row could not be used",
                 detail=reason,
                 hint="Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu.",
             )
@@ -291,4 +291,4 @@ def _title(best: BestHour | None) -> str:
         return "The runs differ too much to show any effect below a doubling in an hour"
     effect = digits_text(100 * best.hour.detectable, 2)
     window = best.length.window_s
-    return f"An hour shows effects from {effect} % on: {best.hour.pairs} pairs with windows of {window:g} s"
+    return f"An hour shows effects from {effect} % on: {plural(best.hour.pairs, 'pair')} with windows of {window:g} s"

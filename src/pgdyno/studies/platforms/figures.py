@@ -97,7 +97,7 @@ def throughput_lines(comparison: PlatformComparison) -> Figure | None:
     return Figure(
         kind=FigureKind.LINES,
         id="by-load",
-        title=f"Best {unit}: {said} connections",
+        title=f"Best {unit}: {plural(said, 'connection')}",
         question="How does each platform carry more load?",
         x=Axis("connections", lo=max(0.0, lo), hi=hi),
         y=Axis("throughput", unit, lo=bottom, hi=top),

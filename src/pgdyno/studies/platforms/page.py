@@ -70,7 +70,7 @@ def _tiles(comparison: PlatformComparison) -> tuple[Tile, ...]:
             f"{one.denominator.value}{' (estimate)' if one.is_estimate else ''}",
             f"{rounded(number(one))}x",
             _run_to_run(one),
-            f"{_figure(one.a)} and {_figure(one.b)} transactions/s",
+            f"{_figure(one.a)} and {plural(_figure(one.b), 'transaction')}/s",
             "",
             Tone.NEUTRAL,
         )

@@ -200,7 +200,7 @@ def _came_of(study: Study, trials: Sequence[Trial]) -> str:
     known = [one.throughput for one in usable if one is not None and one.throughput]
     if not known:
         return f"no usable run ({states_text(trials)}); {standing_text(study)}"
-    return f"{number_text(min(known))} to {number_text(max(known))} transactions/s, no comparison"
+    return f"{number_text(min(known))} to {plural(number_text(max(known)), 'transaction')}/s, no comparison"
 
 
 def states_text(trials: Sequence[Trial]) -> str:

@@ -16,6 +16,7 @@ from pgdyno.trace.engine.login import Opened, open_session
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.scram import LoginError
 from pgdyno.trace.parquet import connection, trace_source
+from pgdyno.units import plural
 
 SEVERAL = "42601"
 """SQLSTATE of a text with several statements, which cannot be prepared as one, and of what does not parse."""
@@ -120,7 +121,7 @@ def lines_of(checked: Checked, most: int = 20) -> Iterable[str]:
         yield f"{checked.unknown:,} texts hold several statements and were not judged"
     for one in checked.failing[:most]:
         if not one.sql:
-            yield f'role "{one.user}" cannot open its {one.calls:,} sessions in "{one.database}": {one.reason}'
+            yield f'role "{one.user}" cannot open its {plural(one.calls, "session")} in "{one.database}": {one.reason}'
         else:
             text = " ".join(one.sql.split())
             yield f"will fail {one.calls:,} times, {one.sqlstate}: {one.reason}: {text[:80]}"

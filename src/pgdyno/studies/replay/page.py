@@ -94,7 +94,8 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
                     ("clock", result.clock),
                     (
                         "order between sessions",
-                        f"{result.order}; {result.gated:,} statements waited by it, {plural(result.stalls, 'stall')}"
+                        f"{result.order}; {plural(result.gated, 'statement')} waited by it, "
+                        f"{plural(result.stalls, 'stall')}"
                         if result.gated
                         else "not kept",
                     ),
@@ -150,7 +151,7 @@ def _keys(keys: KeysKept) -> Section:
         ("mapped", f"{known:,}: answers of the replay bring its own; of those named later {keys.learned:,} came"),
         *((f"not mapped, {count:,}", reason) for reason, count in keys.without.items()),
         ("named later", f"in {plural(keys.named, 'place')} of statements"),
-        ("sent as this replay's key", f"{plural(keys.sent, 'place')}"),
+        ("sent as this replay's key", plural(keys.sent, "place")),
         ("sent as captured", f"{plural(keys.unknown, 'place')}, as the key had not come back before"),
     )  # fmt: skip
     lost = f"{plural(keys.unplaced, 'transaction')} with keys could not be told from others, by id or by time"

@@ -80,7 +80,7 @@ def said_together(pairs: Sequence[PairWord]) -> tuple[Word, str]:
         return Word.NOT_RESOLVED, f"no verdict: at least {LEAST_RUNS} runs of each side are needed ({told})"
     if any(count == len(pairs) for count in counts.values()):
         word = pairs[0].word
-        return word, f"{word.value}: all {len(pairs)} pairs say so"
+        return word, f"{word.value}: all {plural(len(pairs), 'pair')} say so"
     return Word.NOT_RESOLVED, f"{Word.NOT_RESOLVED.value}: the pairs differ: {told}"
 
 

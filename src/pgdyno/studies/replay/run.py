@@ -48,7 +48,7 @@ from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
 from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 
 TAPE = "tape"
 PREPARE, INJECT, ANALYSE, TUNE = "prepare", "inject", "analyse", "tune"
@@ -172,7 +172,7 @@ def replay(
                 )
                 steps.end(PREPARE)
                 announce(
-                    f"sending {taped.statements:,} statements of {ready.meta.sessions:,} sessions "
+                    f"sending {plural(taped.statements, 'statement')} of {ready.meta.sessions:,} sessions "
                     f"in {seconds_text(ready.seconds)}"
                 )
                 row.phase("sending")

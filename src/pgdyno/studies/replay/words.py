@@ -6,6 +6,7 @@ from pgdyno.model.results.replay import ReplayResult
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
 from pgdyno.trace.schema import AnswerClass
+from pgdyno.units import plural
 
 COUNTS, VOID = "counts", "invalid"
 UNLIKE = (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED)
@@ -17,7 +18,7 @@ def judgement(result: ReplayResult) -> Judgement:
     unlike = sum(result.answers[one] for one in UNLIKE)
     if result.is_valid:
         title = f"{sent} on schedule; {unlike:,} were answered differently than in the capture"
-        said = f"{result.fidelity.sent:,} statements on schedule, {unlike:,} answered differently"
+        said = f"{plural(result.fidelity.sent, 'statement')} on schedule, {unlike:,} answered differently"
         return Judgement(title, COUNTS, Tone.NEUTRAL, said, result.exit_code)
     if result.ended != "complete":
         why = f"ended before the trace did: {result.ended}"

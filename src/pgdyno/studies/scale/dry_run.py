@@ -17,7 +17,7 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
         lines.append(f"  level {level.name} %: {plan.load_text(level)} on {level.hardware}{mark}")
     if plan.connections:
         told = ", ".join(map(str, plan.connections))
-        lines.append(f"  client curve: {told} connections in a closed loop on {plan.curve.hardware}")
+        lines.append(f"  client curve: {plural(told, 'connection')} in a closed loop on {plan.curve.hardware}")
     within = "" if wanted.within_ms is None else f", an answer after {wanted.within_ms:g} ms counts as a failure"
     lines.append(
         f"criterion: against the reference, success rate within {100 * wanted.success:g} %, "
@@ -26,7 +26,8 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
     for repetition in range(1, plan.repetitions + 1):
         lines.append(f"  repetition {repetition}: {', '.join(spec.arm for spec in plan.specs(repetition))}")
     lines.append(
-        f"load:   {plural(plan.runs, 'run')}, {seconds_text(longest_s)} under load, {plan.most_clients} connections at "
+        f"load:   {plural(plan.runs, 'run')}, {seconds_text(longest_s)} under load, "
+        f"{plural(plan.most_clients, 'connection')} at "
         "most; runs that are disturbed or unsteady are repeated; loading data comes on top"
     )
     bound = any(level.cpus or level.memory_bytes for level in (*plan.levels, plan.curve))

@@ -95,7 +95,8 @@ def curve_sentences(curve: ClientCurve) -> list[str]:
     usl, amdahl = curve.usl, curve.amdahl
     if usl is not None and usl.declines:
         said.append(
-            f"Universal Scalability Law: peak of {law_text(usl.limit)} tps at {law_text(usl.peak)} connections, knee "
+            f"Universal Scalability Law: peak of {law_text(usl.limit)} tps at "
+            f"{plural(law_text(usl.peak), 'connection')}, knee "
             f"at {law_text(usl.knee)}."
         )
     elif usl is not None:
@@ -105,7 +106,7 @@ def curve_sentences(curve: ClientCurve) -> list[str]:
         )
     if amdahl is not None and not (usl is not None and usl.declines):
         limit, knee = law_text(amdahl.limit), law_text(amdahl.knee)
-        said.append(f"Amdahl's law: a limit of {limit} tps, knee at {knee} connections.")
+        said.append(f"Amdahl's law: a limit of {limit} tps, knee at {plural(knee, 'connection')}.")
     if curve.no_law:
         said.append(f"No law is fitted: {curve.no_law}.")
     return said

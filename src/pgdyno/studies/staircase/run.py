@@ -45,6 +45,7 @@ from pgdyno.studies.staircase.rules import (
     why_not,
 )
 from pgdyno.studies.sweep.run import SweepFound, run_sweep
+from pgdyno.units import plural
 
 BASE, ALL, WITHOUT = "baseline", "all kept", "without "
 STEP_BLOCKS, SWEEP_AT, PROOF_BLOCKS = 1000, 500, 1_000_000
@@ -151,7 +152,7 @@ class Staircase:
 
     def _measure_noise(self) -> None:
         """Measure the baseline alone; a first run that stands apart (data not in memory yet) is left out."""
-        self._announce(f"noise floor: {self.options.noise_runs} runs of the baseline")
+        self._announce(f"noise floor: {plural(self.options.noise_runs, 'run')} of the baseline")
         runs = self._baseline_runs(0, self.options.noise_runs, {})
         figures = self._figures(runs)
         place = odd_run(figures)

@@ -14,6 +14,7 @@ from pgdyno.report.wording import (
     range_text,
 )
 from pgdyno.studies.staircase.figure import CUT
+from pgdyno.units import plural
 
 LOG_FROM = 8.0
 """A factor's axis is logarithmic when its largest level is so many times the smallest."""
@@ -45,7 +46,7 @@ def sweep_figure(sweep: SweepFigures, metric: Metric) -> Figure:
     drawn = [100 * gain.ratio for gain in gains if gain]
     top = edge(drawn, [100 * gain.hi for gain in gains if gain])
     said = (
-        f"{sweep.blocks} blocks, all levels once in each, in random order. The intervals of all "
+        f"{plural(sweep.blocks, 'block')}, all levels once in each, in random order. The intervals of all "
         "pairs of levels hold together (Student on log ratios of the blocks, Bonferroni)."
     )
     return Figure(

@@ -11,6 +11,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.sweep.run import FACTORIAL
+from pgdyno.units import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class SweepOptions:
     def words(self) -> str:
         """Return what will be done, for the owner of the server."""
         if self.factors:
-            return f"four configurations in up to {self.max_pairs} blocks"
-        return f"{len(self.values)} levels of {self.knob} in {self.sweep_blocks} blocks"
+            return f"four configurations in up to {plural(self.max_pairs, 'block')}"
+        return f"{plural(len(self.values), 'level')} of {self.knob} in {plural(self.sweep_blocks, 'block')}"
 
     @property
     def knobs(self) -> tuple[str, ...]:

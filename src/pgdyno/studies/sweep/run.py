@@ -15,7 +15,7 @@ from pgdyno.stats.plateau import Plateau, find_plateau
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.studies.pairs.blocks import Blocks, Runs, run_blocks
 from pgdyno.studies.pairs.judging import Unjudged, is_too_thin, left_out_note, thin_error, verdict_of, without_thin
-from pgdyno.units import parse_quantity, split_unit
+from pgdyno.units import parse_quantity, plural, split_unit
 
 FACTORIAL = ("neither", "a", "b", "both")
 """The arms of a factorial of two factors."""
@@ -80,7 +80,10 @@ def run_sweep(
     """
 
     def is_enough(blocks: Blocks) -> bool:
-        announce(f"sweep of {knob}: block {len(blocks.complete)} of {rules.sweep_blocks}, {len(levels)} levels each")
+        announce(
+            f"sweep of {knob}: block {len(blocks.complete)} of {rules.sweep_blocks}, "
+            f"{plural(len(levels), 'level')} each"
+        )
         return len(blocks.complete) >= rules.sweep_blocks
 
     blocks = run_blocks(

@@ -68,7 +68,7 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     for sentence in reach_sentences(space, laboratory.facts, options):
         announce(sentence)
     search = Search(laboratory, space, starts, options)
-    announce(f"noise floor: {options.noise_runs} runs of the baseline")
+    announce(f"noise floor: {plural(options.noise_runs, 'run')} of the baseline")
     try:
         noise = measure_noise(search, options, announce)
     except BudgetSpent as spent:
@@ -256,7 +256,7 @@ def which_settings(count: int, found: int) -> str:
     """Write so many of the settings found: `the setting`, `all 7 settings`, `1 of the 7 settings`."""
     if found == 1:
         return "the setting"
-    return f"all {found} settings" if count == found else f"{count} of the {found} settings"
+    return f"all {plural(found, 'setting')}" if count == found else f"{count} of the {plural(found, 'setting')}"
 
 
 def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
@@ -305,7 +305,10 @@ def _no_proof(laboratory: Laboratory, options: TuneOptions) -> str:
 def _nothing_measured(search: Search) -> str:
     if search.trials:
         return f"none of the {len(search.trials)} configurations that were tried could be measured"
-    return f"no configuration was tried: {search.stopped}; a longer --budget, or a shorter --warmup and --measure, leaves room"
+    return (
+        f"no configuration was tried: {search.stopped}; a longer --budget, or a shorter --warmup and "
+        f"--measure, leaves room"
+    )
 
 
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:

@@ -28,6 +28,7 @@ from pgdyno.studies.tune.restart_room import restarts_left
 from pgdyno.trial.hopeless import FLOOR_SHARE
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import needs_restart
+from pgdyno.units import plural
 
 INITIAL = 10
 """Points before the model leads: the baseline, the advisor-like starts, then global and local ones in turn."""
@@ -162,7 +163,7 @@ class Search:
         latest = self.trials[-VOID_IN_A_ROW:]
         if len(latest) == VOID_IN_A_ROW and all(trial.state is TrialState.VOID for trial in latest):
             reason = latest[-1].outcome.reason if latest[-1].outcome else None
-            return f"{VOID_IN_A_ROW} trials in a row were void: {reason or 'unknown why'}"
+            return f"{plural(VOID_IN_A_ROW, 'trial')} in a row were void: {reason or 'unknown why'}"
         watch = self.laboratory.stopwatch
         if watch is not None and not self.trials and not watch.has_room(1 + options.proof_trials):
             return f"with the proof that has to follow, {watch.shortage(1 + options.proof_trials)}"

@@ -9,7 +9,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.regressions import Slowdown
-from pgdyno.units import MINUTE, digits_text, moment_text, percent_text
+from pgdyno.units import MINUTE, digits_text, moment_text, percent_text, plural
 
 PLAN = 2.0
 """A call that touches so many times the blocks, or as few, for as many rows has another plan, most likely."""
@@ -91,7 +91,7 @@ def _evidence(step: Slowdown) -> str:
     rows = step.rows or 1.0
     if step.blocks is not None and step.blocks_before is not None:
         now = step.blocks * step.blocks_before
-        blocks = f"{digits_text(now, 3)} blocks a call, {digits_text(step.blocks_before, 3)} before"
+        blocks = f"{plural(digits_text(now, 3), 'block')} a call, {digits_text(step.blocks_before, 3)} before"
         if 1 / SAME_ROWS <= rows <= SAME_ROWS and not 1 / PLAN < step.blocks < PLAN:
             found.append(f"{blocks}, for as many rows: most likely another plan")
         elif not 1 / PLAN < step.blocks < PLAN:

@@ -19,6 +19,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.model.record import CheckRecord, Examination, PlanRecord, TextRecord
 from pgdyno.model.trial import Outcome
 from pgdyno.targets.target import Target
+from pgdyno.units import plural
 from pgdyno.workloads.parameters import Value
 from pgdyno.workloads.result import LoadResult, away_s
 
@@ -143,7 +144,7 @@ def _log(target: Target, dbname: str, load: LoadResult, *, called: bool) -> str:
     except PgdynoError as error:
         return f"{said}benchruns cannot be read: {error.message}\n"
     lines = [" ".join(f"{name}={value}" for name, value in row.items()) for row in reversed(rows)]
-    return said + "\n".join([f"benchruns, the last {len(rows)} calls:", *lines]) + "\n"
+    return said + "\n".join([f"benchruns, the last {plural(len(rows), 'call')}:", *lines]) + "\n"
 
 
 def _tail(path: Path) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from psycopg import sql
 
 from pgdyno.errors import UsageError
+from pgdyno.units import plural
 from pgdyno.workloads import working_set
 from pgdyno.workloads.execution_plan import PlanProbe
 from pgdyno.workloads.loop_command import SessionLoop
@@ -83,7 +84,9 @@ def touched_rows(parameters: Mapping[str, Value]) -> int:
     """Return how many rows the load chooses from. Raise UsageError when they are less than a batch or not there."""
     tab_rows, run_tab_rows = int(parameters["tab_rows"]), int(parameters["run_tab_rows"])
     if run_tab_rows > tab_rows:
-        raise UsageError(f"run_tab_rows {run_tab_rows} is more than the {tab_rows} rows of the table (tab_rows)")
+        raise UsageError(
+            f"run_tab_rows {run_tab_rows} is more than the {plural(tab_rows, 'row')} of the table (tab_rows)"
+        )
     rows = run_tab_rows or tab_rows
     if int(parameters["batch_size"]) > rows:
         raise UsageError(
@@ -154,4 +157,4 @@ def description(parameters: Mapping[str, Value]) -> str:
     how = "runit, " if parameters["shape"] == "procedure" else ""
     loops = ", sessions in a loop" if parameters["driver"] == "loop" else ""
     share = f"{parameters['pct_update']} % updates"
-    return f"{how}reads of {batch} rows by index, scattered over {rows} rows, {share}{loops}"
+    return f"{how}reads of {batch} rows by index, scattered over {plural(rows, 'row')}, {share}{loops}"
