@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pgdyno.cli.requests.experiment_request import Experiment, _check
-from pgdyno.cli.requests.study import outage_text
+from pgdyno.cli.requests.study import confirm_changes, outage_text
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
@@ -29,6 +29,17 @@ def test_every_setting_is_named_with_the_outage_and_the_undo(capsys: pytest.Capt
     assert "budget 3, about 3.0 s each (median of 2 restarts" in text
     assert "undo automatic at the end" in text
     assert max(map(len, lines)) <= 120
+
+
+def test_the_plan_is_no_wider_than_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    confirm_changes(SERVER, LOAD, "a plan", "reloads only", ask=False)  # type: ignore[arg-type]
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "         pgdyno rollback --last" in lines, "a command is copied from one line"
+    assert lines[2].startswith("load     a load, in databases of its own")
 
 
 def test_an_outage_of_unknown_length_is_not_told_as_an_unknown_number_of_restarts() -> None:

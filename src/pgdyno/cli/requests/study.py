@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="StudyResult")
 PLAN_WIDTH = 120
+_LABEL_WIDTH = 9
 
 
 def run_study(
@@ -82,10 +84,11 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     click.echo(f"target   {target.name}", err=True)
     say_wrapped("plan", plan)
     say_wrapped("load", f"{workload.description}, in databases of its own beside yours")
-    click.echo("         (pgdyno_*_template and pgdyno_*_load: dropped at the end, kept with --keep-data)", err=True)
+    say_wrapped("", "(pgdyno_*_template and pgdyno_*_load: dropped at the end, kept with --keep-data)")
     say_wrapped("outage", outage)
     last = "--last" if target.remote is None else f"--last {target.remote.request.flags}"
-    click.echo(f"undo     automatic at the end and on Ctrl-C; after a kill: pgdyno rollback {last}", err=True)
+    say_wrapped("undo", "automatic at the end and on Ctrl-C; after a kill:")
+    click.echo(f"         pgdyno rollback {last}", err=True)  # a command stays on one line
     agree(target, ask=ask)
 
 
@@ -102,8 +105,10 @@ def agree(target: Target, question: str = "Go on?", *, ask: bool) -> None:
 
 
 def say_wrapped(label: str, text: str) -> None:
-    """Write a line of a plan to stderr, its label in a column of its own."""
-    click.echo(click.wrap_text(f"{label:<9}{text}", PLAN_WIDTH, subsequent_indent=" " * 9), err=True)
+    """Write a line of a plan to stderr, its label in a column of its own, no wider than the terminal."""
+    width = min(PLAN_WIDTH, shutil.get_terminal_size((PLAN_WIDTH, 24)).columns)
+    column = " " * _LABEL_WIDTH
+    click.echo(click.wrap_text(text, max(width, 40), f"{label:<{_LABEL_WIDTH}}", column), err=True)
 
 
 def outage_text(how_often: str, outage: Outage | None) -> str:
