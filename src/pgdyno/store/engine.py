@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import time
@@ -31,6 +32,8 @@ _SLICE_S = 0.5
 """SQLite itself waits so long at a time: while it does, no signal reaches Python."""
 
 _Given = TypeVar("_Given")
+# It logs a traceback of its own when Ctrl-C comes while a session is closed, and raises what came all the same.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 _KINDS = "Write it as a path, as sqlite:///PATH, or as postgresql+psycopg://USER@HOST/DBNAME."
 
 

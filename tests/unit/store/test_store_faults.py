@@ -231,3 +231,9 @@ def test_another_program_cannot_change_a_finished_trial_either(tmp_path: Path) -
     with pytest.raises(sqlite3.IntegrityError, match="never changes"):
         connection.execute("UPDATE trial SET throughput = 1e9")
     connection.close()
+
+
+def test_the_pool_of_sessions_prints_no_traceback_of_its_own() -> None:
+    said = "import logging, pgdyno.store.engine; logging.getLogger('sqlalchemy.pool.impl').error('a traceback')"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
