@@ -109,6 +109,23 @@ def test_each_difference_is_found_and_named(pair: tuple[Postgres, Postgres], job
     assert found.exit_code is ExitCode.FINDINGS
 
 
+def test_values_beside_null_are_told_apart_also_in_a_table_of_many_columns(pair: tuple[Postgres, Postgres]) -> None:
+    names = [f"c{number}" for number in range(200)]
+    for server in pair:
+        change(server, f"CREATE TABLE wide (id int PRIMARY KEY, {', '.join(f'{one} text' for one in names)})")
+        change(server, "INSERT INTO wide (id, c7, c150) SELECT n, 'x', 'y' FROM generate_series(1, 9) AS n")
+    assert found_of(pair).is_same
+    change(
+        pair[1],
+        """
+        UPDATE wide SET c7 = NULL, c8 = 'x' WHERE id = 2; UPDATE wide SET c9 = '' WHERE id = 4;
+        UPDATE wide SET c150 = NULL, c199 = 'y' WHERE id = 6
+        """,
+    )
+    (table,) = found_of(pair).different
+    assert [row.text for row in table.examples] == ["(2) changed: c7, c8", "(4) changed: c9", "(6) changed: c150, c199"]
+
+
 def test_machines_of_other_byte_order_are_compared_by_a_hash_that_both_make(
     pair: tuple[Postgres, Postgres], monkeypatch: pytest.MonkeyPatch
 ) -> None:

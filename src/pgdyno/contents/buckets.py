@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from pgdyno.contents.row_hash import RowHash, row_text
+from pgdyno.contents.row_hash import RowHash, hashed_text
 from pgdyno.contents.tables import StoredTable
 
 _ROWS_A_BUCKET = 256
@@ -34,7 +34,7 @@ class Buckets:
         if self.number is not None:
             return sql.SQL("({}::pg_catalog.int8 >> {})").format(sql.Identifier("t", self.number), self.shift)
         key = self.table.key or self.table.names
-        return sql.SQL("({} & {})").format(self.row_hash.of(row_text(key)), (1 << self.bits) - 1)
+        return sql.SQL("({} & {})").format(self.row_hash.of(hashed_text(key)), (1 << self.bits) - 1)
 
     @property
     def source(self) -> sql.Composed:

@@ -15,7 +15,7 @@ from typing import LiteralString, TypeAlias, TypeVar
 from psycopg import sql
 
 from pgdyno.contents.buckets import buckets_of, number_of
-from pgdyno.contents.row_hash import RowHash, row_text
+from pgdyno.contents.row_hash import RowHash, hashed_text, row_text
 from pgdyno.contents.tables import AskRows, Params, StoredTable
 from pgdyno.model.results.contents import DifferentRow, RowIs, TableDifference
 
@@ -55,7 +55,7 @@ def compare_table(sides: TwoSides, table: StoredTable, *, examples: int) -> tupl
     Reads the table once; where it differs, also the buckets that do. At most `examples` rows are named.
     """
     parts = buckets_of(table, sides.row_hash, _span(sides, table))
-    whole = sides.row_hash.of(row_text(table.names))
+    whole = sides.row_hash.of(hashed_text(table.names))
     first, second = (
         {int(str(bucket)): (int(str(count)), total) for bucket, count, total in rows}
         for rows in sides.ask(sql.SQL(_BUCKETS).format(bucket=parts.bucket, row_hash=whole, source=parts.source))
@@ -131,7 +131,7 @@ def _with_columns(
         return tuple(found)
     query = sql.SQL(_COLUMNS).format(
         key=row_text(table.key),
-        hashes=sql.SQL(", ").join(sides.row_hash.of(row_text([name])) for name in others),
+        hashes=sql.SQL(", ").join(sides.row_hash.of(hashed_text([name])) for name in others),
         rows=rows,
         keys=changed,
     )
