@@ -61,7 +61,7 @@ def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
     assert code == ExitCode.USAGE
     assert "its schedule fixes the throughput" in said
     with opened(TargetRequest(dsn=dsn)) as same:
-        allowed = pgdyno_home / "data" / "replay-targets"
+        allowed = pgdyno_home / "data" / "allowed-targets"
         allowed.parent.mkdir(exist_ok=True)
         allowed.write_text(same.name + "\n")
         allowed.chmod(0o600)

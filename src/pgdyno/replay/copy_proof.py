@@ -105,7 +105,7 @@ def refusal(target: ReplayTarget, source_identifier: str | None, allowed_list: s
         )
     if not target.is_allowed:
         return (
-            "it is not in the list of servers that may be replayed to",
+            "it is not in the list of servers whose data may be changed",
             f'If the load may change its data, write the line "{target.name}" into {allowed_list}.',
         )
     return None

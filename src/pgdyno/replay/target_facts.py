@@ -28,8 +28,10 @@ from pgdyno.trace.engine.plan import EndPoint
 from pgdyno.trace.passfile import passwords_in
 from pgdyno.units import plural
 
-ALLOWED = "replay-targets"
-"""In the data folder: one target a line, as `pgdyno` calls it."""
+ALLOWED = "allowed-targets"
+"""In the data folder: one target a line, as `pgdyno` calls it; replays, migrations and levels may change its data."""
+_BEFORE = "replay-targets"
+"""What it was called first; both are read."""
 _LONGEST_LIST = 1 << 20
 _ROOM = """
     SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
@@ -64,7 +66,7 @@ def identify(target: Target, facts: Facts) -> ReplayTarget:
         system_identifier=None if isinstance(identifier, Unknown) else identifier,
         in_recovery=server.in_recovery is not False,
         disposable=target.disposable,
-        is_allowed=target.name in allowed_targets(places.data_dir() / ALLOWED),
+        is_allowed=target.name in allowed_targets(places.data_dir()),
         directory=directory,
         marker=marker,
     )
@@ -78,21 +80,25 @@ def require_another(target: ReplayTarget, source_identifier: str | None) -> None
         raise EnvironmentUnsuitable(f'"{target.name}" is not replayed to: {reason}', hint=hint)
 
 
-def allowed_targets(path: Path) -> frozenset[str]:
-    """Return the names in the list, none where it is missing; EnvironmentUnsuitable where others may write it."""
+def allowed_targets(folder: Path) -> frozenset[str]:
+    """Return the names in the list in a folder; EnvironmentUnsuitable where others may write it."""
+    return _names_in(folder / ALLOWED) | _names_in(folder / _BEFORE)
+
+
+def _names_in(path: Path) -> frozenset[str]:
     try:
         file = open_file(path, follow=False)
     except FileNotFoundError:
         return frozenset()
     except OSError as error:
         raise EnvironmentUnsuitable(
-            f'"{path}", the list of servers that may be replayed to, cannot be read', detail=error.strerror
+            f'"{path}", the list of servers whose data may be changed, cannot be read', detail=error.strerror
         ) from error
     with file:
         status, content = os.fstat(file.fileno()), file.read(_LONGEST_LIST)
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise EnvironmentUnsuitable(
-            f'"{path}", the list of servers that may be replayed to, can be changed by others',
+            f'"{path}", the list of servers whose data may be changed, can be changed by others',
             hint=f"chmod 600 {path}, and see that it is yours.",
         )
     lines = (line.strip() for line in content.decode(errors="replace").splitlines())

@@ -46,7 +46,7 @@ COPY = replace(OTHER, system_identifier=SOURCE, is_allowed=False, marker=CopyMar
 def test_a_target_is_another_server_and_named_or_it_is_refused(
     target: ReplayTarget, source: str | None, why: str | None
 ) -> None:
-    found = refusal(target, source, "/home/x/replay-targets")
+    found = refusal(target, source, "/home/x/allowed-targets")
     assert (found is None) if why is None else (found is not None and why in found[0])
 
 
