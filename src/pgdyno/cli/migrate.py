@@ -113,6 +113,8 @@ def rehearse(flags: _RehearseFlags) -> int:
             results.append(result)
             write_report(store, result, flags.report, progress)
             print_result(store, result, flags.as_json)
+            if result.ended:  # the next number of jobs would end the same way
+                break
         if len(results) > 1 and not flags.as_json:
             click.echo("\n".join(compare_lines(results[0], results[-1])))
     return max(int(one.exit_code) for one in results)

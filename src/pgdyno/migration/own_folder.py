@@ -10,6 +10,7 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner.account import Account
 from pgdyno.owner.programs import ways
+from pgdyno.owner.runner import LocalRunner
 
 
 def require_own_way(folder: Path) -> None:
@@ -47,6 +48,20 @@ def require_own(folder: Path, account: Account | None) -> None:
         raise EnvironmentUnsuitable(
             f'"{folder}" was there before, and is not a folder of the rehearsal\'s account alone',
             hint="Somebody else made it: name another folder by transfer_to.",
+        )
+
+
+def require_reach(folder: Path, account: Account | None, *, writes: bool) -> None:
+    """Raise EnvironmentUnsuitable where the account, None for ours, cannot enter a folder, or not make it or write."""
+    user = None if account is None else account.name
+    near = next(one for one in (folder, *folder.parents) if one == one.parent or one.exists())
+    argv = ["test", "-d", str(near), "-a", "-x", str(near), *(("-a", "-w", str(near)) if writes else ())]
+    if LocalRunner().run(argv, user=user, cwd=Path("/"), check=False).returncode != 0:
+        name = user or str(Account.of_user(os.geteuid()).name)
+        raise EnvironmentUnsuitable(
+            f'account "{name}" cannot {"write in" if writes else "enter"} "{near}", where "{folder}" of the plan is',
+            detail="Programs of the load run as that account.",
+            hint=f"Make it, and: chown {name} {folder}" if writes else f"chmod a+x {near}, and the folders above it.",
         )
 
 

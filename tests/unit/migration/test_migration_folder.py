@@ -11,7 +11,8 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.migration.free_space import require_room
 from pgdyno.migration.mover import MigrationSide, MovePlace
-from pgdyno.migration.own_folder import make_folder, require_own, require_own_way
+from pgdyno.migration.own_folder import make_folder, require_own, require_own_way, require_reach
+from pgdyno.owner.account import Account
 from pgdyno.studies.migrate.run import remove_dump
 
 
@@ -35,6 +36,17 @@ def test_the_folder_is_ours_alone_and_there_again_when_it_goes_on(tmp_path: Path
     assert made.stat().st_mode & 0o777 == 0o700
     assert make_folder(parent, "study", None) == made
     require_own(made, None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="asks for another account")
+def test_a_folder_that_the_account_cannot_make_is_refused_beforehand(tmp_path: Path) -> None:
+    nobody = Account.of_user(65534)
+    with pytest.raises(EnvironmentUnsuitable, match=r'account "nobody" cannot write in ".*", where ".*/copies" of'):
+        require_reach(tmp_path / "copies", nobody, writes=True)
+    require_reach(tmp_path / "copies", None, writes=True)
+    tmp_path.chmod(0o700)
+    with pytest.raises(EnvironmentUnsuitable, match=r'account "nobody" cannot enter ".*", where ".*/dumps" of'):
+        require_reach(tmp_path / "dumps", nobody, writes=False)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to another account")

@@ -94,7 +94,8 @@ def parts_of(
     known, post = tuple(data), tuple(after)
     postponed = next((place for place, one in enumerate(post) if one.kind in _POSTPONED), len(post))
     early = [one for one in post[:postponed] if one.oid not in of_views]
-    indexes = _of(early, ("INDEX", "CONSTRAINT"))
+    # statistics of several columns must be there before their table is analyzed, which is after the indexes
+    indexes = _of(early, ("INDEX", "CONSTRAINT", "STATISTICS"))
     keys = _of(early, ("FK CONSTRAINT",))
     apart = {one.number for one in (*indexes, *keys)}
     statistics = _of((*known, *post), ("STATISTICS DATA",))

@@ -29,12 +29,14 @@ from pgdyno.migration.movers.presence import (
     has_constraint,
     has_relation,
     has_rows,
+    has_statistics,
     indexes_of_views,
     loaded_rows,
     relation_name,
     stored_tables,
+    with_extended_statistics,
 )
-from pgdyno.migration.own_folder import require_own
+from pgdyno.migration.own_folder import require_own, require_reach
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.model.tables import near_hint
 from pgdyno.outside.files import open_file
@@ -108,6 +110,8 @@ class DumpRestore(TargetFiller):
                 "statistics can be transferred by pg_dump of PostgreSQL 18 or later alone",
                 hint='Write statistics = "analyze", or name a newer build.',
             )
+        if "transfer_to" in place.options:
+            require_reach(Path(place.options["transfer_to"]), place.account, writes=True)
         target_database.require_replaceable(target)
 
     def announce(self, place: MovePlace) -> Announcement:
@@ -147,8 +151,12 @@ class DumpRestore(TargetFiller):
             for key, one in keys_of(parts.of(phase)).items()
         ]
         single.sort(key=lambda one: -(one.bytes or 0))  # the largest first, so that no place is idle at the end
-        if phase is P.STATISTICS and place.options.get("statistics") != "transfer":
-            return tuple(MoveItem(key, "analyze") for key in stored_tables(place.target.postgres))
+        if phase is P.STATISTICS:
+            target = place.target.postgres
+            # a dump has none of several columns: their tables are analyzed all the same
+            only = with_extended_statistics(target) if place.options.get("statistics") == "transfer" else None
+            single = [MoveItem(key, "analyze") for key, one in stored_tables(target).items()
+                      if only is None or (one.schema, one.name) in only]  # fmt: skip
         together = [MoveItem(key, key) for key, of in _PARTS.items() if of is phase and _together(parts, key)]
         return (*single, *together)
 
@@ -176,6 +184,8 @@ class DumpRestore(TargetFiller):
             return has_rows(target, *relation_name(source, entry.oid))
         if entry.kind == "INDEX":
             return has_relation(target, *relation_name(source, entry.oid))
+        if entry.kind == "STATISTICS":
+            return has_statistics(source, target, entry.oid)
         return has_constraint(target, *constraint_name(source, entry.oid))
 
     def run(self, phase: P, items: tuple[MoveItem, ...], place: MovePlace, watch: ItemWatch) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.migration.mover import Announcement, ItemWatch, MoveItem, MovePlace, PhaseStep, TargetFiller
 from pgdyno.migration.movers import target_database
-from pgdyno.migration.movers.client_program import run_client
+from pgdyno.migration.movers.client_program import ProgramFailed, run_client
 from pgdyno.migration.movers.item_pool import in_pool
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.owner.programs import check_program
 
+_ERROR = re.compile(r" (?:ERROR|FATAL) +(.*)")
+_NAMED = 8
 PROGRAM, CLONE, DATABASE = "pgcopydb", "clone", "database"
 
 
@@ -76,11 +80,18 @@ class PgCopyDb(TargetFiller):
         begun = (place.folder / "pgcopydb").exists()
         argv = [self._program(), "clone", f"--table-jobs={place.jobs}", f"--index-jobs={place.jobs}", "--dir=pgcopydb"]
         environment = {
+            # it runs pg_dump and psql as it finds them: those of the version that suits, not a distribution's wrapper
+            "PATH": f"{Path(place.program('pg_dump')).parent}:/usr/bin:/bin",
             "PGCOPYDB_SOURCE_PGURI": make_conninfo(place.source.server.conninfo, dbname=place.source.database),
             "PGCOPYDB_TARGET_PGURI": make_conninfo(place.target.server.conninfo, dbname=place.target.database),
         }
         argv += ["--resume", "--not-consistent"] if begun else []
-        return run_client(place, argv, environment, place.folder / "log-pgcopydb")
+        said = list[str]()
+        try:
+            return run_client(place, argv, environment, place.folder / "log-pgcopydb", told=said.append)
+        except ProgramFailed as error:  # its last words are those of a process that ends with the others
+            faults = [found[1].strip() for line in said if (found := _ERROR.search(line)) and found[1].strip()]
+            raise ProgramFailed(error.message, detail="; ".join(faults[:_NAMED]) or error.detail) from error
 
     def _program(self) -> str:
         found = shutil.which(PROGRAM)

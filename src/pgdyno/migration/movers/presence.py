@@ -48,6 +48,17 @@ _OF_VIEWS = (
 )
 
 
+_STATISTICS = (
+    "SELECT n.nspname AS schema, s.stxname AS name FROM pg_catalog.pg_statistic_ext AS s"
+    " JOIN pg_catalog.pg_namespace AS n ON n.oid = s.stxnamespace"
+)
+_EXTENDED = (
+    "SELECT n.nspname AS schema, c.relname AS name FROM pg_catalog.pg_class AS c"
+    " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE c.oid IN (SELECT stxrelid FROM pg_catalog.pg_statistic_ext)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredName:
     """A table with its size in bytes, its TOAST included and its indexes not."""
@@ -55,6 +66,11 @@ class StoredName:
     schema: str
     name: str
     bytes: int
+
+
+def with_extended_statistics(server: Postgres) -> frozenset[tuple[str, str]]:
+    """Return schema and name of the tables with statistics of several columns."""
+    return frozenset((str(row["schema"]), str(row["name"])) for row in server.fetch(_EXTENDED))
 
 
 def stored_tables(server: Postgres) -> dict[str, StoredName]:
@@ -133,6 +149,13 @@ def has_constraint(server: Postgres, schema: str, table: str, constraint: str) -
         [schema, table, constraint],
     )
     return bool(found)
+
+
+def has_statistics(source: Postgres, target: Postgres, oid: int) -> bool:
+    """Tell whether the target has the statistics of several columns that have this oid on the source."""
+    row = _the_one(source.fetch(_STATISTICS + " WHERE s.oid = %s", [oid]), oid)
+    names = [row["schema"], row["name"]]
+    return bool(target.fetch(_STATISTICS + " WHERE n.nspname = %s AND s.stxname = %s", names))
 
 
 def empty_tables(server: Postgres, tables: Sequence[StoredName]) -> None:

@@ -11,7 +11,7 @@ from pgdyno.migration.free_space import require_room
 from pgdyno.migration.mover import Announcement, MigrationSide, MovePlace, Mover, PhaseStep
 from pgdyno.migration.movers.client_program import find_programs
 from pgdyno.migration.movers.registry import mover_of
-from pgdyno.migration.own_folder import require_own_way
+from pgdyno.migration.own_folder import require_own_way, require_reach
 from pgdyno.migration.plan import MigrationPlan, all_steps
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.owner.account import Account
@@ -65,6 +65,7 @@ def prepare(
         options=plan.options,
     )
     require_own_way(Path(plan.folder))
+    require_reach(Path(plan.folder), account, writes=False)
     mover.refuse(place)
     for_dump, for_target = mover.bytes_needed(place)
     query = "SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes"
