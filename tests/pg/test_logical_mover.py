@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from fix_postgres import find_build
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.linux import processes
 from pgdyno.migration.mover import MigrationSide, MovePlace
 from pgdyno.migration.movers.client_program import find_programs
 from pgdyno.migration.movers.logical import LogicalReplication
@@ -234,17 +235,49 @@ window = "10min"
     wait_until(lambda: left_on(place) == 0)
     with Store.open(pgdyno_home / "store.db") as store:
         study = store.studies()[0].id
+    leave_all_behind([*argv, "--resume", study], place)
+    assert left_on(place) >= 2, "who would have taken it away was killed too"
+    words = [sys.executable, "-m", "pgdyno", "cleanup", "--only", "migration", "--yes", "--json"]
+    said = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert json.loads(said.stdout)["dropped"] == [study], said
+    assert left_on(place) == 0
     done = subprocess.run([*argv, "--resume", study], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     with Store.open(pgdyno_home / "store.db") as store:
         result = store.study(study).told(MigrateResult)
     assert result is not None
     assert result.faults == ()
-    assert result.attempts == 2
+    assert result.attempts == 3
+    assert result.back is not None
+    assert [one.what for one in result.back.differs] == [], "the source is as it was"
     assert result.total_s is not None
     assert result.outage_s is not None
     assert result.outage_s < result.total_s
     assert left_on(place) == 0
+
+
+def leave_all_behind(argv: list[str], place: MovePlace) -> None:
+    """Kill the guard of a rehearsal, which gets another one, and then both of them, while tables are copied."""
+    with psycopg.connect(place.source.postgres.conninfo) as lock:
+        killed = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: killed.poll() is not None or left_on(place) >= 2)
+        lock.execute("LOCK TABLE public.orders")
+        (first,) = guards_of(killed.pid)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: guards_of(killed.pid) not in ([first], []))
+        killed.send_signal(signal.SIGSTOP)
+        for guard in guards_of(killed.pid):
+            os.kill(guard, signal.SIGKILL)
+        killed.kill()
+        killed.wait()
+
+
+def guards_of(pid: int) -> list[int]:
+    return [
+        one.pid
+        for one in processes.children_of(pid)
+        if not one.has_ended and b"logical_guard" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
+    ]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

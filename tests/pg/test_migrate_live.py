@@ -22,6 +22,9 @@ from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.migrate.timing import path_of
+from pgdyno.studies.session.opening import opened
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.accounts import load_account
 
 pytestmark = pytest.mark.pg
 P = MigrationPhase
@@ -34,6 +37,7 @@ BEGIN PERFORM pg_sleep(0.01); RETURN true; END $$;
 CREATE TABLE sales.customer (id int PRIMARY KEY, name text NOT NULL);
 CREATE TABLE sales.orders (id serial PRIMARY KEY, customer int REFERENCES sales.customer, note text);
 CREATE INDEX orders_note ON sales.orders (note);
+CREATE STATISTICS sales.orders_pair ON customer, note FROM sales.orders;
 CREATE TABLE sales.lines (id int PRIMARY KEY, n int CHECK (sales.slow(n)));
 CREATE VIEW sales.of_key AS SELECT c.id, c.name, count(*) FROM sales.customer c GROUP BY c.id;
 CREATE MATERIALIZED VIEW sales.counted AS SELECT c.id, c.name, count(*) FROM sales.customer c GROUP BY c.id;
@@ -86,6 +90,15 @@ planned = "1min"
     )
     path.chmod(0o600)
     return path
+
+
+def for_account(folder: Path) -> None:
+    """Make a folder of the account that programs of loads run as."""
+    folder.mkdir(mode=0o700)
+    with opened(TargetRequest()) as target:
+        account = load_account(target)
+    if account is not None:
+        os.chown(folder, account.uid, account.gid)
 
 
 def journal_of(home: Path) -> JournalState:
@@ -156,15 +169,26 @@ def test_a_migration_is_rehearsed_killed_resumed_and_judged(
     assert abs(path_of(result).end_s - result.total_s) < 1.0 + 0.1 * result.total_s
     assert not [*(pgdyno_home / "dumps").iterdir()]
 
+    assert result.back is not None
+    assert [one.what for one in result.back.differs] == [], "the source is as it was"
+
+    copies = pgdyno_home / "copies"
+    for_account(copies)
+    plan.write_text(plan.read_text() + f'[mover]\nstatistics = "transfer"\ntransfer_to = {json.dumps(str(copies))}\n')
     said = CliRunner().invoke(
         command,
-        ["rehearse", str(plan), "--apply", "--yes", "--jobs", "1", "--window", "1s"],
+        ["rehearse", str(plan), "--apply", "--yes", "--jobs", "1,2", "--window", "1s"],
         catch_exceptions=False,
         standalone_mode=False,
     )
     again = latest(pgdyno_home)
     assert said.return_value == 1
     assert again.faults == ("the window was too short",)
-    assert (again.number, again.jobs, [one.study for one in again.earlier]) == (2, 1, [study])
+    assert (again.number, again.jobs, [one.jobs for one in again.earlier]) == (3, 2, [2, 1])
+    assert again.earlier[0].study == study
+    assert {P.TRANSFER, P.STATISTICS} <= {one.phase for one in again.phases if one.end is ItemEnd.DONE}
+    assert [one.item for one in again.items if one.kind == "analyze"] == ["sales.orders"], "no dump has those of pairs"
+    assert f": 1 job, max_wal_size = 2GB\nB {again.study}: 2 jobs" in said.stdout
+    assert not [*copies.iterdir()]
     said = told("compare", study, "last", "--json")
     assert {one["phase"] for one in json.loads(said.stdout)["phases"]} >= {"export", "import", "indexes"}

@@ -19,7 +19,7 @@ from pgdyno.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from pgdyno.studies.session.leftovers import Leftover
 
-KINDS = ("database", "drop-in", "log", "restore", "sandbox")
+KINDS = ("database", "drop-in", "log", "migration", "restore", "sandbox")
 
 
 class _Flags(TargetFlags, JsonFlag):
@@ -34,17 +34,18 @@ def command(flags: _Flags) -> int:
 
     On the server: databases of loads, and where its files are at hand pgdyno.conf with the line that names it,
     pgdyno-server.log, and what a killed restore of a replay left. On this host: the sandboxes of this account, and
-    restores that were killed while they exchanged a server's files: these are finished, and the server is started. What
+    restores that were killed while they exchanged a server's files: these are finished, and the server is started; and
+    what rehearsals of migrations left that were killed with their guard: publication, slot, servers of pg_upgrade. What
     an open session, a kept change, or somebody else's session needs stays, with the reason; so does what pgdyno did not
     make. Exit code 1 when something could not be dropped.
     """
     from pgdyno.server import places
-    from pgdyno.studies.session.leftovers import exchanges, on_server, removable, sandboxes
+    from pgdyno.studies.session.leftovers import exchanges, on_server, rehearsals, removable, sandboxes
     from pgdyno.studies.session.opening import opened
 
     request, undo_root = target_request(flags), places.state_dir() / "undo"
     with ExitStack() as stack:
-        found: list[Leftover] = exchanges()
+        found: list[Leftover] = exchanges() + rehearsals()
         if request.dsn is not None or request.host is not None:
             # No setting is changed: the rights that --sql-only asks for are not needed.
             target = stack.enter_context(opened(replace(request, sql_only=False)))

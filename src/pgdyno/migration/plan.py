@@ -40,6 +40,8 @@ class MigrationPlan:
     options: Mapping[str, str] = field(default_factory=dict)
     jobs: int = 1
     window_s: float | None = None
+    full_bytes: int | None = None
+    """The size in earnest, of which a rehearsal of smaller ones makes a forecast."""
     load: Mapping[str, str] = field(default_factory=dict)
     load_restart: bool = False
     programs: str = ""
@@ -71,6 +73,8 @@ def all_steps(plan: MigrationPlan, own: tuple[PhaseStep, ...]) -> tuple[PhaseSte
     steps.append(PhaseStep(P.RUN_TIME, (P.CONFIGURATION, *early), unset))
     over = tuple(one.phase for one in own if one.phase is not P.WAY_BACK)
     steps.append(PhaseStep(P.VALIDATION, (*over, P.RUN_TIME)))
+    if all(one.phase is not P.WAY_BACK for one in own):
+        steps.append(PhaseStep(P.WAY_BACK, (P.VALIDATION,)))
     added = {phase: one.after for phase, one in plan.phases.items()}
     steps = [PhaseStep(one.phase, (*one.after, *added.get(one.phase, ())), one.left_out) for one in steps]
     idle = {one.phase: one.after for one in steps if one.left_out}

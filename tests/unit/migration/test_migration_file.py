@@ -38,7 +38,9 @@ def plan_of(text: str = PLAN) -> MigrationPlan:
 
 
 def test_a_plan_is_read_as_it_stands() -> None:
-    plan = plan_of()
+    assert plan_of().full_bytes is None
+    plan = plan_of(PLAN.replace("jobs = 2", 'jobs = 2\nfull_size = "500GB"'))
+    assert plan.full_bytes == 500 << 30
     assert (plan.database, plan.target_database, plan.jobs, plan.window_s) == ("shop", "shop", 2, 144_000.0)
     assert plan.options == {"compress": "0"}
     assert plan.load == {"max_wal_size": "16GB"}
@@ -55,6 +57,7 @@ def test_a_plan_is_read_as_it_stands() -> None:
         ('name = "sequences"', 'name = "catch-up"', 16, 'mover "dump" has no phase "catch-up"'),
         ('planned = "6h"', 'planned = "6"', 15, 'planned "6" is not a time with a unit'),
         ('window = "40h"', 'window = "40GB"', 8, "window: "),
+        ('window = "40h"', 'full_size = "40h"', 8, "40h"),
         ('jobs = 2', "jobs = 0", 7, "jobs 0 is not from 1 to 64"),
         ("host=new dbname=postgres user=dba", "host=old user=dba dbname=shop", 5, "target and source are the same"),
         ("host=old dbname=shop user=dba", "host=old dbname=shop password=x", 4, "source has a password in it"),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase, PhaseTiming
+from pgdyno.model.study import StudyKind
+from pgdyno.store.catalogue import Store
 from pgdyno.studies.migrate.forecast import forecast_of
+from pgdyno.studies.migrate.trend import full_size
 
 P = MigrationPhase
 GB = 1_000_000_000
@@ -48,6 +53,30 @@ def test_two_sizes_tell_the_full_one_and_whether_it_fits(window: float | None, c
     assert found.exit_code is code
     assert words in "\n".join(found.lines())
     assert "sequences: 1.0 s, 1.0 s of it fixed, beside others" in [line.strip() for line in found.lines()]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A study as a store gives it."""
+
+    result: MigrateResult | None
+    kind: StudyKind = StudyKind.MIGRATE
+
+    def told(self, _: type) -> MigrateResult | None:
+        return self.result
+
+
+def test_the_page_has_the_forecast_of_all_rehearsals_that_are_like_the_last_and_not_of_the_way_back() -> None:
+    back = PhaseTiming(phase=P.WAY_BACK, end=ItemEnd.DONE, after=(P.VALIDATION,), began_s=900.0, ended_s=990.0)
+    runs = [replace(one, phases=(*one.phases, back)) for one in FOUR]
+    others = [replace(runs[0], study="a", jobs=8), replace(runs[0], study="b", plan="another"),
+              replace(runs[0], study="c", total_s=None)]  # fmt: skip
+    store = SimpleNamespace(studies=lambda: [Kept(None), *(Kept(one) for one in (*runs, *others))])
+    lines = full_size(cast(Store, store), runs[-1], 10 * GB)
+    assert lines[0].startswith("9.31 GB take 10:15 min")
+    assert "fitted to 4 rehearsals" in lines[1]
+    assert [line for line in lines if "way back" in line] == []
+    assert full_size(cast(Store, SimpleNamespace(studies=list)), FOUR[0], GB)[0].startswith("no forecast: ")
 
 
 def test_rehearsals_that_are_not_alike_or_too_few_give_no_figure_but_the_reason() -> None:

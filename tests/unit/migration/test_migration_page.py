@@ -19,6 +19,8 @@ from pgdyno.model.results.migrate import (
     PhaseTiming,
     ValidationFinding,
     ValidationResult,
+    WayBack,
+    WayBackEvidence,
 )
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
@@ -89,6 +91,15 @@ def test_the_window_decides_with_its_margin(window: float, exit_code: int, word:
     assert margin in said.title
 
 
+def test_the_page_has_the_forecast_and_the_way_back() -> None:
+    back = WayBack(evidence=(WayBackEvidence(what="rows", found="none written", is_alike=True),), seconds=0.25)
+    result = replace(WHOLE, forecast=("500 GB take 30 h", "model: a line"), back=back)
+    sections = {one.id: one for one in page_of(result).sections}
+    assert "500 GB take 30 h" in str(sections["forecast"])
+    assert "none written" in str(sections["back"])
+    assert {"forecast", "back"}.isdisjoint(one.id for one in page_of(WHOLE).sections)
+
+
 @pytest.mark.requirement("R-MIG-02")
 def test_fifteen_of_forty_hours_are_a_margin_of_62_5_percent() -> None:
     assert replace(WHOLE, total_s=15 * 3600.0, window_s=40 * 3600.0).margin_pct == 62.5
@@ -157,7 +168,7 @@ def test_two_rehearsals_are_compared_phase_by_phase() -> None:
     assert pair.change_pct == pytest.approx(-35.0)
     assert (pair.a_rate, pair.b_rate) == ("10.0", "15.4")
     lines = compare_lines(slow, quick)
-    assert "A s0: 1 job" in lines[0]
+    assert "A s0: 1 job," in lines[0]
     assert any("20:00 min" in line and "13:00 min" in line and "-35 %" in line for line in lines)
     assert any("no verdict" in line for line in lines)
 

@@ -6,7 +6,6 @@ rehearsal copies the tables anew, because a slot that nobody reads would fill th
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,7 +19,7 @@ from pgdyno.migration.mover import Announcement, ItemWatch, MoveItem, MovePlace,
 from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.client_program import run_client
 from pgdyno.migration.movers.item_pool import in_pool
-from pgdyno.migration.movers.logical_link import LinkGuard, ReplicationLink, undo_lines, wait_for
+from pgdyno.migration.movers.logical_link import LinkGuard, ReplicationLink, link_name, undo_lines, wait_for
 from pgdyno.migration.movers.presence import StoredName, empty_tables, stored_tables
 from pgdyno.migration.validation.comparing import Definitions, definitions_of
 from pgdyno.migration.validation.positions import standing
@@ -203,12 +202,20 @@ class LogicalReplication(TargetFiller):
         link = _link(place)
         link.take_away()
         empty_tables(place.target.postgres, [*tables.values()])
-        if self._guard is None:
-            self._guard = LinkGuard(link)
+        self._guarded(place)
         self._structures = _structures_of(place)
         source = place.source.postgres
         reach = place.options.get("reach") or source.with_secrets(source.secrets()[0]).conninfo
         link.make([*tables.values()], reach)
+
+    def _guarded(self, place: MovePlace) -> None:
+        """Start a guard where there is none, or it was killed."""
+        if self._guard is None or not self._guard.lives:
+            self._guard = LinkGuard(_link(place))
+
+    def _see_to_it(self, place: MovePlace) -> None:
+        _require_room(place)
+        self._guarded(place)
 
     def _copy(self, place: MovePlace, watch: ItemWatch, sizes: Mapping[str, int | None]) -> None:
         tables = stored_tables(place.source.postgres)
@@ -217,7 +224,7 @@ class LogicalReplication(TargetFiller):
         began, left = set[str](), set(sizes)
 
         def copied() -> bool:
-            _require_room(place)
+            self._see_to_it(place)
             for row in place.target.postgres.fetch(_STATES, [_link(place).name]):
                 name, state = keys.get((str(row["schema"]), str(row["name"])), ""), str(row["state"])
                 if name in left and state != "i" and name not in began:
@@ -236,11 +243,25 @@ class LogicalReplication(TargetFiller):
             self._begin(place, tables)
 
         def ready() -> bool:
-            _require_room(place)
+            self._see_to_it(place)
             states = {str(row["state"]) for row in place.target.postgres.fetch(_STATES, [_link(place).name])}
             return states <= {"r", "s"}
 
-        return not tables or (wait_for(ready, place.halt) and _applied(place))
+        return not tables or (wait_for(ready, place.halt) and self._applied(place))
+
+    def _applied(self, place: MovePlace) -> bool:
+        """Wait until the target has all that the source has by now; False where `halt` said so first."""
+        link = _link(place)
+        (row,) = link.source.fetch("SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn")
+
+        def caught_up() -> bool:
+            self._see_to_it(place)
+            rows = link.source.fetch(_CONFIRMED, [row["lsn"], link.name])
+            if not rows:
+                raise EnvironmentUnsuitable(f'replication slot "{link.name}" of the source is gone')
+            return rows[0]["caught_up"] is True
+
+        return wait_for(caught_up, place.halt, 0.02)
 
     def _analyze(self, place: MovePlace, item: MoveItem) -> bool:
         one = stored_tables(place.target.postgres)[item.key]
@@ -261,7 +282,7 @@ class LogicalReplication(TargetFiller):
         begin = time.monotonic()
 
         def work(item: MoveItem) -> bool:
-            return _set_values(place) if item.key == VALUES else not self._structures or _applied(place)
+            return _set_values(place) if item.key == VALUES else not self._structures or self._applied(place)
 
         in_pool(items, 1, work, place.halt, watch)
         self._outage_s = time.monotonic() - begin
@@ -269,8 +290,7 @@ class LogicalReplication(TargetFiller):
 
 
 def _link(place: MovePlace) -> ReplicationLink:
-    name = "pgdyno_migrate_" + re.sub(r"[^a-z0-9]+", "_", place.tag.removeprefix("pgdyno migrate").lower()).strip("_")
-    return ReplicationLink(name[:60], place.source.postgres, place.target.postgres)
+    return ReplicationLink(link_name(place.tag), place.source.postgres, place.target.postgres)
 
 
 def _wal_limit(place: MovePlace) -> int:
@@ -286,21 +306,6 @@ def _require_room(place: MovePlace) -> None:
             f"the source keeps {bytes_text(kept)} of WAL for the replication, more than {bytes_text(limit)}",
             hint="The slot was dropped. Raise wal_limit where the source's disk has room, or copy at a quieter time.",
         )
-
-
-def _applied(place: MovePlace) -> bool:
-    """Wait until the target has all that the source has by now; False where `halt` said so first."""
-    link = _link(place)
-    (row,) = link.source.fetch("SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn")
-
-    def caught_up() -> bool:
-        _require_room(place)
-        rows = link.source.fetch(_CONFIRMED, [row["lsn"], link.name])
-        if not rows:
-            raise EnvironmentUnsuitable(f'replication slot "{link.name}" of the source is gone')
-        return rows[0]["caught_up"] is True
-
-    return wait_for(caught_up, place.halt, 0.02)
 
 
 def _set_values(place: MovePlace) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -32,6 +33,10 @@ READY = "ready\n"
 _LEFT = (
     "SELECT slot_name AS name, active_pid AS pid FROM pg_catalog.pg_replication_slots"
     " WHERE slot_name = %s OR %s <> '' AND slot_name ~ ('^pg_' || %s || '_sync_[0-9]+_[0-9]+$')"
+)
+_THERE = (
+    "SELECT 'slot' AS what FROM pg_catalog.pg_replication_slots WHERE slot_name = %s"
+    " UNION ALL SELECT 'publication' FROM pg_catalog.pg_publication WHERE pubname = %s"
 )
 _SUBSCRIPTION = "SELECT oid FROM pg_catalog.pg_subscription WHERE subname = %s"
 _RETAINED = (
@@ -70,6 +75,14 @@ class ReplicationLink:
         """Return how many bytes of WAL the slot keeps on the source; None where there is no slot."""
         rows = self.source.fetch(_RETAINED, [self.name])
         return None if not rows or rows[0]["bytes"] is None else int(str(rows[0]["bytes"]))
+
+    def left(self) -> list[str]:
+        """Return what there is of it, in words. Raises ConnectError where the source cannot be asked."""
+        rows = self.source.fetch(_THERE, [self.name, self.name])
+        told = [f"{row['what']} {self.name} on the source" for row in rows]
+        with suppress(PgdynoError):  # its database may be gone, and it is of no harm
+            told += [f"subscription {self.name} on the target"] if self.is_there() else []
+        return told
 
     def take_away(self) -> None:
         """Take away all three, whatever is there of them. Raises ConnectError where a server cannot be asked."""
@@ -143,9 +156,15 @@ class LinkGuard:
                 self._end()
                 raise EnvironmentUnsuitable("the process that removes the replication does not start")
 
+    @property
+    def lives(self) -> bool:
+        """Tell whether the process is there."""
+        return self._process.poll() is None
+
     def release(self) -> None:
         """Let it end: nothing is left to take away."""
-        self._say("done")
+        with suppress(BrokenPipeError):  # it was killed
+            self._say("done")
         self._end()
 
     def _end(self) -> None:
@@ -158,6 +177,11 @@ class LinkGuard:
         assert self._process.stdin is not None, "it was started with a pipe"
         self._process.stdin.write(json.dumps(what).encode() + b"\n")
         self._process.stdin.flush()
+
+
+def link_name(tag: str) -> str:
+    """Return what publication, slot and subscription of a rehearsal are called, by the tag of its sessions."""
+    return ("pgdyno_migrate_" + re.sub(r"[^a-z0-9]+", "_", tag.removeprefix("pgdyno migrate").lower()).strip("_"))[:60]
 
 
 def undo_lines(name: str) -> tuple[str, str, str]:

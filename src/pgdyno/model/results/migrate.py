@@ -193,6 +193,28 @@ class LoadSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WayBackEvidence:
+    """What was seen of the source after the rehearsal, beside before: `is_alike` is None where that proves nothing."""
+
+    what: str
+    found: str
+    is_alike: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayBack:
+    """The way back to the source, rehearsed: a session there, and what proves that it is as it was."""
+
+    evidence: tuple[WayBackEvidence, ...]
+    seconds: float
+
+    @property
+    def differs(self) -> tuple[WayBackEvidence, ...]:
+        """Return what is not as it was: empty where the source is proved untouched."""
+        return tuple(one for one in self.evidence if one.is_alike is False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRehearsal:
     """A rehearsal of the same plan that came before. `began_at` in seconds since the epoch."""
 
@@ -237,7 +259,11 @@ class MigrateResult(StudyResult):
     validation: ValidationResult | None = None
     settings: tuple[LoadSetting, ...] = ()
     way_back: str = ""
+    back: WayBack | None = None
+    """None where it was not rehearsed."""
     earlier: tuple[EarlierRehearsal, ...] = ()
+    forecast: tuple[str, ...] = ()
+    """What this rehearsal and others of smaller sizes say of the full one, where the plan names that."""
     ended: str = ""
     """Why it did not come to its end; empty where it did."""
 
@@ -264,6 +290,8 @@ class MigrateResult(StudyResult):
             found.append(f"the validation could not read {plural(len(self.validation.unread), 'thing')}")
         if any(not one.is_reverted for one in self.settings):
             found.append("settings for the load are still in force")
+        if self.back is not None:
+            found += [f"left on the source: {one.found}" for one in self.back.differs if "pgdyno_migrate_" in one.found]
         if self.margin_s is not None and self.margin_s < 0:
             found.append("the window was too short")
         return tuple(found)

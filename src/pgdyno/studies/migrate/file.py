@@ -15,6 +15,7 @@ from pgdyno.outside.toml_lines import TableLines, TomlLines
 from pgdyno.server.postgres import refuse_secrets
 from pgdyno.stats.precedence import ring_of
 from pgdyno.studies.plan_reader import PlanReader
+from pgdyno.units import parse_quantity
 
 VERSION = 1
 MOST_JOBS = 64
@@ -33,6 +34,7 @@ class _Head:
     mover: str = "dump"
     jobs: int = 1
     window: str = ""
+    full_size: str = ""
     load_restart: bool = False
     programs: str = ""
 
@@ -87,6 +89,7 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
         options=options,
         jobs=reader.within(head.jobs, "jobs", 1, MOST_JOBS, at, "migration"),
         window_s=reader.seconds(head.window, "window", at, "migration"),
+        full_bytes=_size(reader, head.full_size, at),
         load=_texts(reader, document, "load", lines),
         load_restart=head.load_restart,
         programs=head.programs,
@@ -100,6 +103,11 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
 def _conninfo(reader: PlanReader, text: str, key: str, lines: TableLines) -> Mapping[str, str]:
     with reader.at(lines.of(key), "migration"):
         return refuse_secrets(text, key)
+
+
+def _size(reader: PlanReader, text: str, lines: TableLines) -> int | None:
+    with reader.at(lines.of("full_size"), "migration"):
+        return int(parse_quantity(text, "B")) if text else None
 
 
 def _texts(reader: PlanReader, document: Mapping[str, object], key: str, lines: TomlLines) -> dict[str, str]:

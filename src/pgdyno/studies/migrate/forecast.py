@@ -64,7 +64,11 @@ def forecast_of(results: Sequence[MigrateResult], size: float, window_s: float |
     for one in results:
         if one.total_s is None or one.source_bytes is None:
             raise UsageError(f'rehearsal "{one.study}" did not finish, or its size is not known')
-        seconds = {phase.phase.value: phase.seconds or 0.0 for phase in one.phases}  # one that is left out hands on
+        seconds = {  # one that is left out hands on
+            phase.phase.value: phase.seconds or 0.0
+            for phase in one.phases
+            if phase.phase is not MigrationPhase.WAY_BACK
+        }
         runs.append(ScaledRun(one.source_bytes, seconds))
     ways = {(one.mover, one.jobs, one.source_version, one.target_version) for one in results}
     if len(ways) > 1:
@@ -73,8 +77,9 @@ def forecast_of(results: Sequence[MigrateResult], size: float, window_s: float |
             + "; ".join(f"{m}, {plural(j, 'job')}, {a} to {b}" for m, j, a, b in sorted(ways))
         )
     else:
-        after = {p.phase.value: {o.value for o in p.after} for p in results[0].phases} if results else None
-        found = forecast_size(runs, size, after=after, sorting=SORTING)
+        first = results[0].phases if results else ()
+        after = {p.phase.value: {o.value for o in p.after} for p in first if p.phase is not MigrationPhase.WAY_BACK}
+        found = forecast_size(runs, size, after=after or None, sorting=SORTING)
     return RehearsalForecast(
         studies=tuple(one.study for one in results),
         window_s=window_s,

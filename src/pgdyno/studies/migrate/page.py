@@ -14,7 +14,7 @@ from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Repor
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.gantt import Span, spans_figure
 from pgdyno.studies.migrate.timing import path_of
-from pgdyno.studies.migrate.words import against_plan, judgement, rate_text, size_text, window_text
+from pgdyno.studies.migrate.words import against_plan, back_text, judgement, rate_text, size_text, window_text
 from pgdyno.units import plural, seconds_text
 
 MOST_ITEMS = 200
@@ -37,10 +37,16 @@ def migrate_page(record: StudyRecord) -> Report:
     said = judgement(result)
     answer = Section("answer", "Answer", "Does it fit into its window, and did everything arrive?", _answer(result))
     pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {record.study.id}"),)),))
-    phases, validation = _phases(result), _validation(result)
+    phases, validation, full = _phases(result), _validation(result), _forecast(result)
     sections = [answer, validation, _chart(result), phases, _path(result), _limits(result), _items(result),
-                _assessment(result), _settings(result), _trend(result), _about(record, result)]  # fmt: skip
-    return framed(record, (said.title, said.word, said.tone), sections, (answer, validation, phases, pointer))
+                _assessment(result), _settings(result), _back(result), _trend(result), full,
+                _about(record, result)]  # fmt: skip
+    return framed(
+        record,
+        (said.title, said.word, said.tone),
+        sections,
+        tuple(filter(None, (answer, validation, phases, full, pointer))),
+    )
 
 
 def _answer(result: MigrateResult) -> tuple[Block, ...]:
@@ -52,6 +58,7 @@ def _answer(result: MigrateResult) -> tuple[Block, ...]:
         ("planned", "not said" if result.planned_s is None else f"{seconds_text(result.planned_s)} for its phases"),
         ("size", f"{size_text(result.source_bytes)} on the source, {size_text(result.target_bytes)} on the target"),
         ("way back", result.way_back),
+        ("back", back_text(result)),
         ("rehearsal", f"number {result.number} of this plan"),
     ]
     if result.attempts > 1:
@@ -177,6 +184,16 @@ def _settings(result: MigrateResult) -> Section | None:
     return Section("settings", "Settings for the load", "Is the target as it was?", (TableBlock(table, told),))
 
 
+def _back(result: MigrateResult) -> Section | None:
+    if result.back is None:
+        return None
+    words = {True: "yes", False: "no", None: "proves nothing"}
+    rows = tuple((one.what, one.found, words[one.is_alike]) for one in result.back.evidence)
+    told = f"The source after the rehearsal, beside before it; seen within {seconds_text(result.back.seconds)}."
+    block = TableBlock(Table(("of the source", "found", "as it was"), rows), told)
+    return Section("back", "The way back", "Is the old server still what it was?", (block,))
+
+
 def _trend(result: MigrateResult) -> Section | None:
     if not result.earlier or result.total_s is None:
         return None
@@ -198,6 +215,13 @@ def _trend(result: MigrateResult) -> Section | None:
     if figure is not None:
         blocks.insert(0, Charts((figure,)))
     return Section("trend", "Trend", "How do the rehearsals of this plan compare?", tuple(blocks))
+
+
+def _forecast(result: MigrateResult) -> Section | None:
+    if not result.forecast:
+        return None
+    told = Prose(result.forecast, points=True)
+    return Section("forecast", "The full size", "How long will it take in earnest?", (told,))
 
 
 def _about(record: StudyRecord, result: MigrateResult | None) -> Section:

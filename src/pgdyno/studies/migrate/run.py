@@ -12,8 +12,11 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.policy import check_settings
 from pgdyno.migration.journal import JournalState, RehearsalJournal
+from pgdyno.migration.left_behind import LeftRecord, all_left, without_secrets, write_down
 from pgdyno.migration.mover import MovePlace, nobody_halts
 from pgdyno.migration.movers.client_program import run_client
+from pgdyno.migration.movers.logical import LogicalReplication
+from pgdyno.migration.movers.logical_link import link_name
 from pgdyno.migration.movers.target_database import end_sessions, is_made
 from pgdyno.migration.own_folder import make_folder
 from pgdyno.migration.rehearsing import Halt, run_phases
@@ -28,6 +31,7 @@ from pgdyno.model.results.migrate import (
     MigrationPhase,
     PhaseTiming,
     ValidationResult,
+    WayBack,
 )
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -40,7 +44,7 @@ from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.migrate.limits import judged_phases
 from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.studies.migrate.timing import item_timings, outage_of, phase_timings, total_of
-from pgdyno.studies.migrate.trend import rehearsals_before
+from pgdyno.studies.migrate.trend import full_size, rehearsals_before
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
 from pgdyno.studies.session.guarding import guarded, halting
 from pgdyno.studies.session.ownership import owning
@@ -86,6 +90,8 @@ def run_rehearsal(
             announce(f"to continue: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
             raise
         result = replace(result, elapsed_s=time.time() - began)
+        if plan.full_bytes is not None and result.total_s is not None:
+            result = replace(result, forecast=full_size(store, result, plan.full_bytes))
         is_open = bool(result.ended)
         store.update_study(study.id, state=StudyState.INTERRUPTED if is_open else StudyState.COMPLETE, result=result)
         if is_open:
@@ -142,6 +148,14 @@ class _Rehearsal:
             )
             require_alone(stack.enter_context(DatabaseUse(place.target.server)), place)
             _end_left(place)
+            take_left_away(self.announce)
+            link = link_name(place.tag) if plan.mover == LogicalReplication.name else ""
+            record = LeftRecord(
+                study=self.study.id, folder=str(place.folder), link=link,
+                source=without_secrets(place.source.postgres), target=without_secrets(place.target.postgres),
+            )  # fmt: skip
+            path = write_down(record)
+            stack.callback(_strike_out, record, path)
             prepared.mover.tidy(place)
             stack.callback(prepared.mover.tidy, place)
             load = self._load(stack)
@@ -153,7 +167,7 @@ class _Rehearsal:
                 journal.note(name, plain(value))
 
             phases = [one.phase for one in prepared.mover.steps(plan.options)]
-            works = works_of(prepared.mover, phases, place, load, keep)
+            works = works_of(prepared.mover, phases, place, load, keep, journal.state.notes)
             began_at = time.time() - journal.elapsed_s
             with _sampled(self.store, self.study, place) as samplers:
                 ended = run_phases(
@@ -230,9 +244,31 @@ class _Rehearsal:
             validation=_validation(state.notes.get("validation")),
             settings=_load_settings(state.notes),
             way_back=prepared.announcement.way_back,
+            back=_back(state.notes.get("back")),
             earlier=before,
             ended=ended,
         )
+
+
+def take_left_away(announce: Announce) -> None:
+    """Take away what killed rehearsals left on servers and of servers; what cannot go stays, and is told."""
+    for record, path in all_left():
+        if record.is_running:
+            continue
+        try:
+            for one in record.found():
+                announce(f"left by rehearsal {record.study}, which was killed, and taken away: {one}")
+            record.take_away()
+            path.unlink(missing_ok=True)
+        except PgdynoError as error:
+            announce(f"rehearsal {record.study} was killed, and may have left something: {error.one_line}")
+
+
+def _strike_out(record: LeftRecord, path: Path) -> None:
+    """Forget a rehearsal of which nothing is left; of another one the note stays for whoever comes next."""
+    with suppress(PgdynoError):
+        if not record.found():
+            path.unlink(missing_ok=True)
 
 
 def _settings(journal: RehearsalJournal, load: LoadSettings) -> tuple[LoadSetting, ...]:
@@ -254,6 +290,10 @@ def _load_settings(notes: dict[str, object]) -> tuple[LoadSetting, ...]:
 
 def _validation(found: object) -> ValidationResult | None:
     return shaped(ValidationResult, found, "journal") if isinstance(found, dict) else None
+
+
+def _back(found: object) -> WayBack | None:
+    return shaped(WayBack, found, "journal") if isinstance(found, dict) else None
 
 
 def remove_dump(place: MovePlace, but: str = "") -> None:

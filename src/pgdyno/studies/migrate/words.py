@@ -32,6 +32,15 @@ def window_text(result: MigrateResult) -> str:
     return f"{total}, in a window of {seconds_text(result.window_s)} ({margin})"
 
 
+def back_text(result: MigrateResult) -> str:
+    """Return what the rehearsal of the way back came to."""
+    if result.back is None:
+        return "not rehearsed: the rehearsal did not come to it"
+    told = f"rehearsed in {seconds_text(result.back.seconds)}"
+    differs = "; ".join(f"{one.what}: {one.found}" for one in result.back.differs)
+    return f"{told}; the source is not as it was: {differs}" if differs else f"{told}: the source is proved untouched"
+
+
 def rate_text(phase: PhaseTiming) -> tuple[str, str]:
     """Return MB/s and rows/s of a phase; empty where its size is not known."""
     seconds = phase.seconds

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.migration.assess import assess
 from pgdyno.migration.mover import ItemWatch, MoveItem, MovePlace, Mover
 from pgdyno.migration.validation import validate
+from pgdyno.migration.way_back import SourceSeen, look_at, rehearse_way_back
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.migrate import FindingWeight, MigrationPhase
+from pgdyno.model.shapes import shaped
 from pgdyno.server.postgres import Postgres
 from pgdyno.undo.session import ServerSession
 
@@ -102,10 +104,13 @@ def works_of(
     place: MovePlace,
     load: LoadSettings | None,
     keep: Callable[[str, object], None],
+    kept: Mapping[str, object],
 ) -> dict[MigrationPhase, MoverWork | OneWork]:
-    """Return the work of each phase; `keep` is given what a result has beside times."""
+    """Return the work of each phase; `keep` is given what a result has beside times, which `kept` has then."""
 
     def look() -> None:
+        if "source" not in kept:  # how it stood before the first of a rehearsal's runs
+            keep("source", look_at(place.source.postgres))
         found = assess(place.source, place.target)
         keep("assessment", found)
         stops = [f"{one.topic} {one.object}: {one.text}" for one in found if one.weight is FindingWeight.STOPS]
@@ -115,6 +120,10 @@ def works_of(
     def check() -> None:
         after = mover.validated(place)
         keep("validation", validate(place.source, after, jobs=place.jobs, halt=place.halt, tell=place.tell))
+
+    def go_back() -> None:
+        before = shaped(SourceSeen, kept["source"], "journal")
+        keep("back", rehearse_way_back(place.source.postgres, before))
 
     def apply() -> None:
         assert load is not None, "the phase is left out without settings"
@@ -132,5 +141,6 @@ def works_of(
         MigrationPhase.CONFIGURATION: OneWork("settings", apply, lasts=False),
         MigrationPhase.RUN_TIME: OneWork("settings", revert),
         MigrationPhase.VALIDATION: OneWork("validation", check),
+        MigrationPhase.WAY_BACK: OneWork("way back", go_back),
     }
     return own | {phase: MoverWork(mover, phase, place) for phase in phases}

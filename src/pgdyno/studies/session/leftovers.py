@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.migration.left_behind import LeftRecord, all_left
 from pgdyno.owner.hands import hands_of
 from pgdyno.replay.exchange import REPLACED, STAGED, ExchangeRecord, finish_left, left_exchanges
 from pgdyno.routes.dropin import END_MARK, INCLUDE_LINES, KEPT_MARK, LONGEST, SESSION_MARK, DropIn
@@ -40,6 +41,7 @@ class LeftoverKind(StrEnum):
     LOG = "log"
     RESTORE = "restore"
     SANDBOX = "sandbox"
+    MIGRATION = "migration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,25 @@ def sandboxes(undo_root: Path) -> list[Leftover]:
 def exchanges() -> list[Leftover]:
     """Return the restores that were killed while they exchanged a server's files. Changes nothing."""
     return [_exchange(record, path) for record, path in left_exchanges()]
+
+
+def rehearsals() -> list[Leftover]:
+    """Return what rehearsals of migrations left: publication and slot, and servers of pg_upgrade. Changes nothing."""
+    return [_rehearsal(record, path) for record, path in all_left()]
+
+
+def _rehearsal(record: LeftRecord, path: Path) -> Leftover:
+    def remove() -> str | None:
+        record.take_away()
+        path.unlink(missing_ok=True)
+        return None
+
+    try:
+        about = "; ".join(record.found()) or "nothing is left of it but this note"
+    except PgdynoError as error:
+        about = f"what it left is not known: {error.message}"
+    refused = "the rehearsal runs, and puts it away itself" if record.is_running else ""
+    return Leftover(LeftoverKind.MIGRATION, record.study, about, refused, _telling(remove))
 
 
 def _exchange(record: ExchangeRecord, path: Path) -> Leftover:

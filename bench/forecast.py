@@ -1,0 +1,87 @@
+"""Whether the time of a migration of the full size is in the forecast from smaller ones, on real servers.
+
+python bench/forecast.py [--rows 250000 750000] [--runs 2] [--full 5] [--source-bin DIR]
+
+Rehearses each size so many times by dump and restore, from a server of its own to the sandbox, the sizes in turn; then
+the full size, that many times the largest, once. The folder of the servers is below /var/tmp, and removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+import psycopg
+
+from pgdyno.model.results.migrate import MigrateResult
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.store.catalogue import Store
+
+MADE = """
+CREATE TABLE customer (id int PRIMARY KEY, name text);
+INSERT INTO customer SELECT n, md5(n::text) FROM generate_series(1, {rows} / 10) AS n;
+CREATE TABLE entry (id bigint PRIMARY KEY, customer int REFERENCES customer, at timestamptz, note text);
+INSERT INTO entry SELECT n, 1 + n % ({rows} / 10), now(), md5(n::text) FROM generate_series(1, {rows}) AS n;
+CREATE INDEX ON entry (customer); CREATE INDEX ON entry (note);
+"""
+
+
+def main() -> None:
+    """Print a line a rehearsal, then the forecast and whether the full size is in it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[250_000, 750_000])
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--full", type=int, default=5)
+    parser.add_argument("--source-bin", type=Path)
+    asked = parser.parse_args()
+    folder = Path(mkdtemp(dir="/var/tmp", prefix="bench-forecast-"))
+    folder.chmod(0o755)
+    os.environ |= {"PGDYNO_HOME": str(folder), "PGDYNO_STORE": str(folder / "store.db")}
+    source = Sandbox.open_or_create("bench-forecast", bin_dir=asked.source_bin, root=folder)
+    try:
+        source.start()
+        server = source.target().postgres
+        full = asked.full * max(asked.rows)
+        for rows in (*asked.rows, full):
+            server.execute(f"CREATE DATABASE of_{rows}")
+            with psycopg.connect(server.conninfo, dbname=f"of_{rows}", autocommit=True) as session:
+                session.execute(MADE.format(rows=rows))
+                session.execute("VACUUM ANALYZE")
+                session.execute("CHECKPOINT")
+        small = [rehearsed(folder, server.conninfo, rows) for _ in range(asked.runs) for rows in asked.rows]
+        actual = rehearsed(folder, server.conninfo, full)
+        words = ["migrate", "forecast", *(one.study for one in small), "--size", f"{actual.source_bytes}B"]
+        said = subprocess.run([sys.executable, "-m", "pgdyno", *words], stdout=subprocess.PIPE, text=True, check=False)
+        print(said.stdout.strip())
+        print(f"the full size took {actual.total_s:.1f} s")
+    finally:
+        subprocess.run([sys.executable, "-m", "pgdyno", "sandbox", "stop"], stderr=subprocess.DEVNULL, check=False)
+        source.destroy()
+        shutil.rmtree(folder)
+
+
+def rehearsed(folder: Path, source: str, rows: int) -> MigrateResult:
+    """Rehearse one size, and return what it came to."""
+    plan = folder / "plan.toml"
+    words = psycopg.conninfo.make_conninfo(source, dbname=f"of_{rows}")
+    plan.write_text(
+        f'version = 1\n[migration]\nname = "bench"\nsource = {json.dumps(words)}\nfolder = "{folder}/dumps"\n'
+    )
+    plan.chmod(0o600)
+    argv = [sys.executable, "-m", "pgdyno", "migrate", "rehearse", str(plan), "--apply", "--yes"]
+    subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    with Store.open(folder / "store.db") as store:
+        result = store.studies()[0].told(MigrateResult)
+    assert result is not None
+    print(f"{rows:,} rows, {result.source_bytes:,} bytes: {result.total_s:.2f} s", flush=True)
+    return result
+
+
+if __name__ == "__main__":
+    main()
