@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FILE, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.flags import FILE, FOLDER, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
@@ -33,6 +33,8 @@ def command() -> None:
 class _RehearseFlags(TargetFlags, JsonFlag, StoreFlag):
     plan: Path = argument("PLAN.toml", type=FILE)
     apply: bool = flag("Move the database; without it the plan is printed and nothing is changed.")
+    source: str | None = flag("The old server and its database.  [default: as in the plan]", metavar="CONNINFO")
+    folder: Path | None = flag("Folder for the dumps.  [default: as in the plan]", type=FOLDER)
     window: float | None = flag("Time within which it must end.  [default: as in the plan]", type=Time("s", 1))
     jobs: str | None = flag(
         "Number of parallel jobs; a list such as 1,2 runs one rehearsal each and compares them.  [default: the plan's]",
@@ -64,6 +66,7 @@ def rehearse(flags: _RehearseFlags) -> int:
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.errors import UsageError
+    from pgdyno.server.postgres import refuse_secrets
     from pgdyno.studies.batch.job_process import read_own
     from pgdyno.studies.migrate.comparing import compare_lines
     from pgdyno.studies.migrate.dry_run import plan_lines
@@ -79,6 +82,11 @@ def rehearse(flags: _RehearseFlags) -> int:
 
     check_report_path(flags.report)
     plan = parse_plan(read_own(flags.plan), source=flags.plan.name)
+    if flags.source is not None:
+        refuse_secrets(flags.source, "--source")
+        plan = replace(plan, source=flags.source)
+    if flags.folder is not None:
+        plan = replace(plan, folder=str(flags.folder.absolute()))
     all_jobs = _jobs(flags.jobs, plan.jobs)
     if flags.resume is not None and len(all_jobs) > 1:
         raise UsageError("--resume continues one rehearsal", hint="Give --jobs one number, or none.")

@@ -1,4 +1,4 @@
-"""`pgdyno project new|fix|amend|check|report`: a benchmark project, planned against actual."""
+"""`pgdyno project new|fix|amend|run|check|report`: a benchmark project, planned against actual."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.flags import FOLDER, NEW_FILE, Flags, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.files import read_text, write_text
 from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
@@ -75,6 +76,36 @@ def amend(flags: _AmendFlags) -> None:
         click.echo("nothing that was fixed has been edited", err=True)
 
 
+class _RunFlags(_FileFlags, StoreFlag):
+    apply: bool = flag("Run the plan; without it the plan is printed and nothing is run.")
+    programs: tuple[str, ...] = flag(
+        "Folder of a platform's PostgreSQL programs, instead of the plan's; may be given again.", metavar="NAME=DIR"
+    )
+    max_seconds: float = flag(
+        "End the run after this time; the same command continues it.", default=86_400.0, type=Time("s", 1)
+    )
+    stop_file: Path | None = flag("End the run when this file exists.")
+    keep_data: bool = flag("Keep the sandboxes, the trace and the logs at the end.")
+    report: Path | None = flag(
+        "Write the reports into this folder.  [default: FILE's name with -report]", type=FOLDER, metavar="FOLDER"
+    )
+
+
+@verb("run", command)
+def run(flags: _RunFlags) -> int:
+    """Run the scenarios of the plan in their order, judge them, and write the report.
+
+    Prints the plan, the undo and the outage, and runs nothing without --apply. Works on sandboxes that it makes and
+    removes at its end, on Unix sockets only. Criteria that are not fixed yet are fixed before the first step. After a
+    stop or a kill the same command continues: finished steps are not run again.
+
+    Exit code as that of check; 6 where a step came to no result, 130 where the run was ended before its time.
+    """
+    from pgdyno.cli.requests.project_run import run_project
+
+    return run_project(flags.path, flags, lambda: check_project(flags.path, flags.store_url, as_json=False))
+
+
 class _CheckFlags(_FileFlags, JsonFlag, StoreFlag):
     pass
 
@@ -82,12 +113,17 @@ class _CheckFlags(_FileFlags, JsonFlag, StoreFlag):
 @verb("check", command)
 def check(flags: _CheckFlags) -> int:
     """Judge every criterion: exit code 0 when all are met, 1 when one is missed, 3 when one is open or not resolved."""
+    return check_project(flags.path, flags.store_url, as_json=flags.as_json)
+
+
+def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
+    """Print how every criterion stands, and return the exit code."""
     from pgdyno.errors import ExitCode
     from pgdyno.model.project import CriterionStatus
     from pgdyno.studies.project.page import bound_text, judged, overall
     from pgdyno.units import plural
 
-    project, facts, fixed, edits = _known(flags.path, flags.store_url)
+    project, facts, fixed, edits = known_project(path, store_url)
     scenarios = judged(project, facts)
     whole = overall(scenarios)
     rows = [
@@ -105,7 +141,7 @@ def check(flags: _CheckFlags) -> int:
         }
         for one in scenarios
     ]
-    if flags.as_json:
+    if as_json:
         kept = None if fixed is None else {"at": fixed.at, "by": fixed.by, "sha256": fixed.sha256}
         amended = len(edits) + (len(fixed.amendments) if fixed else 0)
         click.echo(json.dumps({"project": project.name, "standing": whole.value, "fixed": kept, "amendments": amended,
@@ -135,7 +171,7 @@ def report(flags: _ReportFlags) -> None:
     """Write the report: planned against actual, results, conclusion, sizing, checklists and amendments."""
     from pgdyno.studies.project.page import project_page
 
-    known = _known(flags.path, flags.store_url)
+    known = known_project(flags.path, flags.store_url)
     chosen = format_of(flags.wanted, flags.output)
     emit(project_page(*known), chosen, flags.output)
 
@@ -147,16 +183,21 @@ def _read(path: Path) -> Project:
     return parse_project(read_text(path, "project", hint=hint), source=path.name)
 
 
-def _known(path: Path, store_url: str | None) -> tuple[Project, ProjectFacts, Fixed | None, tuple[Amendment, ...]]:
+def known_project(
+    path: Path, store_url: str | None
+) -> tuple[Project, ProjectFacts, Fixed | None, tuple[Amendment, ...]]:
     """Read the project, what the store knows of it, and its record; the store is opened only when studies are named."""
     from pgdyno.studies.project.build import read_project
     from pgdyno.studies.project.fix import pending, read_record
+    from pgdyno.studies.project.run_record import read_run_record, with_run
 
     project, record = _read(path), read_record(path)
+    done = read_run_record(path)
+    project = with_run(project, done)
     if any(scenario.studies for scenario in project.scenarios):
         with open_store(store_url) as store:
-            facts = read_project(project, store)
+            facts = read_project(project, store, done)
     else:
-        facts = read_project(project, None)
+        facts = read_project(project, None, done)
     edits = () if record is None else pending(project, record, path.stat().st_mtime)
     return project, facts, None if record is None else record.fixed, edits

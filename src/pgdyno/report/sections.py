@@ -75,6 +75,13 @@ class Snippet:
 
 
 @dataclass(frozen=True, slots=True)
+class PageLinks:
+    """Other pages that belong to this one: what each is, and its path from the folder of this page."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Charts:
     """Figures under each other."""
 
@@ -108,7 +115,7 @@ class Cards:
     cards: tuple[Card, ...]
 
 
-Block: TypeAlias = "Prose | Notice | FactList | TableBlock | Snippet | Charts | Strips | Cards"
+Block: TypeAlias = "Prose | Notice | FactList | PageLinks | TableBlock | Snippet | Charts | Strips | Cards"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ class CpuBoundsFlags(Flags):
         "Bound on CPU of other processes, in percent of one core; above it a run is repeated.",
         default=15.0,
         type=click.FloatRange(0),
+        envvar="PGDYNO_FOREIGN_CPU",
     )
     steal: float = flag("Bound on steal, in percent.", default=5.0, type=click.FloatRange(0, 100))
 

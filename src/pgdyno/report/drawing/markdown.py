@@ -19,6 +19,7 @@ from pgdyno.report.sections import (
     Charts,
     FactList,
     Notice,
+    PageLinks,
     Prose,
     Report,
     Snippet,
@@ -58,6 +59,8 @@ def _block(block: Block) -> str:
             return "\n".join(f"> **Note:** {escape(sentence)}" for sentence in block.sentences)
         case FactList():
             return table(Table(("fact", "value"), block.rows))
+        case PageLinks():
+            return "\n".join(f"- [{escape(name)}]({path})" for name, path in block.rows)
         case TableBlock():
             return _folded(block) if block.folded else f"{escape(block.caption)}\n\n{table(block.table)}"
         case Snippet():

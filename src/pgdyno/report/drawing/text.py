@@ -26,6 +26,7 @@ from pgdyno.report.sections import (
     Charts,
     FactList,
     Notice,
+    PageLinks,
     Prose,
     Report,
     Section,
@@ -118,7 +119,7 @@ def _block(block: Block, width: int) -> list[RenderableType]:
             return [_bullets(block.sentences)] if block.points else [Text(text) for text in block.sentences]
         case Notice():
             return [Text(f"warning: {sentence}", style="yellow") for sentence in block.sentences]
-        case FactList():
+        case FactList() | PageLinks():
             return [_grid(block.rows)]
         case TableBlock():
             return (

@@ -63,7 +63,7 @@ class NightWork:
                 hint=f"Make it again, or take the job out: pgdyno queue remove {job.id}.",
             )
         environment = {
-            "PYTHONPATH": _python_path(),
+            "PYTHONPATH": python_path(),
             "PYTHONSAFEPATH": "1",  # a module in the job's folder is not ours
             "PGDYNO_STORE": self._url,
             JOB: str(job.id),
@@ -133,7 +133,7 @@ def errors_of(log: Path) -> Path:
     return log.with_suffix(".log")
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """Return a path on which the child finds this very pgdyno."""
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # relative ones would be the job's folder
     return os.pathsep.join([str(Path(pgdyno.__file__).parent.parent), *filter(os.path.isabs, inherited)])

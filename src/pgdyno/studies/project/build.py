@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from pgdyno.report.judgement import standing_text
 from pgdyno.report.provenance import state_counts
 from pgdyno.report.wording import number_text, sentence
 from pgdyno.studies.kinds import kind_of
-from pgdyno.studies.project.certified import CERTIFIED, has_figures, of_newest
+from pgdyno.studies.project.certified import CERTIFIED, OF_RUNS, has_figures, of_newest
 from pgdyno.studies.project.replays import REPLAY_FIGURES, ReplayRun, of_qualified, replay_runs
+from pgdyno.studies.project.run_record import ProjectRunRecord, figures_of
 from pgdyno.units import plural
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ class ScenarioFacts:
     states: str = ""
     """How many runs there are of each state, where there are runs."""
     replays: tuple[ReplayRun, ...] = ()
+    planned_s: float | None = None
+    took_s: float | None = None
+    """How long its run may take, and took; None where pgdyno did not run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +84,31 @@ class ProjectFacts:
     peaks: tuple[Peak, ...]
     store: str = ""
     runs: tuple[int, ...] = field(default=())
+    edits: tuple[str, ...] = ()
+    """Files of the run's plan that were edited after it had begun."""
 
 
-def read_project(project: Project, store: Store | None) -> ProjectFacts:
-    """Return what is known. Without a store only rows count. Raises UsageError for a study that is not in the store."""
+def read_project(project: Project, store: Store | None, record: ProjectRunRecord | None = None) -> ProjectFacts:
+    """Return what is known. Without a store only rows count; `record` has the figures that a run computed.
+
+    Raises UsageError for a study that is not in the store.
+    """
     found, peaks = {}, list(project.peaks)
     ids: list[int] = []
     for scenario in project.scenarios:
         pairs = [] if store is None else [_studied(store, name) for name in scenario.studies]
-        found[scenario.name] = scenario_facts(scenario, pairs)
+        known = scenario_facts(scenario, pairs)
+        computed = figures_of(record, scenario.name).get(scenario.criterion.metric)
+        known = known if computed is None else replace(known, measured=computed)
+        if record is not None and (took := record.took_s(scenario.name)) is not None:
+            known = replace(known, planned_s=record.planned.get(scenario.name), took_s=took)
+        found[scenario.name] = known
         for study, trials in pairs:
             ids += [trial.id for trial in trials]
             if store is not None and (peak := peak_of(store, study, trials)) is not None:
                 peaks.append(peak)
-    return ProjectFacts(found, tuple(peaks), "" if store is None else store.name, tuple(sorted(set(ids))))
+    return ProjectFacts(found, tuple(peaks), "" if store is None else store.name, tuple(sorted(set(ids))),
+                        () if record is None else record.edits)  # fmt: skip
 
 
 def _studied(store: Store, name: str) -> tuple[Study, list[Trial]]:
@@ -136,6 +151,8 @@ def measure(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) 
         return row_metric(scenario.rows, criterion.metric)
     if criterion.metric in REPLAY_FIGURES:
         return of_qualified(criterion, replay_runs(study for study, _ in pairs))
+    if criterion.metric in OF_RUNS:
+        return None  # of two sides that are held against each other: a run's record has it
     if criterion.metric in CERTIFIED:
         return of_newest(criterion.metric, [study for study, _ in pairs])
     if criterion.metric in RATIOS:

@@ -96,6 +96,12 @@ CERTIFIED: Mapping[str, Figure] = {
 """What a criterion may name of batch chains, migrations and scalability levels."""
 
 
+BATCH_SHARE = "batch_window_pct"
+NOT_SLOWER, NOT_SLOWER_POINTS, RESPONSE_SAVED = "replay_not_slower_pct", "replay_not_slower_points", "replay_saved_pct"
+OF_RUNS = (BATCH_SHARE, NOT_SLOWER, NOT_SLOWER_POINTS, RESPONSE_SAVED)
+"""What a criterion may name of two sides that a run has held against each other (`pgdyno project run`)."""
+
+
 def has_figures(study: Study) -> bool:
     """Tell whether a study is one of these: its own words say what came of it, not the throughput of its runs."""
     return isinstance(study.result, BatchResult | MigrateResult | ScaleResult)

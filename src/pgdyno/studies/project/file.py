@@ -19,11 +19,13 @@ from pgdyno.model.project import (
     Scenario,
 )
 from pgdyno.model.tables import Table, fields_of, read_table, table_of, tables_of, toml_of
-from pgdyno.studies.project.certified import CERTIFIED
+from pgdyno.studies.project.certified import CERTIFIED, OF_RUNS
 
 VERSION = 1
+RUN_TABLES = ("platform", "data", "capture")
+"""Tables that only a run of the project reads, beside `run` of a scenario: `run_plan.py`."""
 STUDY_METRICS = ("throughput", "p50_ms", "p95_ms", "p99_ms", "server_cpu_ms_per_tx", "throughput_ratio",
-                 "p50_ratio", "p95_ratio", "p99_ratio", "server_cpu_ratio", *CERTIFIED)  # fmt: skip
+                 "p50_ratio", "p95_ratio", "p99_ratio", "server_cpu_ratio", *CERTIFIED, *OF_RUNS)  # fmt: skip
 """Figures of studies that a criterion can name, beside any counter of a run, such as `nopm`."""
 _COUNTER = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -32,7 +34,7 @@ _COUNTER = re.compile(r"[a-z][a-z0-9_]*")
 def parse_project(text: str, *, source: str = "project") -> Project:
     """Read a project. Raises UsageError, with the place, on anything but the documented form."""
     keys = ("version", "project", "scenario", "phase", "deliverable", "peak")
-    document = table_of(toml_of(text, source), source, keys)
+    document = table_of(toml_of(text, source), source, (*keys, *RUN_TABLES))
     for key in keys[:3]:
         if key not in document:
             raise UsageError(f'{source}: "{key}" is missing')
@@ -65,7 +67,8 @@ def parse_project(text: str, *, source: str = "project") -> Project:
 def _scenario(table: Table, where: str) -> Scenario:
     fields = {"description": "", **table}
     rows = tuple(read_table(ProjectRow, row, place) for row, place in tables_of(table, "row", where))
-    fields.pop("row", None)
+    for other in ("row", "run"):
+        fields.pop(other, None)
     scenario = replace(read_table(Scenario, fields, where), rows=rows)
     if scenario.headline is not None and scenario.headline.metric not in ROW_METRICS:
         raise UsageError(

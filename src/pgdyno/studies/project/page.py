@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno import __version__
@@ -30,6 +30,7 @@ from pgdyno.report.sections import (
     Charts,
     FactList,
     Notice,
+    PageLinks,
     Prose,
     Report,
     Section,
@@ -39,7 +40,7 @@ from pgdyno.report.sections import (
 from pgdyno.report.wording import capital, rounded_text
 from pgdyno.studies.project.build import ProjectFacts, ScenarioFacts
 from pgdyno.studies.project.replays import replays_table
-from pgdyno.units import binary_text, plural, ranges_text
+from pgdyno.units import binary_text, plural, ranges_text, seconds_text
 
 TONES = {
     CriterionStatus.MET: Tone.GOOD,
@@ -48,6 +49,8 @@ TONES = {
     CriterionStatus.OPEN: Tone.UNSURE,
 }
 NOT_RECORDED = "not recorded"
+_ROWS_OF_FILE = "Rows that were measured elsewhere, as the file has them."
+_ROWS_OF_RUN = "Rows that pgdyno computed of the studies above, and those of the file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,17 @@ def overall(scenarios: Sequence[Judged]) -> CriterionStatus:
     return CriterionStatus.MET
 
 
-def project_page(project: Project, facts: ProjectFacts, fixed: Fixed | None, edits: Sequence[Amendment] = ()) -> Report:
-    """Return the report. `edits` are changes of fixed terms that are not on record yet."""
+def project_page(
+    project: Project,
+    facts: ProjectFacts,
+    fixed: Fixed | None,
+    edits: Sequence[Amendment] = (),
+    pages: Mapping[str, str] | None = None,
+) -> Report:
+    """Return the report. `edits` are changes of fixed terms that are not on record yet.
+
+    `pages` says by study where its own page lies, from the folder of this one.
+    """
     scenarios = judged(project, facts)
     whole = overall(scenarios)
     counts = {standing: sum(one.standing is standing for one in scenarios) for standing in CriterionStatus}
@@ -86,11 +98,11 @@ def project_page(project: Project, facts: ProjectFacts, fixed: Fixed | None, edi
     sections = (
         _conclusion(project, scenarios),
         _plan(scenarios),
-        *(_scenario(one, number) for number, one in enumerate(scenarios, 1)),
+        *(_scenario(one, number, pages or {}) for number, one in enumerate(scenarios, 1)),
         _sizing(project, facts.peaks),
         _goals(project, scenarios),
         _before(project),
-        _terms(fixed, amendments, scenarios),
+        _terms(fixed, amendments, scenarios, facts.edits),
         _sources(project, facts),
     )
     return Report(
@@ -166,9 +178,22 @@ def bound_text(criterion: Criterion) -> str:
 
 
 def _plan(scenarios: Sequence[Judged]) -> Section:
-    columns = ("scenario", "goal", "criterion", "days planned", "days actual", "runs", "measured", "verdict")
-    rows = tuple(_plan_row(one) for one in scenarios)
-    table = TableBlock(Table(columns, rows, columns[3:6]), "Planned against actual. Days are calendar days.")
+    columns: tuple[str, ...] = (
+        "scenario",
+        "goal",
+        "criterion",
+        "days planned",
+        "days actual",
+        "runs",
+        "measured",
+        "verdict",
+    )
+    rows: tuple[tuple[str, ...], ...] = tuple(_plan_row(one) for one in scenarios)
+    if any(one.facts.took_s is not None for one in scenarios):
+        columns = (*columns[:5], "run took", *columns[5:])
+        rows = tuple((*row[:5], _took_text(one.facts), *row[5:]) for row, one in zip(rows, scenarios, strict=True))
+    table = TableBlock(Table(columns, rows, ("days planned", "days actual", "runs")),
+                       "Planned against actual. Days are calendar days.")  # fmt: skip
     return Section(
         "plan", "Planned against actual", "What was planned, and what came of it?", (table, Charts((_days(scenarios),)))
     )
@@ -187,6 +212,13 @@ def _plan_row(one: Judged) -> tuple[str, ...]:
         measured,
         one.standing.value,
     )
+
+
+def _took_text(facts: ScenarioFacts) -> str:
+    if facts.took_s is None:
+        return NOT_RECORDED
+    of = f" of {seconds_text(facts.planned_s)}" if facts.planned_s else ""
+    return f"{seconds_text(facts.took_s)}{of}"
 
 
 def _days(scenarios: Sequence[Judged]) -> Figure:
@@ -225,7 +257,7 @@ def _days(scenarios: Sequence[Judged]) -> Figure:
     )
 
 
-def _scenario(one: Judged, number: int) -> Section:
+def _scenario(one: Judged, number: int, pages: Mapping[str, str]) -> Section:
     scenario, facts = one.scenario, one.facts
     blocks: list[Block] = []
     if scenario.description:
@@ -238,17 +270,20 @@ def _scenario(one: Judged, number: int) -> Section:
         ("judged by", f"{scenario.criterion.metric}, {bound_text(scenario.criterion)}"),
         ("planned", _days_text(scenario.planned_days)),
         ("actual", _actual_text(facts)),
+        *((("run by pgdyno", f"{_took_text(facts)} that were planned"),) if facts.planned_s else ()),
         ("verdict", _verdict_sentence(one)),
     )
     blocks.append(FactList(rows))
     if facts.studies:
         lines = tuple((line.id, line.kind, ranges_text(line.runs), line.sentence) for line in facts.studies)
         blocks.append(TableBlock(Table(("study", "kind", "runs", "what came of it"), lines), "Studies in the store."))
+        links = tuple((f"{line.kind} {line.id}", pages[line.id]) for line in facts.studies if line.id in pages)
+        blocks += [Prose(("The page of each study:",)), PageLinks(links)] if links else []
     if facts.replays:
         blocks.append(TableBlock(replays_table(facts.replays), "The last run that counts is the qualified one."))
     if scenario.rows:
         blocks.append(
-            TableBlock(_rows_table(scenario.rows), "Rows that were measured elsewhere, as the file has them.")
+            TableBlock(_rows_table(scenario.rows), _ROWS_OF_RUN if facts.took_s is not None else _ROWS_OF_FILE)
         )
     blocks += [Prose(tuple(_headlines(scenario)))] if scenario.headline else []
     if scenario.notes:
@@ -349,7 +384,9 @@ def _checklist(items: Sequence[Item]) -> Table:
     return Table(("", "what", "done", "note"), rows)
 
 
-def _terms(fixed: Fixed | None, amendments: Sequence[Amendment], scenarios: Sequence[Judged]) -> Section:
+def _terms(
+    fixed: Fixed | None, amendments: Sequence[Amendment], scenarios: Sequence[Judged], edits: Sequence[str] = ()
+) -> Section:
     title, question = "Terms and amendments", "Were the criteria fixed before the first run?"
     if fixed is None:
         told = "The criteria are not fixed: a reader cannot know that they were set before the first run."
@@ -359,6 +396,8 @@ def _terms(fixed: Fixed | None, amendments: Sequence[Amendment], scenarios: Sequ
     late = late_scenarios(fixed, scenarios)
     if late:
         blocks.insert(0, Notice((f"Runs of {', '.join(late)} are older than the fixed criteria.",)))
+    if edits:
+        blocks.insert(0, Notice(tuple(edits)))
     if any(one.at is None for one in amendments):
         blocks.insert(0, Notice(("Edits are not on record: pgdyno project amend FILE --reason TEXT records them.",)))
     if amendments:

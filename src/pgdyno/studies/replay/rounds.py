@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.replay_comparison import ReplayComparison
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.verdict import Word
 from pgdyno.replay.copy_proof import ReplayTarget
@@ -149,15 +150,25 @@ def run_rounds(
     return Rounds(tuple(results.values()), tuple(pairs))
 
 
-def _pair(trace: Path, results: Mapping[tuple[str, int], ReplayResult], number: int, runs: int) -> PairWord:
+def compared_pair(
+    trace: Path, results: Mapping[tuple[str, int], ReplayResult], number: int, runs: int
+) -> ReplayComparison | str:
+    """Compare a new run with the old one of its round, the old one of the next standing for equal platforms.
+
+    Reads the outcomes. Returns why nothing is told where a run of them does not count.
+    """
     again = (OLD, number % runs + 1)
     keys = [(OLD, number), (NEW, number), *([again] if runs > 1 else [])]
     if void := void_runs({key: results[key] for key in keys}):
-        return PairWord(Word.NOT_RESOLVED, void)
+        return void
     old, new, *others = (_side(Path(results[key].outcome)) for key in keys)
     rules = Rules(limits=results[keys[1]].fidelity.limits)
-    found = compare_replay(trace, old, new, again=others[0] if others else None, rules=rules)
-    return PairWord(found.word, found.sentence)
+    return compare_replay(trace, old, new, again=others[0] if others else None, rules=rules)
+
+
+def _pair(trace: Path, results: Mapping[tuple[str, int], ReplayResult], number: int, runs: int) -> PairWord:
+    found = compared_pair(trace, results, number, runs)
+    return PairWord(Word.NOT_RESOLVED, found) if isinstance(found, str) else PairWord(found.word, found.sentence)
 
 
 def void_runs(results: Mapping[tuple[str, int], ReplayResult]) -> str:

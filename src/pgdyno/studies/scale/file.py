@@ -104,7 +104,7 @@ def parse_plan(text: str, *, source: str = "plan", folder: Path = Path()) -> Sca
         seed=head.seed,
         reference=_reference(head, levels, reader, head_lines),
         workload=_workload(load.workload, folder),
-        parameters=dict(load.parameters),
+        parameters=_parameters(load, folder),
         clients=reader.within(load.clients, "clients", 1, MOST_CLIENTS, load_lines, "load"),
         rate=load.rate or None,
         speed=load.speed,
@@ -133,6 +133,23 @@ def _table(document: Mapping[str, object], key: str, source: str) -> Mapping[str
 def _workload(name: str, folder: Path) -> str:
     kind, colon, subject = name.partition(":")
     return f"{kind}:{(folder / subject).absolute()}" if colon and subject else name
+
+
+def _parameters(load: _Load, folder: Path) -> dict[str, Value]:
+    """Return the parameters; files of a user's own load are named from the plan's folder, as a trace is."""
+    found = dict(load.parameters)
+    if load.workload == "custom":
+        if init := found.get("init"):
+            found["init"] = str((folder / str(init)).absolute())
+        entries = str(found.get("scripts", "")).split(",")
+        found["scripts"] = ",".join(_script(entry.strip(), folder) for entry in entries if entry.strip())
+    return found
+
+
+def _script(entry: str, folder: Path) -> str:
+    """Return a script's entry, FILE or FILE@WEIGHT, from the folder; one of pgbench's own stays as it is."""
+    path = folder / (entry.rpartition("@")[0] or entry)
+    return str(folder.absolute() / entry) if path.is_file() else entry
 
 
 def _levels(

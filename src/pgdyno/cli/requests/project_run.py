@@ -1,0 +1,174 @@
+"""What `pgdyno project run` does: check the plan, say what would be run, run it, and write the reports."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.arguments.flags import two_sides
+from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.main import INTERRUPTED
+from pgdyno.cli.terminal.progress import Progress
+from pgdyno.errors import PgdynoError, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.cli.project import _RunFlags
+    from pgdyno.store.catalogue import Store
+    from pgdyno.studies.project.run_plan import RunPlan
+    from pgdyno.studies.project.run_record import ProjectRunRecord
+    from pgdyno.studies.project.run_steps import RunPlaces
+
+
+def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
+    """Run the plan of a project; `check` prints how the criteria stand and returns the exit code of the verb."""
+    from pgdyno.store.engine import absolute
+    from pgdyno.studies.project.file import parse_project
+    from pgdyno.studies.project.fix import fix, read_record
+    from pgdyno.studies.project.run_plan import parse_run
+    from pgdyno.studies.project.run_platforms import public_folder, require_ours, sandbox_names, versions
+    from pgdyno.studies.project.run_record import ProjectRunRecord, read_run_record
+    from pgdyno.studies.project.run_steps import RunPlaces
+    from pgdyno.studies.project.running import ProjectRun, RunEnded
+    from pgdyno.studies.session.guarding import halting
+    from pgdyno.studies.session.study_session import signals_interrupt
+
+    text, progress = _own_text(path), Progress()
+    project = parse_project(text, source=path.name)
+    plan = _with_programs(parse_run(text, source=path.name, folder=path.absolute().parent), flags.programs)
+    builds = versions(plan, path.name)
+    record, names = read_run_record(path), sandbox_names(path, plan)
+    require_ours(names, {} if record is None else dict(record.sandboxes))
+    folder = path.absolute().with_name(f"{path.name}.run")
+    if record is None and os.path.lexists(folder):
+        raise UsageError(f'"{folder}" exists already, and no run made it', hint="Move it away.")
+    places = RunPlaces(folder, public_folder(path), names, {})
+    reports = flags.report or path.absolute().with_name(f"{path.stem}-report")
+    for line in plan_lines(plan, places, builds, record, keep=flags.keep_data, reports=reports):
+        click.echo(line, err=True)
+    if not flags.apply:
+        progress.announce("nothing was run; add --apply to run it")
+        return 0
+    if read_record(path) is None:
+        fixed = fix(project, path, time.time())
+        progress.announce(f"goals, criteria and planned days are fixed, sha256 {fixed.sha256[:16]}")
+    if record is None:
+        record = ProjectRunRecord(plan.files, {one.scenario: one.planned_s for one in plan.scenarios})
+    halt = halting(flags.max_seconds, flags.stop_file, lambda: "")
+    with open_store(flags.store_url) as store:
+        one = ProjectRun(
+            path,
+            plan,
+            record,
+            store,
+            absolute(flags.store_url) if flags.store_url else store.name,
+            places,
+            halt,
+            progress.announce,
+        )
+        try:
+            with signals_interrupt():
+                if record.dropped_at is None:
+                    one.run()
+        except (RunEnded, KeyboardInterrupt) as ended:
+            progress.announce(
+                f"ended: {str(ended) or 'a signal'}; finished steps are kept, and the same command continues"
+            )
+            return INTERRUPTED
+        except PgdynoError:
+            write_reports(path, flags.store_url, store, one.record, reports, progress)
+            raise
+        write_reports(path, flags.store_url, store, one.record, reports, progress)
+        if not flags.keep_data and one.record.dropped_at is None:
+            one.drop()
+    return check()
+
+
+def plan_lines(
+    plan: RunPlan,
+    places: RunPlaces,
+    builds: Mapping[str, str],
+    record: ProjectRunRecord | None,
+    *,
+    keep: bool,
+    reports: Path,
+) -> list[str]:
+    """Return what would be run, how it is undone and what is out of reach meanwhile."""
+    from pgdyno.studies.project.run_steps import run_steps
+    from pgdyno.units import seconds_text
+
+    done = {} if record is None else record.done()
+    lines = [
+        f'platform {one.name}: sandbox "{places.sandboxes[one.name]}", PostgreSQL {builds[one.name]}'
+        for one in plan.platforms
+    ]
+    for number, step in enumerate(run_steps(plan), 1):
+        of = f"{step.scenario}: " if step.scenario else ""
+        lines.append(f"step {number:>2}  {of}{step.text}{'  (done)' if step.key in done else ''}")
+    planned = ", ".join(f"{one.scenario} {seconds_text(one.planned_s)}" for one in plan.scenarios)
+    whole = seconds_text(sum(one.planned_s for one in plan.scenarios))
+    lines.append(f"planned  {planned}; {whole} together")
+    kept = "kept" if keep else "removed at the end"
+    lines += [
+        f"undo     sandboxes and {places.folder} are {kept}; each step puts back what it sets, after a kill too",
+        "outage   none: no server but these sandboxes is touched, and they listen on Unix sockets only",
+        f"report   {reports}",
+    ]
+    return lines
+
+
+def write_reports(
+    path: Path, store_url: str | None, store: Store, record: ProjectRunRecord, reports: Path, progress: Progress
+) -> None:
+    """Write the report as HTML, Markdown and, where there is a browser, PDF, with the page of each study beside."""
+    from pgdyno.cli.project import known_project
+    from pgdyno.outputs import ensure_folder, write_output
+    from pgdyno.report.drawing import markdown
+    from pgdyno.report.drawing.html import write_html
+    from pgdyno.report.drawing.pdf import write_pdf
+    from pgdyno.studies.project.page import project_page
+    from pgdyno.studies.reports import build_report
+
+    ensure_folder(reports)
+    ensure_folder(reports / "studies")
+    pages = {one.study: f"studies/{one.study}.html" for one in record.steps.values() if one.study}
+    for study, page in pages.items():
+        write_html(build_report(store, study), reports / page)
+    report = project_page(*known_project(path, store_url), pages=pages)
+    write_html(report, reports / "project.html")
+    write_output(reports / "project.md", markdown.render(report))
+    try:
+        write_pdf(report, reports / "project.pdf")
+    except PgdynoError as error:
+        progress.announce(f"no PDF: {error.one_line}")
+    progress.announce(f"report: {reports / 'project.html'}")
+
+
+def _own_text(path: Path) -> str:
+    from pgdyno.studies.batch.job_process import read_own
+
+    if not path.exists():
+        raise UsageError(f'there is no file "{path}"', hint="Name a project file; examples/certification has one.")
+    return read_own(path)
+
+
+def _with_programs(plan: RunPlan, words: tuple[str, ...]) -> RunPlan:
+    named = dict(
+        two_sides(word, "--programs", "NAME=DIR", "--programs old=/usr/lib/postgresql/13/bin") for word in words
+    )
+    known = [one.name for one in plan.platforms]
+    for name in named:
+        if name not in known:
+            raise UsageError(f'--programs: there is no platform "{name}"', hint=f"There are {', '.join(known)}.")
+    return replace(
+        plan,
+        platforms=tuple(
+            replace(one, programs=str(Path(named[one.name]).absolute())) if one.name in named else one
+            for one in plan.platforms
+        ),
+    )

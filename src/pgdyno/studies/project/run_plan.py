@@ -1,0 +1,349 @@
+"""What a project's file says of its run: platforms, their data, the load to capture, and what each scenario runs.
+
+TOML, read strictly, each slip with its line; docs/reference/project.md describes it. Pure, but for the files that it
+names, which are read and checked before anything runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from pgdyno.errors import PgdynoError, UsageError, hinted
+from pgdyno.model.tables import near_hint, table_of, tables_of, toml_of
+from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.studies.batch.file import check_files, parse_chain
+from pgdyno.studies.batch.job_process import program_of, read_own
+from pgdyno.studies.migrate.file import parse_plan as parse_migration
+from pgdyno.studies.plan_reader import PlanReader
+from pgdyno.studies.scale.file import parse_plan as parse_levels
+
+HINT = "docs/reference/project.md has every key; examples/certification has a plan."
+MOST_RUNS, MOST_CLIENTS = 20, 1000
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,15}")
+_DATABASE = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+class RunKind(StrEnum):
+    """What a scenario runs; each is a verb of pgdyno with its own kind of study."""
+
+    MIGRATE = "migrate"
+    REPLAY = "replay"
+    BATCH = "batch"
+    SCALE = "scale"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlatform:
+    """A sandbox of the run. `programs` is the folder of its build, empty for the embedded one."""
+
+    name: str
+    programs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """A script for psql that makes the data of `database` on each of these platforms."""
+
+    sql: str
+    platforms: tuple[str, ...]
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedLoad:
+    """A load by pgbench's script that is captured while it works on a platform; its trace is what replays send."""
+
+    on: str
+    script: str
+    seconds: float
+    clients: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRun:
+    """What one scenario runs. `old` is what it is held against: the source of a migration, the reference of others.
+
+    `runs` counts replays of each side, or executions of a chain; `planned_s` is how long all of it may take.
+    """
+
+    scenario: str
+    kind: RunKind
+    new: str
+    old: str = ""
+    plan: str = ""
+    runs: int = 0
+    planned_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """The whole of it. `files` are the files that it names, each with the digest of what was read."""
+
+    folder: Path
+    platforms: tuple[RunPlatform, ...]
+    data: RunData
+    capture: CapturedLoad | None
+    scenarios: tuple[ScenarioRun, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """On which line each platform stands."""
+
+    def path(self, name: str) -> Path:
+        """Return the whole path of a file that the plan names."""
+        return self.folder / name
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    sql: str
+    platforms: tuple[str, ...]
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Capture:
+    on: str
+    script: str
+    time: str
+    clients: int = 1
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    kind: str
+    new: str
+    planned: str
+    old: str = ""
+    plan: str = ""
+    runs: int = 0
+
+
+@hinted(HINT)
+def parse_run(text: str, *, source: str, folder: Path) -> RunPlan:
+    """Read what is run. Raises UsageError with line, name and value on any slip, of the files that it names as well."""
+    return _RunReader(text, source, folder).plan()
+
+
+class _RunReader:
+    """Reads one file."""
+
+    def __init__(self, text: str, source: str, folder: Path) -> None:
+        self._document, self._lines = toml_of(text, source), TomlLines(text)
+        self._reader, self._source, self._folder = PlanReader(source), source, folder
+        self._files: dict[str, str] = {}
+        self._platforms: dict[str, RunPlatform] = {}
+
+    def plan(self) -> RunPlan:
+        lines = self._read_platforms()
+        data = self._data()
+        runs = self._scenarios(data)
+        capture = self._capture(data, runs)
+        self._check_order(data, runs)
+        return RunPlan(
+            self._folder, tuple(self._platforms.values()), data, capture, tuple(run for run, _ in runs),
+            self._files, lines,
+        )  # fmt: skip
+
+    def _read_platforms(self) -> dict[str, int]:
+        lines = dict[str, int]()
+        for number, (table, _) in enumerate(tables_of(self._document, "platform", self._source)):
+            own = self._lines.of("platform", number)
+            one = self._reader.fields(RunPlatform, table, own, f"platform {number + 1}")
+            with self._reader.at(own.of("name"), f"platform {number + 1}"):
+                if not _NAME.fullmatch(one.name):
+                    raise UsageError(
+                        f'"{one.name[:80]}" is not a name of a platform', hint="Up to 16 lower-case letters and digits."
+                    )
+                if one.name in self._platforms:
+                    raise UsageError(f'platform "{one.name}" is there twice')
+            with self._reader.at(own.of("programs"), f'platform "{one.name}"'):
+                if one.programs and not one.programs.startswith("/"):
+                    raise UsageError(
+                        f'programs "{one.programs}" is not a whole path', hint="Write /usr/lib/postgresql/13/bin."
+                    )
+            self._platforms[one.name], lines[one.name] = one, own.of("programs")
+        with self._reader.at(1, ""):
+            if not self._platforms:
+                raise UsageError("there is no platform to run on", hint="Write each as [[platform]], with a name.")
+        return lines
+
+    def _table(self, key: str) -> tuple[Mapping[str, object], TableLines] | None:
+        found, lines = self._document.get(key), self._lines.of(key, 0)
+        if found is None:
+            return None
+        with self._reader.at(lines.line, ""):
+            if not isinstance(found, dict):
+                raise UsageError(f"{key} is not a table", hint=f"Write [{key}] on a line of its own.")
+        assert isinstance(found, dict), "it was looked at"
+        return found, lines
+
+    def _data(self) -> RunData:
+        found = self._table("data")
+        with self._reader.at(1, ""):
+            if found is None:
+                raise UsageError('"data" is missing', hint="Write [data] with database, sql and platforms.")
+        assert found is not None, "it was looked at"
+        table, lines = found
+        raw = self._reader.fields(_Data, table, lines, "data")
+        with self._reader.at(lines.of("database"), "data"):
+            if not _DATABASE.fullmatch(raw.database):
+                raise UsageError(
+                    f'"{raw.database[:80]}" is not a name of a database here',
+                    hint="Up to 40 lower-case letters, digits and underscores.",
+                )
+        for name in raw.platforms:
+            self._platform(name, lines.of("platforms"), "data")
+        with self._reader.at(lines.of("sql"), "data"):
+            self._read(raw.sql)
+        return RunData(raw.sql, raw.platforms, raw.database)
+
+    def _capture(self, data: RunData, runs: list[tuple[ScenarioRun, int]]) -> CapturedLoad | None:
+        found = self._table("capture")
+        replay = next((at for run, at in runs if run.kind is RunKind.REPLAY), None)
+        if found is None:
+            with self._reader.at(replay or 1, ""):
+                if replay is not None:
+                    raise UsageError("there is no load to replay", hint="Write [capture] with on, script and time.")
+            return None
+        table, lines = found
+        raw = self._reader.fields(_Capture, table, lines, "capture")
+        self._platform(raw.on, lines.of("on"), "capture")
+        seconds = self._reader.seconds(raw.time, "time", lines, "capture") or 0.0
+        with self._reader.at(lines.of("time"), "capture"):
+            if not 1 <= seconds <= 86_400:
+                raise UsageError(f'time "{raw.time}" is not from 1s to 1d')
+        with self._reader.at(lines.of("rate"), "capture"):
+            if not 0 <= raw.rate <= 1e6:
+                raise UsageError(f"rate {raw.rate:g} is not a number of transactions per second")
+        with self._reader.at(lines.of("on"), "capture"):
+            if raw.on not in data.platforms:
+                raise UsageError(f'platform "{raw.on}" has no data', hint="Name it in platforms of [data].")
+            if sent := next(
+                (run for run, _ in runs if run.kind is RunKind.REPLAY and raw.on in (run.old, run.new)), None
+            ):
+                raise UsageError(
+                    f'scenario "{sent.scenario}" replays to "{raw.on}", the source of the load',
+                    hint="A load is never sent to its source: name another platform with the same build and data.",
+                )
+        with self._reader.at(lines.of("script"), "capture"):
+            self._read(raw.script)
+        clients = self._reader.within(raw.clients, "clients", 1, MOST_CLIENTS, lines, "capture")
+        return CapturedLoad(raw.on, raw.script, seconds, clients, raw.rate)
+
+    def _scenarios(self, data: RunData) -> list[tuple[ScenarioRun, int]]:
+        found = list[tuple[ScenarioRun, int]]()
+        for number, (table, _) in enumerate(tables_of(self._document, "scenario", self._source)):
+            if "run" not in table:
+                continue
+            lines, name = self._lines.of("scenario", number, "run", 0), str(table.get("name", number + 1))
+            place = f'scenario "{name}": run'
+            with self._reader.at(lines.line, place):
+                own = table_of(table["run"], "run", _Run.__dataclass_fields__)
+            raw = self._reader.fields(_Run, own, lines, place)
+            with self._reader.at(lines.of("kind"), place):
+                if raw.kind not in {*RunKind}:
+                    raise UsageError(f'there is no kind "{raw.kind}"', hint=near_hint(raw.kind, [*RunKind]))
+            kind = RunKind(raw.kind)
+            self._sides(kind, raw, lines, place)
+            with self._reader.at(lines.of("plan"), place):
+                self._check_plan(kind, raw.plan, data)
+            found.append((self._run(name, kind, raw, lines, place), lines.line))
+        with self._reader.at(1, ""):
+            if not found:
+                raise UsageError("no scenario has a run", hint="Write [scenario.run] below a scenario.")
+        return found
+
+    def _run(self, name: str, kind: RunKind, raw: _Run, lines: TableLines, place: str) -> ScenarioRun:
+        runs = raw.runs
+        if kind is RunKind.REPLAY:
+            runs = self._reader.within(raw.runs or 2, "runs", 2, MOST_RUNS, lines, place)
+        elif kind is RunKind.BATCH:
+            runs = self._reader.within(raw.runs or 3, "runs", 1, MOST_RUNS, lines, place)
+        with self._reader.at(lines.of("runs"), place):
+            if raw.runs and kind not in (RunKind.REPLAY, RunKind.BATCH):
+                raise UsageError(f"{kind} has no runs", hint="They are for replay and batch.")
+        planned = self._reader.seconds(raw.planned, "planned", lines, place) or 0.0
+        return ScenarioRun(name, kind, raw.new, raw.old, raw.plan, runs, planned)
+
+    def _sides(self, kind: RunKind, raw: _Run, lines: TableLines, place: str) -> None:
+        self._platform(raw.new, lines.of("new"), place)
+        with self._reader.at(lines.of("old"), place):
+            if kind is RunKind.SCALE:
+                if raw.old:
+                    raise UsageError("levels are held against each other, on one platform", hint="Leave old out.")
+                return
+            if not raw.old:
+                raise UsageError('"old" is missing', hint="Name the platform that the new one is held against.")
+            if raw.old == raw.new:
+                raise UsageError(f'old and new are the same platform, "{raw.new}"', hint="Name two platforms.")
+        self._platform(raw.old, lines.of("old"), place)
+
+    def _platform(self, name: str, line: int, place: str) -> None:
+        with self._reader.at(line, place):
+            if name not in self._platforms:
+                raise UsageError(f'there is no platform "{name}"', hint=near_hint(name, self._platforms))
+
+    def _read(self, name: str) -> str:
+        """Return the text of a file beside the plan, and keep its digest."""
+        path = Path(name)
+        if path.is_absolute() or ".." in path.parts or not name:
+            raise UsageError(
+                f'file "{name}" is not named from the folder of the plan', hint="Put it there, or below it."
+            )
+        text = read_own(self._folder / path)
+        self._files[name] = hashlib.sha256(text.encode()).hexdigest()
+        return text
+
+    def _check_plan(self, kind: RunKind, name: str, data: RunData) -> None:
+        """Read the file of a scenario as its verb will: what is wrong with it is told before anything runs."""
+        if kind is RunKind.REPLAY:
+            if name:
+                raise UsageError("a replay has no plan of its own: it sends the load of [capture]")
+            return
+        if not name:
+            raise UsageError('"plan" is missing', hint=f"Name the file that pgdyno {kind} takes.")
+        text = self._read(name)
+        if kind is RunKind.MIGRATE:
+            plan = parse_migration(text, source=name)
+            if data.database not in (plan.database, plan.target_database) or plan.database != plan.target_database:
+                raise UsageError(f'{name} moves database "{plan.database}", and the data are "{data.database}"')
+        elif kind is RunKind.BATCH:
+            chain = parse_chain(text, source=name, folder=self._folder)
+            check_files(chain, name, program_of)
+            if chain.database != data.database:
+                raise UsageError(
+                    f'{name} has database "{chain.database}", and the data are "{data.database}"',
+                    hint=f'Write database = "{data.database}" in [chain].',
+                )
+        else:
+            try:
+                parse_levels(text, source=name, folder=self._folder)
+            except PgdynoError as error:
+                raise UsageError(error.message, detail=error.detail, hint=error.hint) from error
+
+    def _check_order(self, data: RunData, runs: list[tuple[ScenarioRun, int]]) -> None:
+        """Refuse a scenario that works on data which nobody has brought there before it."""
+        filled = set(data.platforms)
+        for run, line in runs:
+            with self._reader.at(line, f'scenario "{run.scenario}": run'):
+                needs = [run.old] if run.kind is RunKind.MIGRATE else [run.old, run.new]
+                empty = [name for name in needs if name and name not in filled and run.kind is not RunKind.SCALE]
+                if empty:
+                    raise UsageError(
+                        f'platform "{empty[0]}" has no data yet',
+                        hint="Name it in platforms of [data], or put the migration that fills it before.",
+                    )
+                if run.kind is RunKind.MIGRATE and run.new in data.platforms:
+                    raise UsageError(
+                        f'platform "{run.new}" has data already, which a migration never replaces',
+                        hint="Take it out of platforms of [data].",
+                    )
+            if run.kind is RunKind.MIGRATE:
+                filled.add(run.new)

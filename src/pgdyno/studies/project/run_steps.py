@@ -1,0 +1,162 @@
+"""The steps of a project's run, in their order: what each is, and the words of the verb that does it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pgdyno.model.study import StudyKind
+from pgdyno.studies.project.run_plan import RunKind, RunPlan, ScenarioRun
+
+CLEAN_S = 60.0
+"""What is left to a run at least, of what a verb is given: it has to put back what it changed."""
+
+
+class StepWork(StrEnum):
+    """What a step is."""
+
+    PREPARE = "prepare"
+    """Make the platforms and their data."""
+    CAPTURE = "capture"
+    """Run the load and capture it."""
+    VERB = "verb"
+    """A verb of pgdyno, as a process of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """A step. `key` is its name in the record; `kind` is of the study that it leaves, None for none."""
+
+    key: str
+    text: str
+    work: StepWork
+    scenario: str = ""
+    side: str = ""
+    words: tuple[str, ...] = ()
+    kind: StudyKind | None = None
+    resumable: bool = False
+    held: str = ""
+    """The platform whose server is started for it, and reached by its socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlaces:
+    """Where a run has its things: `folder` beside the plan, `public` where other accounts can enter."""
+
+    folder: Path
+    public: Path
+    sandboxes: Mapping[str, str]
+    conninfo: Mapping[str, str]
+    """Of each platform's server; empty texts before it was made."""
+
+    @property
+    def trace(self) -> Path:
+        """Return where the trace of the captured load is."""
+        return self.folder / "load.parquet"
+
+    def outcome(self, side: str, number: int, attempt: int) -> Path:
+        """Return the folder of a replay's outcome; a run that is begun again has one of its own."""
+        return self.folder / f"{side}-{number}.{attempt}.outcome"
+
+
+def run_steps(plan: RunPlan) -> tuple[RunStep, ...]:
+    """Return the steps, without the words that depend on where things are."""
+    names = ", ".join(one.name for one in plan.platforms)
+    found = [RunStep("prepare", f"make the platforms {names}, and the data", StepWork.PREPARE)]
+    is_captured = False
+    for run in plan.scenarios:
+        if run.kind is RunKind.REPLAY and not is_captured and plan.capture is not None:
+            told = f"capture the load on {plan.capture.on} for {plan.capture.seconds:g} s"
+            found.append(RunStep("capture", told, StepWork.CAPTURE, run.scenario, held=plan.capture.on))
+            for key, told, words in (
+                ("trace", "make a trace of it", ("trace", "build", "{capture}", "-o", "{whole}", "--json")),
+                (
+                    "cut",
+                    f"cut what was sent to {plan.data.database} out of it",
+                    ("trace", "cut", "{whole}", "-o", "{trace}", "--database", plan.data.database, "--json"),
+                ),
+            ):
+                found.append(RunStep(key, told, StepWork.VERB, run.scenario, words=words))
+            is_captured = True
+        found += _scenario_steps(run, plan)
+    return tuple(found)
+
+
+def _scenario_steps(run: ScenarioRun, plan: RunPlan) -> list[RunStep]:
+    name, base = run.scenario, f"{run.kind} {run.scenario}"
+    words: tuple[str, ...]
+    if run.kind is RunKind.MIGRATE:
+        words = ("migrate", "rehearse", str(plan.path(run.plan)), "--source", "{old}", "--folder", "{dumps}",
+                 "--sandbox", "{new}", "--apply", "--yes", "--json")  # fmt: skip
+        told = f"migrate {run.old} to {run.new}"
+        return [RunStep(base, told, StepWork.VERB, name, "new", words, StudyKind.MIGRATE, True, run.old)]
+    if run.kind is RunKind.SCALE:
+        words = ("scale", str(plan.path(run.plan)), "--sandbox", "{new}", "--apply", "--yes", "--json")
+        return [RunStep(base, f"levels on {run.new}", StepWork.VERB, name, "new", words, StudyKind.SCALE, True)]
+    sides = {"old": run.old, "new": run.new}
+    if run.kind is RunKind.BATCH:
+        words = ("batch", "run", str(plan.path(run.plan)), "--executions", str(run.runs), "--sandbox", "{platform}",
+                 "--apply", "--yes", "--json")  # fmt: skip
+        return [
+            RunStep(f"{base} {side}", f"the chain on {platform}", StepWork.VERB, name, side, words,
+                    StudyKind.BATCH)
+            for side, platform in sides.items()
+        ]  # fmt: skip
+    found = list[RunStep]()
+    database = plan.data.database
+    for number in range(1, run.runs + 1):
+        turn = list(sides.items()) if number % 2 else list(reversed(sides.items()))
+        for side, platform in turn:
+            copy = f"{database}={database}_replay"
+            words = ("replay", "{trace}", "--output", "{outcome}", "--restore", f"template:{copy}", "--database-map",
+                     copy, "--sandbox", "{platform}", "--yes", "--json")  # fmt: skip
+            told = f"replay {number} of {run.runs} on {platform}"
+            found.append(
+                RunStep(f"{base} {side} {number}", told, StepWork.VERB, name, side, words,
+                        StudyKind.REPLAY)
+            )  # fmt: skip
+    return found
+
+
+def words_of(
+    step: RunStep, places: RunPlaces, run: ScenarioRun | None, *, attempt: int, capture: str
+) -> tuple[str, ...]:
+    """Return the words of a step with everything that is known when it begins."""
+    number = step.key.rsplit(" ", 1)[-1]
+    values = {
+        "trace": str(places.trace),
+        "whole": str(places.trace.with_stem("whole")),
+        "capture": capture,
+        "dumps": str(places.public / "dumps"),
+        "outcome": str(places.outcome(step.side, int(number) if number.isdigit() else 1, attempt)),
+    }
+    if run is not None:
+        values |= (
+            {
+                "old": places.conninfo.get(run.old, ""),
+                "new": places.sandboxes[run.new],
+                "platform": places.sandboxes[run.new if step.side == "new" else run.old],
+            }
+            if run.old
+            else {"new": places.sandboxes[run.new]}
+        )
+    named = {f"{{{key}}}": value for key, value in values.items()}
+    return tuple(named.get(word, word) for word in step.words)
+
+
+def seconds_left(
+    plan: RunPlan, steps: Sequence[RunStep], done: Mapping[str, float], current: str, spent_s: float
+) -> float:
+    """Return how long the rest takes by the plan: of each scenario what it was planned to take, less what it took."""
+    left = 0.0
+    for run in plan.scenarios:
+        own = [step for step in steps if step.scenario == run.scenario]
+        if all(step.key in done for step in own):
+            continue
+        taken = sum(done.get(step.key, 0.0) for step in own)
+        if any(step.key == current for step in own):
+            taken += spent_s
+        left += max(run.planned_s - taken, 0.0)
+    return left
