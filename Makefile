@@ -6,11 +6,13 @@ RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 6
+PURE_JOBS ?= 2
+FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint types pages kernel quiet rest unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
+.PHONY: help venv demo test lint types pages kernel quiet pure servers unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -21,7 +23,7 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 	$(BIN)/pgdyno demo --output demo-out
 
 test: $(DEV) system engine ## Install what is missing and run every check: what CI runs
-	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py lint+kernel quiet rest  # the kernel's tests wait, and a busy core is nothing to them
+	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py lint+kernel+pure quiet servers  # the kernel's tests wait, and a busy core is nothing to them
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(MAKE) --no-print-directory -j 2 --output-sync=target types pages  # mypy takes as long as all the rest
@@ -49,11 +51,14 @@ pages:
 quiet: $(DEV)
 	$(BIN)/pytest $(SHUFFLED) -m "alone and quiet" tests/host
 
-rest: $(DEV)
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" tests
+servers: $(DEV)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
-kernel: $(DEV)  # all are collected, which compiles them: on a fresh clone each of the workers would do so
-	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" tests
+pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do
+	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
+
+kernel: $(DEV)  # collects what `servers` runs, and so compiles it: on a fresh clone each of the workers would do so
+	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" $(filter-out tests/unit,$(FOLDERS))
 
 unit contract pg web: $(DEV) ## Run one folder of tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests/$@
@@ -94,7 +99,7 @@ nightly: $(DEV) ## Hours, as root: the long forms of kills, scenes and the hosti
 	$(BIN)/python bench/torture hostile --moves $(NIGHT_MOVES) --seed $(SEED)
 	PGDYNO_TEST_REMOTE_KILLS=$(NIGHT_REMOTE) $(BIN)/pytest --timeout=7200 tests/host/test_torture_remote.py
 	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -m alone tests/host
-	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" tests/unit tests/pg tests/contract tests/web
+	PGDYNO_TEST_NIGHT=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not alone" $(FOLDERS)
 	$(MAKE) --no-print-directory fuzz
 	$(BIN)/python tools/coverage_gate.py
 	$(BIN)/python tools/mutants.py --count $(NIGHT_MUTANTS) --seed $(SEED)

@@ -1,5 +1,6 @@
 """Plugins of the test suite, and how hypothesis runs in it."""
 
+import gc
 import os
 import signal
 import sys
@@ -16,9 +17,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Collecting tests makes a million objects that stay: to look through them again and again was a tenth of the CPU time.
+gc.set_threshold(50_000)
+
 pytest_plugins = [
     "named_failures",
     "templates",
+    "warm_program",
     "fix_postgres",
     "fix_store",
     "fix_sshd",
@@ -53,16 +58,33 @@ if os.geteuid() == 0:
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root_of_tests)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep a file whose tests share a server, or a study that is over, on one worker: each would make its own."""
+    if "unit" in item.path.parts or item.get_closest_marker("xdist_group"):
+        return
+    used = item._fixtureinfo.name2fixturedefs.values()
+    if any(fixture.scope == "module" for fixtures in used for fixture in fixtures):
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes long, in the random order else: what begins last would be waited for by all workers.
 
     That is what is marked so, and tests that wait for each other.
     """
+    if "PGDYNO_TEST_NIGHT" not in os.environ:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("night")])
+        items[:] = [item for item in items if not item.get_closest_marker("night")]
     if astray := [item.nodeid for item in items if item.get_closest_marker("alone") and "host" not in item.path.parts]:
         raise pytest.UsageError(f"marked alone outside tests/host, where alone nobody looks for it: {astray[0]}")
     long = ("slow", "xdist_group")
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in long))
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

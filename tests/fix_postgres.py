@@ -37,6 +37,11 @@ ONE_BUILD = BUILDS if NIGHT else BUILDS[:1]
 """What a push tests where nothing depends on the version."""
 
 
+def one_build(name: str) -> tuple[str, ...]:
+    """Return what a push tests where one version shows it and another test has the other one; all in the night."""
+    return BUILDS if NIGHT else (name,)
+
+
 @dataclass(frozen=True)
 class Missing:
     """Why a build is not here."""

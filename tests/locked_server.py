@@ -25,6 +25,7 @@ from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.snapshot import SettingState
 from pgdyno.undo.watch import Deadlines
+from warm_program import RunningText
 
 PASSWORD = "oR4nge-Wolf'7\\ x"
 """With what a connection string and a shell must quote."""
@@ -152,15 +153,24 @@ class TunerOn:
     sql_only: bool = False
     restart_command: Sequence[str] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    from_the_start: bool = False
+    """A Python of its own, and so its watchdogs: where what others see of these processes matters."""
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[str]]:
         """Run the process, which is killed at the end of the block."""
-        given = {name: value for name, value in asdict(self).items() if name != "environment"}
+        given = {name: value for name, value in asdict(self).items() if name not in ("environment", "from_the_start")}
         given |= {"undo_root": str(self.undo_root)}
         env = {**os.environ, **self.environment}
         pipe = subprocess.PIPE
         command = [sys.executable, "-c", _PROGRAM]
+        if not self.from_the_start:
+            with RunningText(_PROGRAM, given=json.dumps(given), **self.environment) as tuner:
+                try:
+                    yield tuner
+                finally:
+                    tuner.kill()
+            return
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=env) as tuner:
             assert tuner.stdin is not None
             tuner.stdin.write(json.dumps(given))

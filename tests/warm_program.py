@@ -2,12 +2,14 @@
 
 The first call of a worker starts a process that has imported the program and waits; each call is a fork of it, with
 words, environment and outputs of its own, to which signals go as to any process. A test that is about what comes
-before the first verb (a broken pipe, the interpreter's own flags) starts a real one.
+before the first verb (a broken pipe, the interpreter's own flags) starts a real one. So are the watchdogs of sessions
+that such forks and the tests themselves begin; a tuner that is a real process has real ones.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import json
 import os
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -26,7 +29,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, NoReturn, Self
 
+from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.undo import watch, watch_record
 from templates import empty_store, use_templates
+
+_ARGUMENTS = 4096
+"""Bytes of arguments that a fork may be seen with."""
+_asking = threading.Lock()
+"""A session's thread may ask for a watchdog while a test asks for something else."""
 
 
 def run_pgdyno(
@@ -53,11 +63,14 @@ class _Fork:
     """A fork of the program that waits; it is another process's child, which tells us how it ended."""
 
     def __init__(self, words: tuple[str, ...], environment: dict[str, str], *standard: int) -> None:
+        self._begin("pgdyno", words, {**os.environ, **environment}, str(Path.cwd()), *standard)
+
+    def _begin(self, program: str, words: tuple[str, ...], env: dict[str, str], cwd: str, *standard: int) -> None:
         self.args = words
         self.returncode: int | None = None
         self._told, its = socket.socketpair()
-        request = json.dumps([words, {**os.environ, **environment}, str(Path.cwd())]).encode()
-        with its:
+        request = json.dumps([program, words, env, cwd]).encode()
+        with its, _asking:
             socket.send_fds(_warm(), [len(request).to_bytes(8, "big")], [*standard, its.fileno()])
             _warm().sendall(request)
         self.pid = _number(self._told)
@@ -89,14 +102,20 @@ class _Fork:
         """End it at once."""
         self.send_signal(signal.SIGKILL)
 
+    def __del__(self) -> None:
+        self._told.close()  # nobody waited for it, as for a watchdog that outlives its session
+
 
 class RunningPgdyno(_Fork):
     """`pgdyno WORDS` at work, with pipes. Leaving the context waits for its end; an error kills it first."""
 
     def __init__(self, *words: str, **environment: str) -> None:
-        (out, its_out), (err, its_err) = os.pipe(), os.pipe()
         with Path(os.devnull).open() as nothing:
-            super().__init__(words, environment, nothing.fileno(), its_out, its_err)
+            self._start("pgdyno", words, environment, nothing.fileno())
+
+    def _start(self, program: str, words: tuple[str, ...], environment: Mapping[str, str], given: int) -> None:
+        (out, its_out), (err, its_err) = os.pipe(), os.pipe()
+        self._begin(program, words, {**os.environ, **environment}, str(Path.cwd()), given, its_out, its_err)
         for end in (its_out, its_err):
             os.close(end)
         self.stdout, self.stderr = os.fdopen(out), os.fdopen(err)
@@ -131,13 +150,58 @@ class RunningPgdyno(_Fork):
         self._close()
 
 
+class _Watchdog(_Fork):
+    """A watchdog as `watch.spawn` starts it: a process of its own with its arguments, its session and its secrets."""
+
+    def __init__(self, directory: Path, secrets: Mapping[str, str]) -> None:
+        hidden = watch.secret_variables()
+        env = {name: value for name, value in inherited(ProgramKind.OURSELVES).items() if name not in hidden}
+        given, ours = os.pipe()
+        with watch_record.open_log(directory) as output:
+            self._begin("watchdog", (str(directory),), env, "/", given, output.fileno(), output.fileno())
+        os.close(given)
+        with os.fdopen(ours, "wb") as pipe, suppress(OSError):  # it has ended already
+            pipe.write(json.dumps(dict(secrets)).encode() + b"\n")
+
+
+def use_forks() -> None:
+    """Have sessions of this process begin their watchdogs as forks, unless a test says what Python it has."""
+    python, start = sys.executable, watch.spawn
+    watch.spawn = lambda *given: _Watchdog(*given) if sys.executable == python else start(*given)
+
+
+def pytest_configure() -> None:
+    import tuner_process  # on the path of tests, not of the process that forks
+
+    tuner_process.begin = RunningText
+    use_forks()
+
+
+_address: str | None = None
+"""Where a fork reaches the process that it was forked from."""
+
+
+class RunningText(RunningPgdyno):
+    """A text in Python at work that imports pgdyno; it reads `given` from its standard input."""
+
+    def __init__(self, text: str, *words: str, given: str = "", **environment: str) -> None:
+        with tempfile.TemporaryFile() as stream:
+            stream.write(given.encode())
+            stream.seek(0)
+            self._start("text", (text, *words), environment, stream.fileno())
+
+
 @cache
 def _warm() -> socket.socket:
     """Start the process that forks; it ends with this one, whose end of the socket it reads."""
+    if _address is not None:
+        found = socket.socket(socket.AF_UNIX)
+        found.connect(_address)
+        return found
     ours, theirs = socket.socketpair()
     with theirs:
         theirs.set_inheritable(True)
-        argv = [sys.executable, __file__, str(theirs.fileno())]
+        argv = [sys.executable, __file__, str(theirs.fileno()), "-" * _ARGUMENTS]
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
         os.posix_spawn(sys.executable, argv, os.environ, file_actions=[nothing])
     return ours
@@ -152,18 +216,28 @@ def _text(stream: IO[bytes]) -> str:
     return stream.read().decode()
 
 
-def _serve(connection: socket.socket) -> None:
+def _serve(connection: socket.socket, door: socket.socket) -> None:
     begun: dict[int, tuple[int, socket.socket]] = {}
+    asking = {connection.fileno(): connection}
     ready = select.poll()
     ready.register(connection, select.POLLIN)
+    ready.register(door, select.POLLIN)
     while True:
         for number, _ in ready.poll():
-            if number == connection.fileno():
-                if not (made := _begin(connection)):
+            if number == door.fileno():
+                fork, _ = door.accept()
+                asking[fork.fileno()] = fork
+                ready.register(fork, select.POLLIN)
+            elif (asks := asking.get(number)) is not None:
+                if made := _begin(asks):
+                    handle = os.pidfd_open(made[0])
+                    begun[handle] = made
+                    ready.register(handle, select.POLLIN)
+                elif asks is connection:
                     return
-                handle = os.pidfd_open(made[0])
-                begun[handle] = made
-                ready.register(handle, select.POLLIN)
+                else:
+                    ready.unregister(number)
+                    asking.pop(number).close()
             else:
                 ready.unregister(number)
                 os.close(number)
@@ -180,7 +254,7 @@ def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
     request = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
     pid = os.fork()
     if pid == 0:
-        _be_pgdyno(standard, *json.loads(request))
+        _be(standard, *json.loads(request))
     for number in standard:
         os.close(number)
     told = socket.socket(fileno=asks)
@@ -188,10 +262,10 @@ def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
     return pid, told
 
 
-def _be_pgdyno(standard: list[int], words: list[str], env: dict[str, str], cwd: str) -> NoReturn:
+def _be(standard: list[int], program: str, words: list[str], env: dict[str, str], cwd: str) -> NoReturn:
     for number, given in enumerate(standard):
         os.dup2(given, number)
-    os.closerange(3, 256)  # what is open for others of us
+    os.closerange(3, 1024)  # what is open for others of us
     # What Python made of our own at its start knows whether they can be sought in.
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
@@ -199,10 +273,19 @@ def _be_pgdyno(standard: list[int], words: list[str], env: dict[str, str], cwd: 
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
-    sys.argv = ["pgdyno", *words]
     code = 1
     try:
-        import_module("pgdyno.cli.main").main()
+        if program == "watchdog":
+            os.setsid()
+            _rename(sys.executable, "-m", "pgdyno.undo.watchdog", *words)
+            code = import_module("pgdyno.undo.watchdog").main(words)
+        elif program == "text":
+            sys.argv = ["-c", *words[1:]]
+            exec(words[0], {"__name__": "__main__"})
+            code = 0
+        else:
+            sys.argv = ["pgdyno", *words]
+            import_module("pgdyno.cli.main").main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0
     except BaseException:
@@ -212,6 +295,16 @@ def _be_pgdyno(standard: list[int], words: list[str], env: dict[str, str], cwd: 
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _rename(*words: str) -> None:
+    """Be seen with these arguments: they are written over our own, for which `_warm` leaves room."""
+    content = b"".join(word.encode() + b"\0" for word in words)
+    begin, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    if len(content) > end - begin:
+        raise ValueError(f"no room for {len(content)} bytes of arguments")
+    ctypes.memset(begin, 0, end - begin)
+    ctypes.memmove(begin, content, len(content))
 
 
 def _import_program() -> None:
@@ -228,4 +321,10 @@ if __name__ == "__main__":
     empty_store()  # each fork with a new home would load Alembic and build one: half a CPU second
     gc.collect()
     gc.freeze()  # no fork looks through, and so copies, what it has of us
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    gc.set_threshold(50_000)
+    use_forks()
+    with socket.socket(socket.AF_UNIX) as door:
+        _address = f"\0pgdyno-tests-{os.getpid()}"
+        door.bind(_address)
+        door.listen(64)
+        _serve(socket.socket(fileno=int(sys.argv[1])), door)

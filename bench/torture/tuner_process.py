@@ -54,6 +54,16 @@ with Session.begin(target, study="killed", undo_root=Path(given["undo_root"]), k
 """
 
 
+def begin_python(program: str, *words: str) -> subprocess.Popen[str]:
+    """Start Python on a text."""
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+begin = begin_python
+"""How a tuner is started. Tests have another way, at less CPU time."""
+
+
 @contextmanager
 def tuner_of(
     sandbox: Sandbox,
@@ -79,8 +89,7 @@ def tuner_of(
         "kernel": kernel,
         "hold": hold,
     }
-    command = [sys.executable, "-c", _PROGRAM, json.dumps(given)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tuner:
+    with begin(_PROGRAM, json.dumps(given)) as tuner:
         await_line(tuner, "ready")
         try:
             yield tuner

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fix_postgres import NIGHT
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, TextRecord
@@ -146,7 +147,7 @@ def test_a_bundle_goes_on_from_the_store_that_it_came_to(stores: tuple[Store, St
     import_third.close()
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
+@settings(max_examples=8 if NIGHT else 3, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
 @given(values=st.lists(number, min_size=6, max_size=6), count=st.integers(0, 2**62), text=word, note=word)
 def test_any_number_and_any_word_arrives(
     stores: tuple[Store, Store], tmp_path: Path, values: list[float], count: int, text: str, note: str

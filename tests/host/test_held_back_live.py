@@ -189,8 +189,11 @@ def ip(*words: str) -> None:
         pytest.skip(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
+SOCKET = "unit/probes/test_held_back_network.py::test_the_same_time_outside_the_server_without_a_network_is_the_clients"
+
+
 @pytest.mark.requirement("R-MON-14")
-@pytest.mark.parametrize("far", [True, False])
+@pytest.mark.parametrize("far", [True, pytest.param(False, marks=pytest.mark.night(SOCKET))])
 def test_round_trips_that_take_long_are_the_network(
     make_sandbox: Callable[..., Sandbox], tmp_path: Path, *, far: bool
 ) -> None:

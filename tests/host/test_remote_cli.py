@@ -8,7 +8,6 @@ import pwd
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from pgdyno.targets.target import Target
 from pgdyno.undo.bundle import UndoBundle, bundle_directories
 from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.template import APPLICATION_NAME
-from warm_program import run_pgdyno
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 LOAD = [
@@ -51,10 +50,6 @@ ROOMY = ["--foreign-cpu", "100000", "--steal", "100"]
 
 
 server = pytest.fixture(foreign_debian)
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "pgdyno", *words]
 
 
 def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
@@ -120,8 +115,7 @@ def test_a_killed_tuner_leaves_the_host_restored(sshd: Sshd, server: Target, pgd
     found = Found(server)
     settings = conf(tmp_path, "a.conf", ["work_mem = 8MB"])  # put back by a reload, which ends no session
     load = [word if word != "3" else "600" for word in LOAD]
-    words = command("bench", *where(sshd, server), *load, "--conf", settings)
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as tuner:
+    with RunningPgdyno("bench", *where(sshd, server), *load, "--conf", settings) as tuner:
         try:
             eventually(lambda: is_loaded(server), "the load runs")
             assert server.postgres.fetch("SHOW work_mem") == [{"work_mem": "8MB"}]

@@ -32,14 +32,62 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
 ]
-SHORT = ("in a restart", "SIGINT", "owner's worker", "both watchdogs", "first instant", "last instant")
+SHORT = ("in a restart", "owner's worker", "both watchdogs", "last instant")
 """Kinds of which each run has one; so many more are drawn from all."""
 MORE_KILLS = int(os.environ.get("PGDYNO_TEST_KILLS", "0"))
-MOVES_AT_ONCE = int(os.environ.get("PGDYNO_TEST_MOVES", "40"))
+MOVES_AT_ONCE = int(os.environ.get("PGDYNO_TEST_MOVES", "30"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts and cgroups need root")
-@pytest.mark.parametrize("scene", sorted(scenes.SCENES))
+@pytest.mark.parametrize(
+    "scene",
+    [
+        "disk full",
+        "folder is a link",
+        "starving",
+        pytest.param(
+            "main file edited",
+            marks=pytest.mark.night("pg/test_undo_others.py::test_a_line_appended_to_the_main_file_stays_in_force"),
+        ),
+        pytest.param(
+            "drop-in edited",
+            marks=pytest.mark.night("pg/test_undo_others.py::test_lines_written_into_the_drop_in_stay_in_force"),
+        ),
+        pytest.param(
+            "server stopped",
+            marks=pytest.mark.night("pg/test_watchdog.py::test_a_server_that_a_person_shuts_down_is_left_down"),
+        ),
+        pytest.param(
+            "killed in our restart", marks=pytest.mark.night("pg/test_watchdog.py::test_a_tuner_killed_in_a_restart")
+        ),
+        pytest.param(
+            "data directory away",
+            marks=pytest.mark.night("pg/test_watchdog_password.py::test_a_data_directory_that_is_away_for_a_while"),
+        ),
+        pytest.param(
+            "password in the DSN",
+            marks=pytest.mark.night("pg/test_watchdog_password.py::test_killed_in_a_configuration"),
+        ),
+        pytest.param(
+            "two tuners",
+            marks=pytest.mark.night(
+                "pg/test_two_tuners.py::test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on"
+            ),
+        ),
+        pytest.param(
+            "ALTER SYSTEM before",
+            marks=pytest.mark.night("pg/test_alter_system_before.py::test_a_killed_session_is_undone_with_the_server"),
+        ),
+        pytest.param(
+            "ALTER SYSTEM in between",
+            marks=pytest.mark.night("pg/test_alter_system_before.py::test_what_a_person_sets_meanwhile_survives"),
+        ),
+        pytest.param("hung", marks=pytest.mark.night("pg/test_watchdog.py::test_a_server_that_hangs_goes_on")),
+        pytest.param(
+            "cannot start", marks=pytest.mark.night("pg/test_watchdog.py::test_a_configuration_that_cannot_start")
+        ),
+    ],
+)
 def test_every_scene_ends_with_the_server_as_it_was(server_home: Path, scene: str) -> None:
     if scene == "starving" and not (scenes.MEMORY_CGROUPS / "cgroup.procs").exists():
         pytest.skip("this machine has no version 1 memory cgroups")
@@ -75,6 +123,11 @@ def test_a_hostile_owner_gains_nothing(capsys: pytest.CaptureFixture[str]) -> No
     assert failed == 0, told
     assert "done: restart" in told, "the moves left no session time to work: nothing was shown"
     assert "last session" in told
+
+
+def test_every_scene_is_played() -> None:
+    (mark,) = [one for one in test_every_scene_ends_with_the_server_as_it_was.pytestmark if one.name == "parametrize"]
+    assert sorted(one if isinstance(one, str) else one.values[0] for one in mark.args[1]) == sorted(scenes.SCENES)
 
 
 def test_there_are_as_many_kinds_as_promised() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from advisor_case import make_host
 from calm_load import DECIDED, SEGMENTS, calm
-from fix_postgres import BUILDS, find_build
+from fix_postgres import find_build, one_build
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.cli.main import command as pgdyno_command
 from pgdyno.errors import PgdynoError
@@ -123,6 +123,7 @@ def test_a_restart_change_and_one_that_the_server_refuses(pgdyno_home, advice, c
         assert {record.knob for record in store.changes()} == {"shared_buffers"}
 
 
+@pytest.mark.night("pg/test_apply_advice.py::test_a_plan_is_run_step_by_step")
 @pytest.mark.requirement("R-ADV-04")
 def test_the_verdict_of_a_study_flows_back_to_its_rule(pgdyno_home, advice, capsys):
     worse = {"enable_indexscan": "off", "enable_bitmapscan": "off", "enable_indexonlyscan": "off"}
@@ -207,7 +208,7 @@ def has_the_advisor():
 @pytest.mark.slow
 @pytest.mark.requirement("R-PG-19", "R-ADV-07")
 @pytest.mark.skipif(not has_the_advisor(), reason="the rule max-wal-size is not in this tree")
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", one_build("npm-13"))
 def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, capsys, build):
     with opened(pgdyno_home, "a5", find_build(build)) as sandbox:
         main = sandbox.data_directory / "postgresql.conf"

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from calm_load import DECIDED, SCRIPT, calm
-from fix_postgres import NIGHT
 from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = pytest.mark.pg
@@ -128,7 +127,8 @@ def test_a_tune_ends_with_one_json_object_and_the_baseline_in_force(pgdyno_home,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delay_s", [2.0, 9.0] if NIGHT else [2.0])
+@pytest.mark.night("pg/test_night_live.py::test_a_tune_survives_a_kill_of_its_runner_and_the_end_of_a_night")
+@pytest.mark.parametrize("delay_s", [2.0, 9.0])
 def test_a_killed_tune_is_rolled_back_and_resumed(pgdyno_home, delay_s):
     command = [
         "tune", *CALM, "--trials", "2", "--noise-runs", "3", "--pairs", "2", "2",
@@ -220,6 +220,7 @@ def test_bad_settings_are_refused_and_the_server_is_as_before(pgdyno_home, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.night("pg/test_watchdog.py::test_a_server_that_died_is_started")
 def test_a_server_that_dies_under_a_trial_costs_that_trial_and_not_the_tune(pgdyno_home):
     command = [
         "tune", *CALM, "--trials", "2", "--noise-runs", "3", "--pairs", "2", "2",

@@ -21,6 +21,7 @@ from pgdyno.undo.rollback import SessionState, list_bundles
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
+SAME = "pg/test_clock_jumps.py::test_a_clock_that_is_set_by_decades_ends_no_study"
 DAY_S = 86400
 QUICK = [*calm(), "--pairs", "3", "3", "--restarts", "none", "--yes", "--json"]
 
@@ -53,7 +54,13 @@ def clock(pgdyno_home: Path) -> tuple[dict[str, str], Callable[[int], None]]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("days", [14_000, -9_000])
+@pytest.mark.parametrize(
+    "days",
+    [
+        14_000,
+        pytest.param(-9_000, marks=pytest.mark.night(SAME)),
+    ],
+)
 def test_a_clock_that_is_set_by_decades_ends_no_study(
     make_sandbox: Callable[..., Sandbox],
     pgdyno_home: Path,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,6 +18,7 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
 from pgdyno.model.results.contents import ContentsComparison, RowIs
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 NAME = "contents_compared"
@@ -150,8 +150,7 @@ def test_many_rows_are_counted_and_the_first_are_named(pair: tuple[Postgres, Pos
 
 def test_the_verb_names_the_rows_and_ends_with_findings(pair: tuple[Postgres, Postgres]) -> None:
     def told(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "pgdyno", "compare", "--data", *(one.conninfo for one in pair), *words]
-        return subprocess.run(argv, capture_output=True, text=True, check=False)
+        return run_pgdyno("compare", "--data", *(one.conninfo for one in pair), *words)
 
     assert told().returncode == ExitCode.OK
     change(pair[1], "UPDATE things SET word = 'other' WHERE id = 7")

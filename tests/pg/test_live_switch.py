@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 
-from fix_postgres import BUILDS, NIGHT
+from fix_postgres import BUILDS, NIGHT, one_build
 from live_driver import LONG_S, resumed_study, short_study
 from live_load import ROLE, planted_load
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PolicyError, UsageError
@@ -33,8 +33,8 @@ pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
 B = {"work_mem": "64MB"}
 KILLS = [(build, number) for build in BUILDS for number in (signal.SIGKILL, signal.SIGTERM)]
-if not NIGHT:  # how we end and go on is the same on every version
-    KILLS = [("npm-13", signal.SIGKILL), ("embedded-18", signal.SIGTERM)]
+if not NIGHT:  # how we end and go on is the same on every version; what SIGTERM does a stop file does, too
+    KILLS = [("npm-13", signal.SIGKILL)]
 
 
 @contextmanager
@@ -56,6 +56,7 @@ def bundles() -> list[Path]:
     return [path for path in folder.glob("*") if path.is_dir()] if folder.is_dir() else []
 
 
+@pytest.mark.parametrize("any_postgres", one_build("npm-13"), indirect=True)
 def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandbox, pgdyno_home: Path) -> None:
     seen: list[object] = []
     with as_found(any_postgres), planted_load(any_postgres.target().postgres, {"64MB": 0.4}):
@@ -76,6 +77,7 @@ def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandb
 
 
 @pytest.mark.requirement("R-TUN-11")
+@pytest.mark.parametrize("any_postgres", one_build("embedded-18"), indirect=True)
 def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: Sandbox, pgdyno_home: Path) -> None:
     with as_found(any_postgres), planted_load(any_postgres.target().postgres, {"64MB": 25.0}):
         told = short_study(any_postgres.target(), B, period_s=LONG_S)

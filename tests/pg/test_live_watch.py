@@ -17,7 +17,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from fix_postgres import BUILDS, find_build
+from fix_postgres import BUILDS, find_build, one_build
 from pgdyno.probes.statements import StatementReader
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
@@ -161,6 +161,7 @@ def pgdyno(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("any_postgres", one_build("embedded-18"), indirect=True)
 def test_watching_tells_what_could_be_told_and_changes_nothing(
     any_postgres: Sandbox, owner: Postgres, pgdyno_home: Path
 ) -> None:

@@ -137,6 +137,7 @@ def test_four_modes_live_and_what_does_not_fit_is_skipped(place: Place, tmp_path
     assert all(one["verdict"] is None for one in result["contrasts"]), "one run each claims nothing"
 
 
+@pytest.mark.night("pg/test_tprocc_cli.py::test_bench_tells_orders_checks_and_that_it_is_not_tpc_c")
 @pytest.mark.requirement("R-BEN-02")
 def test_any_workload_with_its_parameters_by_two_load_generators(place: Place) -> None:
     load = ["--instances", "2", "--clients", "1", "--workload", "tprocc,ybio", "-D", "max_tries=3"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,6 +15,7 @@ from pgdyno.migration.validation.comparing import compare_databases
 from pgdyno.model.results.migrate import ValidationResult
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
+from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
 ROLES = ("validated_app", "validated_owner")
@@ -100,8 +99,7 @@ def test_the_five_of_a_careless_migration_are_found_and_named(pair: tuple[Postgr
         REVOKE INSERT ON customers FROM validated_app
         """,
     )
-    argv = [sys.executable, "-m", "pgdyno", "migrate", "validate", *(one.conninfo for one in pair)]
-    told = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=False)
+    told = run_pgdyno("migrate", "validate", *(one.conninfo for one in pair), "--json")
     assert told.returncode == ExitCode.FINDINGS, told
     found = [
         (one["topic"], one["object"], one["rows"])
@@ -115,7 +113,7 @@ def test_the_five_of_a_careless_migration_are_found_and_named(pair: tuple[Postgr
         ("rows", "public.orders", ["(17) missing"]),
         ("sequence", "public.numbers", []),
     ]
-    lines = subprocess.run([*argv, "-j", "2"], capture_output=True, text=True, check=False).stdout.splitlines()
+    lines = run_pgdyno("migrate", "validate", *(one.conninfo for one in pair), "-j", "2").stdout.splitlines()
     assert "index public.orders_at: valid expected, invalid found" in lines
     assert "sequence public.numbers: stands at 1 expected, stands at 1, not given out found" in lines
     assert "privilege INSERT on table public.customers to validated_app is missing" in lines

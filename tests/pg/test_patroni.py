@@ -24,6 +24,7 @@ from pgdyno.undo import activation
 from pgdyno.undo.undo_patroni import undo_commands
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni")]
+SAME = "pg/test_patroni.py::test_a_failover_in_between_changes_nothing_of_the_way_back"
 
 RELOADED = Configuration.of({"work_mem": "7MB", "random_page_cost": "1.5"})
 RESTARTED = Configuration.of({"shared_buffers": "32MB", "work_mem": "7MB"})
@@ -170,7 +171,16 @@ def test_a_restart_knob_comes_into_force_on_both_and_goes_again(patroni: Patroni
     assert settings(patroni) == before
 
 
-@pytest.mark.parametrize("how", ["switchover", "crash"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(
+            "switchover",
+            marks=pytest.mark.night(SAME),
+        ),
+        "crash",
+    ],
+)
 def test_a_failover_in_between_changes_nothing_of_the_way_back(
     patroni: PatroniCluster, target: Target, how: str
 ) -> None:

@@ -26,6 +26,7 @@ def tune(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run_pgdyno("tune", *calm(), *words, "--json", timeout_s=280, PGDYNO_HOME=str(home))
 
 
+@pytest.mark.night("pg/test_alter_system_before.py::test_they_come_into_force_and_the_file_ends_byte_by_byte")
 @pytest.mark.parametrize("build", ONE_BUILD)
 def test_a_tune_of_altered_settings_has_no_void_trial(
     pgdyno_home: Path, make_sandbox: Callable[..., Sandbox], build: str

@@ -32,6 +32,7 @@ from pgdyno.undo.apply import Session
 from server_image import files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
+SAME = "pg/test_two_tuners.py::test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on"
 TUNE = ["--trials", "1", "--noise-runs", "3", "--pairs", "2", "3", "--only", "work_mem",
         "--reload-only"]  # fmt: skip
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -141,7 +142,16 @@ def conf(folder: Path, name: str, text: str) -> str:
 
 @needs_root
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("root_is_first", [True, False])
+@pytest.mark.parametrize(
+    "root_is_first",
+    [
+        pytest.param(
+            True,
+            marks=pytest.mark.night(SAME),
+        ),
+        False,
+    ],
+)
 def test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on(
     server: Sandbox, account_of: Callable[[str | None], Account], root_is_first: bool
 ) -> None:

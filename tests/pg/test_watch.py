@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from fix_postgres import one_build
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from warm_program import RunningPgdyno, run_pgdyno
@@ -56,6 +57,7 @@ def load(postgres: Postgres, stop: threading.Event) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("any_postgres", one_build("npm-13"), indirect=True)
 def test_a_plan_that_flips_and_a_setting_are_named_and_nothing_else(owner: Postgres, pgdyno_home: object) -> None:
     target = make_conninfo(owner.conninfo, user=WATCHER, dbname="postgres")
     stop = threading.Event()

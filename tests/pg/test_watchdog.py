@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import tuner_process
 from tuner_process import await_down, await_line, newest, tuner_of
 
 from pgdyno.errors import EnvironmentUnsuitable, SessionTakenOver
@@ -91,7 +92,9 @@ def test_the_watchdog_stands_before_anything_is_in_the_data_directory(
     scene.assert_restored("session")
 
 
-def test_a_killed_tuner(scene: Scene) -> None:
+def test_a_killed_tuner(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All processes are started as a user's are; those of the other tests here are forks."""
+    monkeypatch.setattr(tuner_process, "begin", tuner_process.begin_python)
     with tuner_of(scene.sandbox, scene.undo_root, watch=QUICK, configurations=[STARVING], hold=True) as tuner:
         await_line(tuner, "applied")
         tuner.kill()

@@ -96,6 +96,9 @@ def another_site(fields: dict[str, str], url: str) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.night(
+    "unit/web/test_dashboard_operator.py::test_an_operator_s_form_becomes_a_signed_request_with_who_when_and_why"
+)
 @pytest.mark.requirement("R-REP-12", "R-SAF-01", "R-SAF-12")
 def test_an_operator_rejects_approves_and_stops_and_nobody_else_does(
     browser: Browser, sandbox18: Sandbox, pgdyno_home: Path, tmp_path: Path
