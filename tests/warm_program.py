@@ -27,11 +27,14 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, NoReturn, Self
+from typing import IO, TYPE_CHECKING, NoReturn, Self
 
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.undo import watch, watch_record
 from templates import empty_store, use_templates
+
+if TYPE_CHECKING:
+    import pytest
 
 _ARGUMENTS = 4096
 """Bytes of arguments that a fork may be seen with."""
@@ -171,10 +174,15 @@ def use_forks() -> None:
 
 
 def pytest_configure() -> None:
+    use_forks()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start tuners as forks too; real ones on a host, and where a file says REAL_TUNERS: it looks at the process."""
     import tuner_process  # on the path of tests, not of the process that forks
 
-    tuner_process.begin = RunningText
-    use_forks()
+    real = getattr(item.module, "REAL_TUNERS", item.get_closest_marker("host") is not None)
+    tuner_process.begin = tuner_process.begin_python if real else RunningText
 
 
 _address: str | None = None

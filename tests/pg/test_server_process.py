@@ -39,6 +39,7 @@ pytestmark = [
 ]
 QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 RESTARTING = Configuration.of({"max_connections": "42", "work_mem": "9MB"})
+REAL_TUNERS = True
 
 
 @dataclass(frozen=True)
