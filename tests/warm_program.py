@@ -139,6 +139,10 @@ class RunningPgdyno(_Fork):
             killer.cancel()
             self._close()
 
+    def __del__(self) -> None:
+        self._close()
+        super().__del__()
+
     def _close(self) -> None:
         self.stdout.close()
         self.stderr.close()
@@ -212,6 +216,7 @@ def _warm() -> socket.socket:
         argv = [sys.executable, __file__, str(theirs.fileno()), "-" * _ARGUMENTS]
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
         os.posix_spawn(sys.executable, argv, os.environ, file_actions=[nothing])
+    atexit.register(ours.close)
     return ours
 
 
