@@ -61,6 +61,7 @@ fn build() -> Result<(), Failure> {
     };
     let reasons = rows::Reasons {
         ours: asked.text("ours"),
+        login: asked.text("login"),
         replication: asked.text("replication"),
         fastpath: asked.text("fastpath"),
         fetch: asked.text("fetch"),

@@ -19,7 +19,8 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.logs import _Csv
 from pgdyno.trace.parquet import read_rows
-from pgdyno.trace.schema import TraceMeta
+from pgdyno.trace.refusals import LOGIN, OURS
+from pgdyno.trace.schema import Lost, TraceMeta
 
 LOGS = Path(__file__).parents[1] / "data" / "traces"
 NAMES = ["13-A.csv", "13-B.csv", "15-A.csv", "15-B.csv", "18-A.csv", "18-B.csv"]
@@ -207,3 +208,26 @@ def test_any_lines_in_any_order(tmp_path: Path, number: int, segment: int) -> No
     found = built(None, log, tell=told.append, **options)
     assert found == built("python", log, **options)
     assert not told or "as a session goes on after its end" in told[0] or told == ["the compiled builder"]
+
+
+def test_a_session_has_its_name_from_the_first_and_one_that_is_not_let_in_is_not_opened(tmp_path: Path) -> None:
+    log, names = tmp_path / "a.csv", ("pgdyno", "till 7", "probe")
+    with log.open("w") as file:
+        for number, name in enumerate(names):
+            who = [f"2026-11-26 06:17:45.77{number} UTC", "joe", "shop", "7", "[local]", f"6952f000.{number}"]
+            said = f"connection authorized: user=joe database=shop application_name={name} SSL enabled (protocol=x)"
+            rows = [["1", "authentication", "LOG", "00000", said, ""], ["2", "SELECT", "LOG", "00000",
+                    "duration: 1.000 ms  statement: select 1", name]]  # fmt: skip
+            if name == "probe":
+                rows[1] = ["2", "startup", "FATAL", "3D000", 'database "shop" does not exist', ""]
+            for line, tag, severity, state, message, application in rows:
+                record = [*who, line, tag, who[0], "1/1", "0", severity, state, message, *[""] * 8, application,
+                          "client backend", "", "0"]  # fmt: skip
+                csv.writer(file, lineterminator="\n").writerow(record)
+    for builder in ("python", "compiled"):
+        out = tmp_path / f"{builder}.parquet"
+        meta = build_trace([log], out, BuildOptions(builder=builder))
+        columns = ["session", "kind", "application", "refused", "sqlstate"]
+        opened = [row[2:] for row in read_rows(out, columns) if row[1] == "connect"]
+        assert opened == [("pgdyno", OURS, None), ("till 7", None, None), ("probe", LOGIN, "3D000")]
+        assert (meta.errors, meta.lost) == (0, Lost())

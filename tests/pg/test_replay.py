@@ -181,8 +181,10 @@ def test_a_marked_copy_answers_every_statement_as_the_source_did(captured: Captu
     assert {name: found.answers[name] for name in ("expected", "new", "missing", "changed")} == {
         "expected": meta.errors, "new": 0, "missing": 0, "changed": 0,
     }  # fmt: skip
-    assert found.answers["skipped"] == sum(meta.refused.values())
+    assert found.fidelity.refused == sum(meta.refused.values())
     with connection() as db:
+        unsent = db.execute("SELECT count(*) FROM read_parquet(?) WHERE refused IS NOT NULL", [str(captured.trace)])
+        assert unsent.fetchall() == [(found.answers["skipped"],)], "with connects and disconnects of pgdyno's sessions"
         parts = [str(part) for part in (tmp_path / "run.outcome").glob("part-*.parquet")]
         lost = db.execute(
             "SELECT count(*) FROM read_parquet(?) t ANTI JOIN read_parquet(?) o USING (session, seq)",

@@ -5,6 +5,7 @@ use super::records::Record;
 use super::text::{control, find, find_byte, Span};
 
 pub const NONE: i64 = -1;
+const APPLICATION: &[u8] = b" application_name=";
 const CLIENTS: [&[u8]; 3] = [b"client backend", b"walsender", b"not initialized"];
 
 /// A line of a session; texts are in the text of its segment.
@@ -72,6 +73,7 @@ impl Reader {
         };
         let vx = field(9).of(text).map_or(Some(NONE), virtual_transaction).ok_or("a virtual transaction is none")?;
         let (severity, query) = (field(11), field(19));
+        let is_startup = field(7).of(text) == Some(b"startup");
         let backend = field(23).of(text);
         let is_client = field(1).is_some() && backend.map_or(true, |backend| CLIENTS.contains(&backend));
         let is_walsender = backend == Some(CLIENTS[1]);
@@ -97,6 +99,7 @@ impl Reader {
         };
         let said = severity.of(text).unwrap_or_default();
         let is_error = said == b"ERROR" || (query.is_some() && (said == b"FATAL" || said == b"PANIC"));
+        let is_login = said == b"FATAL" && !is_error && is_startup;
         let is_log = said == b"LOG";
         let message = record.take(text, 13);
         if is_log {
@@ -110,6 +113,9 @@ impl Reader {
             line.detail = record.take(text, 18);
             line.state = record.take(text, 12);
             line.tag = record.take(text, 7);
+        } else if is_login {
+            line.kind = b'L';
+            line.state = record.take(text, 12);
         } else if matches!(line.kind, b'B' | b'U' | b'X') {
             line.detail = record.take(text, 14);
         }
@@ -160,6 +166,16 @@ impl Reader {
             _ if !is_client => (),
             b'T' | b'S' => line.sql = rest_span.from(begin.len()),
             b'F' => line.sql = rest_span,
+            b'C' if line.application.of(text).map_or(true, <[u8]>::is_empty) => {
+                // the name of a session is not its own yet when its connection is logged
+                if let Some(at) = find(rest, APPLICATION) {
+                    let name = rest_span.from(at + APPLICATION.len());
+                    let ends = [&b" SSL enabled ("[..], b" GSS ("];
+                    let words = name.of(text).unwrap_or_default();
+                    line.application =
+                        name.first(ends.iter().filter_map(|end| find(words, end)).min().unwrap_or(words.len()));
+                }
+            }
             b'P' | b'N' | b'B' | b'U' | b'X' => {
                 let name_at = find_byte(rest, 0, b' ').map_or(0, |space| space + 1);
                 let colon = find(rest, b": ").filter(|colon| *colon >= name_at).ok_or("a name has no end")?;

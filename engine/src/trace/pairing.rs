@@ -156,7 +156,8 @@ impl Pairing {
         }
         make_rows(session, segment, &events, &fresh, &places, out);
         for event in 0..size {
-            if at(event).kind != b'E' || at(event).sql.is_some() || !fresh[event] {
+            let is_login = at(event).kind == b'L';
+            if !is_login && (at(event).kind != b'E' || at(event).sql.is_some() || !fresh[event]) {
                 continue;
             }
             let (kind, seq) = if event == 0 {
@@ -167,9 +168,9 @@ impl Pairing {
             } else {
                 (b'.', 0)
             };
-            if matches!(kind, b'U' | b'D') {
+            if if is_login { kind == b'C' } else { matches!(kind, b'U' | b'D') } {
                 out.late.push((seq, events[event]));
-            } else {
+            } else if !is_login {
                 self.unworded += 1;
             }
         }

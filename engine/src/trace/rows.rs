@@ -13,6 +13,7 @@ use std::hash::BuildHasher;
 /// Why a row is never sent, whatever its text.
 pub struct Reasons {
     pub ours: Vec<u8>,
+    pub login: Vec<u8>,
     pub replication: Vec<u8>,
     pub fastpath: Vec<u8>,
     pub fetch: Vec<u8>,

@@ -245,7 +245,7 @@ impl Builder {
             if let Some(session) = self.pairing.sessions.get_mut(&sid) {
                 self.maker.learn(session, segment, group);
                 for (seq, error) in &paired.late {
-                    self.lost.late += 1;
+                    self.lost.late += i64::from(lines[*error].kind == b'E');
                     let state = lines[*error].state.of(text).unwrap_or_default();
                     let known = self
                         .late
@@ -374,6 +374,10 @@ impl Builder {
 
     pub fn ours(&self) -> &[u8] {
         &self.maker.reasons.ours
+    }
+
+    pub fn login(&self) -> &[u8] {
+        &self.maker.reasons.login
     }
 
     pub fn symbols(&self) -> &Symbols {

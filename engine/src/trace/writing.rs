@@ -74,6 +74,9 @@ impl Builder {
         if texts[3] == Told::Nothing && !self.late.is_empty() {
             let slot = self.kept[session as usize].slot;
             texts[3] = self.late.get(&(slot, seq)).map_or(Told::Nothing, |state| Told::Text(state));
+            if *kind == "connect" && texts[3] != Told::Nothing && texts[7] == Told::Nothing {
+                texts[7] = Told::Text(self.login());
+            }
         }
         texts.iter().zip(&places[12..20]).for_each(|(text, place)| writer.text(*place, *text, symbols));
         let count = taker.varint()?.checked_sub(1).map(|count| count as usize);

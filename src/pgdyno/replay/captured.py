@@ -134,7 +134,7 @@ def write_tape(
                 gated += bool(record.gates)
                 if record.think_us > 0:
                     think.append(record.think_us)
-            elif record.act is Act.SKIP:
+            elif record.act is Act.SKIP and not record.is_edge:
                 refused += 1
             if number % _TELL_EVERY == _TELL_EVERY - 1:
                 tell(number + 1)

@@ -387,7 +387,7 @@ class _Builder:
             sessions=db.execute("SELECT count(*) FROM sessions").fetchall()[0][0],
             statements=statements,
             transactions=transactions,
-            errors=errors + late,
+            errors=errors + late - pairing_.refused_logins,
             lines=sum(self.kinds.values()),
             alone=self.kinds.get("D", 0),
             whole=self.kinds.get("T", 0) + self.kinds.get("U", 0),

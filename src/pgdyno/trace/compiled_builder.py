@@ -23,7 +23,7 @@ from pgdyno.trace.fingerprints import fingerprint, tree
 from pgdyno.trace.found import FoundLoad
 from pgdyno.trace.logs import Log, is_packed
 from pgdyno.trace.parquet import digest_of
-from pgdyno.trace.refusals import FASTPATH, FETCH, OURS, REPLICATION, judge
+from pgdyno.trace.refusals import FASTPATH, FETCH, LOGIN, OURS, REPLICATION, judge
 from pgdyno.trace.schema import TRACE, Lost
 from pgdyno.trace.zones import offsets
 
@@ -86,6 +86,7 @@ def build_compiled(
             "out": written.fileno(),
             "columns": [{"name": one.name, "type": one.type} for one in TRACE],
             "ours": OURS,
+            "login": LOGIN,
             "replication": REPLICATION,
             "fastpath": FASTPATH,
             "fetch": FETCH,

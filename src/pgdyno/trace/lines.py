@@ -81,6 +81,7 @@ WITH given AS (
     CASE
       WHEN backend NOT IN ('client backend', 'walsender', 'not initialized') OR usr IS NULL THEN '.'
       WHEN sev = 'ERROR' OR (sev IN ('FATAL', 'PANIC') AND query IS NOT NULL) THEN 'E'
+      WHEN sev = 'FATAL' AND tag = 'startup' THEN 'L'
       WHEN sev IS DISTINCT FROM 'LOG' THEN '.'
       WHEN dur IS NOT NULL THEN CASE
         WHEN starts_with(rest, 'statement: ') THEN 'T'
@@ -99,7 +100,11 @@ WITH given AS (
     END AS kind
   FROM worded
 ), texts AS (
-  SELECT * EXCLUDE (rest),
+  SELECT * EXCLUDE (rest, app),
+    -- the name of a session is not its own yet when its connection is logged
+    CASE WHEN kind = 'C' AND coalesce(app, '') = '' AND contains(msg, ' application_name=') THEN split_part(
+      split_part(substr(msg, instr(msg, ' application_name=') + 18), ' SSL enabled (', 1), ' GSS (', 1)
+      ELSE app END AS app,
     CASE kind WHEN 'P' THEN '<unnamed>' WHEN 'N' THEN substr(rest, 7, instr(rest, ': ') - 7)
       WHEN 'B' THEN substr(rest, 6, instr(rest, ': ') - 6)
       WHEN 'U' THEN substr(rest, 9, instr(rest, ': ') - 9) WHEN 'X' THEN substr(rest, 9, instr(rest, ': ') - 9)
@@ -111,7 +116,7 @@ WITH given AS (
 SELECT sid, n, t, zone, usr, db, app, coalesce(vx, -1) AS vx, coalesce(nullif(xid, 0), -1) AS xid, kind,
   coalesce(dur, -1) AS dur, label, sql,
   CASE WHEN kind IN ('B', 'U', 'X') THEN detail WHEN kind = 'E' THEN context END AS detail,
-  CASE WHEN kind = 'E' THEN state END AS state, CASE WHEN kind = 'E' THEN tag END AS tag,
+  CASE WHEN kind IN ('E', 'L') THEN state END AS state, CASE WHEN kind = 'E' THEN tag END AS tag,
   CASE WHEN kind NOT IN {_TEXTS} THEN 0 WHEN regexp_matches(sql, '{_BEGIN}') THEN 1
     WHEN length(sql) < 300 AND regexp_matches(sql, '{_END}') THEN 2 ELSE 0 END AS ctl,
   CASE WHEN kind IN ('P', 'B', 'E') AND sql IS NOT NULL THEN (hash(sql) >> 2)::BIGINT + 1 ELSE 0 END AS h,

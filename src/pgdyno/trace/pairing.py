@@ -9,6 +9,7 @@ A line that matters has a kind, one letter:
     D      a duration alone: it ends the start before it
     E      an error: it ends what was begun, or is all that tells of its statement
     F      a fast-path function call
+    L      the session was not let in after its connect
     C, Q   the session begins, ends
 
 Lines of one statement stand together in their session; P B X D is the longest group. What has not ended is carried into
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-S, X, P, N, B, T, U, D, E, F, C, Q = (ord(letter) for letter in "SXPNBTUDEFCQ")
+S, X, P, N, B, T, U, D, E, F, C, Q, L = (ord(letter) for letter in "SXPNBTUDEFCQL")
 OTHER = ord(".")
 """A line that is no part of a statement, which is known for its number alone."""
 NONE = -1
@@ -130,6 +131,8 @@ class Pairing:
     """Ends whose begin was not logged."""
     cut: int = 0
     """Statements that the begin or the end of the log cuts."""
+    refused_logins: int = 0
+    """Sessions that were not let in after their connect."""
     unworded: int = 0
     """Errors without the text of their statement."""
     read: int = 0
@@ -159,7 +162,8 @@ class Pairing:
         bind = _before(base, B, kind, fresh)
         parse = _before(np.where(bind >= 0, bind, base), P, kind, fresh)
         rows = self._rows(events, places, base, bind, parse, first_place)
-        late = self._late(events, np.flatnonzero((kind == E) & (events.h == 0) & fresh[:size]), same, places, rows)
+        told_late = ((kind == E) & (events.h == 0) & fresh[:size]) | (kind == L)
+        late = self._late(events, np.flatnonzero(told_late), same, places, rows)
         self._keep(events, places, rows)
         return Paired(rows, events.rid[carried], late)
 
@@ -246,7 +250,7 @@ class Pairing:
         )
 
     def _late(self, events: Events, errors: Ints, same: Bools, places: Ints, rows: Rows) -> list[tuple[int, int, int]]:
-        """Return the errors without a text that belong to the execute before them; count the others."""
+        """Return the errors without a text that belong to the execute or connect before them; count the others."""
         found = list[tuple[int, int, int]]()
         for place in errors.tolist():
             sid = int(events.sid[place])
@@ -256,9 +260,11 @@ class Pairing:
                 at = int(np.searchsorted(places, place)) - 1
                 is_row = at >= 0 and places[at] == place - 1  # an end without a begin is none
                 kind, seq = (int(events.kind[place - 1]), int(rows.seq[at])) if is_row else (OTHER, 0)
-            if kind in (U, D):
+            is_login = bool(events.kind[place] == L)
+            if kind in ((C,) if is_login else (U, D)):
+                self.refused_logins += is_login
                 found.append((sid, seq, int(events.rid[place])))
-            else:
+            elif not is_login:
                 self.unworded += 1
         return found
 

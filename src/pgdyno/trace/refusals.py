@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pgdyno.trace.fingerprints import ParseTree
 
 OURS = "pgdyno's own session"
+LOGIN = "its login failed in the capture"
 REPLICATION = "replication"
 FASTPATH = "fast-path function call"
 FETCH = "fetches more of a portal, which its first execution fetches whole"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.trace.refusals import FASTPATH, FETCH, OURS, REPLICATION
+from pgdyno.trace.refusals import FASTPATH, FETCH, LOGIN, OURS, REPLICATION
 from pgdyno.trace.schema import TRACE
 
 _PLAIN = ", ".join(f"${number} = ''" for number in range(1, 10))
@@ -138,7 +138,8 @@ WITH numbered AS (
   SELECT *, row_number() OVER (ORDER BY first_t, sid) - 1 AS session FROM sessions
 ), sent AS (
   SELECT session, seq + (NOT connected)::INTEGER AS seq, kind, due - {begin} AS due_us, {numbers}, statement, sql,
-    params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied, refused,
+    params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied,
+    CASE WHEN kind = 'connect' AND late.state IS NOT NULL THEN coalesce(refused, '{LOGIN}') ELSE refused END AS refused,
     commits.place AS commit_pos, keyed_rows.keys AS keys
   FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN
     (SELECT sid, seq, min(state) AS state FROM late GROUP BY sid, seq) AS late USING (sid, seq)

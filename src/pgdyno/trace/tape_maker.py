@@ -67,12 +67,14 @@ def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
 
 def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
     act, payload, flags, cancel_us = Act.SEND, b"", 0, -1
-    if row.kind == Row.CONNECT:
+    if row.refused is not None:
+        act = Act.SKIP
+    elif row.kind == Row.CONNECT:
         act = Act.CONNECT
         payload = "\0".join((row.user or "", row.database or "", row.application or "", "")).encode()
     elif row.kind == Row.DISCONNECT:
         act = Act.DISCONNECT
-    elif row.refused is not None or row.sql is None:
+    elif row.sql is None:
         act = Act.SKIP
     else:
         payload = _payload(row, row.sql, names)
@@ -82,7 +84,10 @@ def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
         if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us > row.due_us:
             cancel_us = row.end_us - row.due_us
     waits = tuple(zip(row.gate_sessions or (), row.gate_seqs or (), strict=True))
-    return TapeRecord(row.session, row.seq, act, row.due_us, payload, think_us, cancel_us, flags, row.sqlstate, waits)
+    is_edge = row.kind in (Row.CONNECT, Row.DISCONNECT)
+    return TapeRecord(
+        row.session, row.seq, act, row.due_us, payload, think_us, cancel_us, flags, row.sqlstate, waits, is_edge
+    )
 
 
 def _payload(row: TraceRow, sql: str, names: set[str]) -> bytes:

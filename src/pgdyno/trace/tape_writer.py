@@ -28,6 +28,8 @@ class TapeRecord:
     expected: str | None = None
     """The SQLSTATE that it ended with; None for success."""
     gates: Sequence[tuple[int, int]] = ()
+    is_edge: bool = False
+    """It is the begin or the end of a session; not on the tape, `act` says that of those that are done."""
 
 
 class TapeWriter:

@@ -26,8 +26,11 @@ def test_a_session_connects_sends_and_leaves() -> None:
 
 
 def test_what_is_refused_or_has_no_text_is_skipped() -> None:
-    found = records(row(0, refused="it stops the server"), row(1, sql=None))
-    assert [(one.act, one.payload) for one in found] == [(Act.SKIP, b"")] * 2
+    ours = {"refused": "ours", "sql": None}
+    found = records(row(0, "connect", **ours), row(1, refused="it stops the server"), row(2, sql=None))
+    assert [(one.act, one.payload) for one in found] == [(Act.SKIP, b"")] * 3
+    assert [one.is_edge for one in found] == [True, False, False], "only statements count as refused"
+    assert records(row(3, "disconnect", **ours))[0].act is Act.SKIP, "nothing was opened"
 
 
 def test_think_time_is_from_the_end_of_the_one_before_and_never_negative() -> None:

@@ -53,7 +53,8 @@ def check(trace: Path, plan: EnginePlan) -> Checked:
     failing = list[WillFail]()
     with connection() as db, trace_source(trace, db) as source:
         pairs = db.execute(
-            f'SELECT "user", "database", count(*) FROM {source} WHERE kind = \'connect\' GROUP BY ALL ORDER BY ALL'
+            f'SELECT "user", "database", count(*) FROM {source} WHERE kind = \'connect\' AND refused IS NULL'
+            " GROUP BY ALL ORDER BY ALL"
         ).fetchall()
         for user, database, sessions in pairs:
             try:
