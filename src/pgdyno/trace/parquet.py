@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,14 +96,19 @@ def no_records() -> type[Exception]:
 
 @contextmanager
 def work_folder(beside: Path) -> Iterator[Path]:
-    """Give a private folder beside a file that is going to be written; it is gone afterwards."""
+    """Give a private folder beside a file that is going to be written; it is gone afterwards.
+
+    Its path is that of a descriptor: queries hold it, and a name that somebody chose may hold quotes and patterns.
+    """
     folder = beside.absolute().with_name(f".{beside.name[:100]}.{token_hex(8)}.work")
     with telling_files(UsageError, "Name a place where you may write."):
         check_output(beside)
         new_folder(folder)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        yield folder
+        yield Path(f"/proc/self/fd/{descriptor}")
     finally:
+        os.close(descriptor)
         shutil.rmtree(folder, ignore_errors=True)
 
 
