@@ -14,7 +14,7 @@ use crate::sys::{self, Poll};
 use crate::tally::Tally;
 use crate::tape::Tape;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -174,6 +174,12 @@ impl Engine {
                 self.submit(job);
             }
             Timed::Stall if !session.gates.is_empty() => {
+                let stalls_at = self.stalls_at(number, now);
+                if stalls_at > now {
+                    self.after(number, stalls_at, Timed::Stall);
+                    return;
+                }
+                let session = &mut self.sessions[number];
                 session.gates.clear();
                 (session.is_held, session.released) = (false, now);
                 self.tally.stalls += 1;
@@ -181,6 +187,33 @@ impl Engine {
             }
             _ => {}
         }
+    }
+
+    /// When to open the gates of a held session: now where what they wait for may wait for it.
+    ///
+    /// That is a statement whose answer is long in coming, as a lock may hold it, or the session itself. What is late,
+    /// or not due, gets there: to pass it would break the order, and locks and gates then really wait for each other.
+    fn stalls_at(&self, number: usize, now: i64) -> i64 {
+        let stall = self.plan.stall_ms * 1000;
+        let (mut earliest, mut seen, mut held) = (now + stall, HashSet::from([number]), vec![number]);
+        while let Some(one) = held.pop() {
+            let gates = &self.sessions[one].gates;
+            for other in gates.iter().filter_map(|gate| self.numbers.get(&gate.0).map(|other| *other as usize)) {
+                if other == number {
+                    return now;
+                }
+                let session = &self.sessions[other];
+                if !seen.insert(other) {
+                    continue;
+                }
+                if session.is_held {
+                    held.push(other);
+                } else if session.is_busy && session.sent >= 0 {
+                    earliest = earliest.min(session.sent + stall);
+                }
+            }
+        }
+        earliest
     }
 
     fn after(&mut self, number: usize, moment: i64, kind: Timed) {
@@ -212,10 +245,15 @@ impl Engine {
 
     /// Write the records that are kept.
     fn flush(&mut self) {
-        if let Err(error) = self.file.write_all(&self.records) {
-            let reason = format!("the records cannot be written: {error}");
-            self.end(&reason);
-            self.broken.get_or_insert(reason);
+        // after a failure a part of a record may stand at the end
+        if self.broken.is_none() {
+            if let Err(error) = self.file.write_all(&self.records) {
+                let text = error.to_string();
+                let reason =
+                    format!("the records cannot be written: {}", text.split(" (os error").next().unwrap_or(""));
+                self.end(&reason);
+                self.broken = Some(reason);
+            }
         }
         self.records.clear();
     }

@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 
 from engine_tapes import DATABASE, USER, connect, leave, one, run_tape, send, write_tape
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.keys import KeyPlace
@@ -23,7 +24,7 @@ from pgdyno.trace.engine.plan import Clock, EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import RESETS_ROLE, Act
-from pgdyno.trace.engines import PYTHON
+from pgdyno.trace.engines import PYTHON, run_engines
 from pgdyno.trace.outcome import Records, classes, read_records
 from pgdyno.trace.tape_maker import TraceRow, records_of
 from pgdyno.trace.tape_writer import TapeRecord
@@ -59,6 +60,13 @@ class Stage:
             connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor,
         ):
             return cursor.execute(sql.SQL(query)).fetchall()
+
+    def await_no_session(self) -> None:
+        """Wait until the server has ended every session of the replay."""
+        deadline = time.monotonic() + 20
+        while self.ask("SELECT pid FROM pg_stat_activity WHERE application_name = 'replayed'"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 @pytest.fixture(params=ENGINES)
@@ -173,6 +181,28 @@ def test_a_gate_that_would_wait_for_ever_is_opened_and_counted(stage: Stage) -> 
 
 
 @pytest.mark.requirement("R-RPL-06")
+def test_a_gate_stays_closed_while_what_it_waits_for_is_not_at_the_server(stage: Stage) -> None:
+    records = [connect(0), send(1, wire.query("SELECT 1"), due=1_900_000), leave(2, due=1_900_000)]
+    for session in (1, 2):  # each waits for the one before
+        gated = send(1, wire.query("SELECT 1"), due=100_000, session=session, gates=[(session - 1, 1)])
+        records += [connect(session), gated, leave(2, session, 100_000)]
+    stage.write(*records)
+    tally, found = stage.run(replace(stage.plan, stall_ms=1500))
+    assert (tally.ended, tally.stalls) == ("complete", 0)
+    for session in (1, 2):
+        assert one(found, session, 1)["sent_us"] >= one(found, session - 1, 1)["done_us"]
+
+
+def test_gates_that_wait_for_each_other_are_opened(stage: Stage) -> None:
+    records = []
+    for session in (0, 1):
+        gated = send(1, wire.query("SELECT 1"), due=50_000, session=session, gates=[(1 - session, 1)])
+        records += [connect(session), gated, leave(2, session, 50_000)]
+    stage.write(*records)
+    tally, _ = stage.run()
+    assert (tally.ended, tally.stalls, tally.errors) == ("complete", 1, 0)
+
+
 def test_a_key_that_the_server_makes_is_sent_in_the_place_of_the_captured_one(stage: Stage) -> None:
     def plain(seq: int, kind: str, sql: str, params: list[str | None] | None = None, **more: Any) -> TraceRow:
         return TraceRow(0, seq, kind, 0, 1, "", sql, params, None, None, None, None, None, **more)
@@ -290,10 +320,15 @@ def test_a_run_that_is_ended_leaves_no_session(stage: Stage, how: str) -> None:
         tally, found = stage.run(watch=lambda told: told.sent == 1)
     assert tally.ended == ("the time limit" if how == "limit" else "SIGTERM")
     assert list(found["skip"]) == [Skip.SENT, Skip.SENT, Skip.RUN_ENDED]
-    deadline = time.monotonic() + 20
-    while stage.ask("SELECT pid FROM pg_stat_activity WHERE application_name = 'replayed'"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    stage.await_no_session()
+
+
+def test_a_full_disk_ends_the_run_with_its_reason_and_leaves_no_session(stage: Stage) -> None:
+    stage.write(connect(), send(1, wire.query("SELECT pg_sleep(60)")), leave(2))
+    with pytest.raises(EnvironmentUnsuitable, match="an engine of the replay ended") as raised:
+        run_engines(stage.plan, stage.tape, [Path("/dev/full")], program=stage.program)
+    assert raised.value.detail == "the records cannot be written: No space left on device"
+    stage.await_no_session()
 
 
 def test_shares_send_each_session_once(stage: Stage) -> None:
@@ -329,8 +364,5 @@ def test_an_engine_ends_with_who_started_it(stage: Stage) -> None:
         next(line for line in lines if line == b"1\n")
         parent.kill()
         parent.wait()
-    deadline = time.monotonic() + 20
-    while stage.ask("SELECT pid FROM pg_stat_activity WHERE application_name = 'replayed'"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    stage.await_no_session()
     assert list(read_records(stage.folder / "0.records")["skip"]) == [Skip.SENT, Skip.RUN_ENDED]

@@ -71,7 +71,8 @@ def asked_of(trace: Path) -> Asked:
 
 
 def _distinct(db: Connection, source: str, column: str) -> tuple[str, ...]:
-    found = db.execute(f'SELECT DISTINCT "{column}" FROM {source} WHERE kind = ? ORDER BY 1', [Row.CONNECT])
+    opened = f"{source} WHERE kind = ? AND refused IS NULL"
+    found = db.execute(f'SELECT DISTINCT "{column}" FROM {opened} ORDER BY 1', [Row.CONNECT])
     return tuple(str(row[0]) for row in found.fetchall() if row[0] is not None)
 
 
@@ -82,7 +83,7 @@ def _by_session(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys
         mapped.append(keys)
         gated = folder / "gates.parquet"
         if order is not Order.SESSION:
-            write_rows(gated, _GATES, _gated(source, order, db))
+            write_rows(gated, _GATES, _gated(source, order, db, has_turns=keys.captured > 0))
             source = f"{source} LEFT JOIN '{gated}' USING (session, seq)"
         columns = [f'"{name}"' for name in _UNGATED]
         columns += _GATE_LISTS if gated.exists() else ["NULL AS gate_sessions", "NULL AS gate_seqs"]
@@ -94,14 +95,18 @@ def _by_session(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys
             yield from (TraceRow(*row) for row in batch)
 
 
-def _gated(source: str, order: Order, db: Connection) -> Iterator[tuple[int, int, list[int], list[int]]]:
+def _gated(
+    source: str, order: Order, db: Connection, *, has_turns: bool
+) -> Iterator[tuple[int, int, list[int], list[int]]]:
     """Give session, seq and gates of the statements that wait."""
     asked = f"FROM {source} WHERE sql IS NOT NULL AND refused IS NULL"
     texts = db.execute(f"SELECT sql, count(*) {asked} GROUP BY sql").fetchall() if order is Order.ROW else []
     keys = key_columns((str(sql), int(calls)) for sql, calls in texts)
+    turns = "turn, before_session, before_seq" if has_turns else "NULL, NULL, NULL"
+    joined = asked.replace(" WHERE", " LEFT JOIN turns USING (session, seq) WHERE", 1) if has_turns else asked
     found = db.cursor().execute(
         f"""SELECT session, seq, tx, sql, params, sqlstate IS NOT NULL,
-                   seq = max(seq) OVER (PARTITION BY session, tx) {asked}
+                   seq = max(seq) OVER (PARTITION BY session, tx), {turns} {joined}
             ORDER BY place NULLS LAST, end_us NULLS LAST, session, seq"""
     )
 

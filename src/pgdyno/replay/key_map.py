@@ -44,9 +44,9 @@ WHERE kind IN ('simple', 'extended') AND sql IS NOT NULL AND refused IS NULL
   AND (session, tx) IN (SELECT (session, tx) FROM {source} WHERE keys IS NOT NULL) ORDER BY session, seq
 """
 _MAP = (
-    'CREATE TABLE used AS SELECT made.*, row_number() OVER () - 1 AS number FROM made WHERE EXISTS (FROM named WHERE'
-    ' named.database = made.database AND named."table" = made."table" AND named."column" = made."column"'
-    " AND named.value = made.value)",
+    "CREATE TABLE used AS SELECT made.*, row_number() OVER () - 1 AS number FROM made WHERE field >= 0 AND EXISTS"
+    ' (FROM named WHERE named.database = made.database AND named."table" = made."table"'
+    ' AND named."column" = made."column" AND named.value = made.value)',
     "CREATE TABLE learns AS SELECT session, seq, list([number, row, field] ORDER BY row, field, number) AS learns"
     " FROM used GROUP BY session, seq",
     """CREATE TABLE names AS SELECT session, seq, list([number, place, "at", size] ORDER BY "at") AS names FROM (
@@ -55,6 +55,14 @@ _MAP = (
     FROM named JOIN used USING (database, "table", "column", value)
     WHERE named.session <> used.session OR named.seq <> used.seq
     GROUP BY named.session, named.seq, named."at") GROUP BY session, seq""",
+    # a sequence gives out whole numbers; of an INSERT of several rows the first of them counts
+    """CREATE TABLE turns AS SELECT session, seq, turn, before_session, before_seq FROM (
+    SELECT *, row_number() OVER (whole) AS turn, lag(session) OVER (whole) AS before_session,
+      lag(seq) OVER (whole) AS before_seq
+    FROM (
+      SELECT session, seq, database, "table", "column", min(TRY_CAST(value AS BIGINT)) AS value FROM made GROUP BY ALL
+    ) WHERE value IS NOT NULL WINDOW whole AS (PARTITION BY database, "table", "column" ORDER BY value, session, seq)
+  ) QUALIFY row_number() OVER (PARTITION BY session, seq ORDER BY "table", "column") = 1""",
 )  # fmt: skip
 
 
@@ -73,6 +81,7 @@ class MappedKeys:
 def map_keys(source: str, meta: TraceMeta, folder: Path, db: Connection) -> MappedKeys:
     """Make the tables `learns` and `names` of a trace: session, seq, and lists of what an engine needs to know.
 
+    A third one, `turns`, has of each INSERT its place among those of its table by their keys, and the one before it.
     Nothing is made where the trace has no keys.
     """
     if not db.execute(f"SELECT count(*) FROM {source} WHERE keys IS NOT NULL").fetchall()[0][0]:
@@ -97,7 +106,7 @@ def _made(
         transaction = list(group)
         for told in filter(None, (row.keys for row in transaction)):
             for key in made_keys(transaction, json.loads(told), names, without):
-                counted["made"] += 1
+                counted["made"] += key.field >= 0
                 yield key
 
 

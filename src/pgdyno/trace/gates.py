@@ -4,7 +4,7 @@ A statement waits for the transactions that wrote what it touches and had commit
 That holds no one up who was not held up then, but a gate and a lock may still wait for each other: engines open a gate
 that is closed for too long, and count it. Who reads is not waited for: what is kept is what statements find and leave,
 not when they look. Inserts whose key the table makes itself follow each other, so that a sequence gives out the same
-keys.
+keys: in the order of the captured keys, where a trace has them.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class OrderedRow(NamedTuple):
     is_failed: bool
     ends_tx: bool
     """It is the last of its transaction."""
+    turn: int | None = None
+    """Of an INSERT whose key is known, its place among those of its table by their keys."""
+    before_session: int | None = None
+    before_seq: int | None = None
+    """The INSERT with the key before."""
 
 
 @dataclass(slots=True)
@@ -56,6 +61,8 @@ class _Table:
     inserted: Gate | None = None
     making_keys: Gate | None = None
     """The last statement, committed or not, that had the table make a key."""
+    turn: int | None = None
+    """Of that statement."""
     sessions: dict[int, int] = field(default_factory=dict)
 
 
@@ -81,13 +88,13 @@ def gates(rows: Iterable[OrderedRow], keys: Mapping[str, str]) -> Iterator[tuple
         for touch in touches(row.sql):
             table = tables.setdefault(touch.table, _Table())
             value = _value(touch, row, keys)
-            for gate in _before(touch, value, table, written):
+            for gate in (*_before(touch, value, table, written), *_turns(touch, value, table, row)):
                 if gate[0] != row.session:
                     found[gate[0]] = max(found.get(gate[0], -1), gate[1])
             if touch.writes and not row.is_failed:
                 pending.setdefault(row.session, []).append((touch, value))
                 if touch.inserts and value is None:
-                    table.making_keys = (row.session, row.seq)
+                    table.making_keys, table.turn = (row.session, row.seq), row.turn
         if found:
             yield row.session, row.seq, sorted(found.items())
         if row.ends_tx:
@@ -101,9 +108,19 @@ def _value(touch: Touch, row: OrderedRow, keys: Mapping[str, str]) -> str | None
     return next((one.value(row.params) for one in touch.equal if one.column == column), None)
 
 
+def _turns(touch: Touch, value: str | None, table: _Table, row: OrderedRow) -> Iterator[Gate]:
+    """Give the inserts before which a sequence is not to be asked: by their keys, else as they ended."""
+    if not touch.inserts or value is not None:
+        return
+    if table.making_keys is not None and (row.turn is None or table.turn is None or table.turn < row.turn):
+        yield table.making_keys
+    if row.before_session is not None and row.before_seq is not None:
+        yield row.before_session, row.before_seq
+
+
 def _before(touch: Touch, value: str | None, table: _Table, written: Mapping[tuple[str, str], Gate]) -> Iterator[Gate]:
     if touch.inserts:
-        known = table.making_keys if value is None else written.get((touch.table, value))
+        known = None if value is None else written.get((touch.table, value))
         yield from (gate for gate in (known, table.whole) if gate is not None)
     elif value is None:
         yield from table.sessions.items()

@@ -83,3 +83,12 @@ def test_of_a_session_the_latest_statement_alone_is_waited_for() -> None:
         row(2, 1, UPDATE + "; " + UPDATE.replace("$1", "$2"), "7", "8"),
     ]
     assert found(*rows) == {(2, 1): [(1, 2)]}
+
+
+def test_inserts_ask_a_sequence_in_the_order_of_their_captured_keys() -> None:
+    first, second, third = row(1, 1, INSERT, "a"), row(2, 1, INSERT, "b"), row(3, 1, INSERT, "c")
+    assert found(first, second, third) == {(2, 1): [(1, 1)], (3, 1): [(2, 1)]}
+    later = first._replace(turn=2, before_session=2, before_seq=1)
+    sooner, last = second._replace(turn=1), third._replace(turn=3, before_session=1, before_seq=1)
+    assert found(later, sooner, last) == {(1, 1): [(2, 1)], (3, 1): [(1, 1), (2, 1)]}
+    assert found(later, third, sooner)[(2, 1)] == [(3, 1)], "whose key is not known keeps its place"

@@ -126,7 +126,9 @@ def test_keys_that_nobody_returns_are_counted_by_reason() -> None:
         ((f"{INSERT}; {INSERT}",), [key(1)], UNCERTAIN),
         (("WITH x AS (INSERT INTO orders DEFAULT VALUES RETURNING id) SELECT id FROM x",), [key(1)], NOT_RETURNED),
     ]:
-        assert made(*texts, keys=keys) == ([], Counter({reason: len(keys)})), texts
+        by_insert, without = made(*texts, keys=keys)
+        assert without == Counter({reason: len(keys)}), texts
+        assert [one[-1] for one in by_insert] == [-1] * (reason == NOT_RETURNED), "its answer has no such field"
     twice = KeyNames((ORDERS, replace(ORDERS)), ())
     assert made(INSERT, keys=[key(1)], names=twice) == ([], Counter({SEVERAL_TABLES: 1}))
 
@@ -231,3 +233,20 @@ def test_a_trace_from_before_has_no_keys(tmp_path: Path) -> None:
     assert read_meta(path).key_tables == ()
     taped = write_tape(path, tmp_path / "tape", Order.SESSION, lambda _: None)
     assert (taped.statements, taped.keys.captured) == (1, 0)
+
+
+def test_inserts_wait_in_the_order_of_their_captured_keys(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path / "it's.parquet",
+        *(
+            {"session": session, "seq": 0, "kind": "simple", "sql": "INSERT INTO orders DEFAULT VALUES", "tx": 1,
+             "place": session, "keys": json.dumps([key(made)])}
+            for session, made in enumerate((1000, 999))
+        ),
+    )  # fmt: skip
+    taped = write_tape(trace, tmp_path / "it's tape", Order.ROW, lambda _: None)
+    assert taped.gated == 1
+    with (tmp_path / "it's tape").open("rb") as file:
+        tape = map_tape(file.fileno())
+    first, second = (RECORD.unpack_from(tape.content, place) for place in tape.index)
+    assert (first[8], second[8]) == (1, 0), "session 0 waits, though it ended first"

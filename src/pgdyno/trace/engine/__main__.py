@@ -54,7 +54,9 @@ def main() -> int:
     engine = Engine(plan, tape, write, tell)
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda number, _: setattr(engine, "ended", signal.Signals(number).name))
-    return 0 if engine.run().ended == "complete" else 1
+    is_complete = engine.run().ended == "complete"
+    sys.stderr.write(engine.ledger.broken)
+    return 0 if is_complete else 1
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ class Ledger:
     def __init__(self, write: Callable[[memoryview], object], tally: RunTally) -> None:
         self._write, self._tally = write, tally
         self._records, self._filled = bytearray(RECORD.size * _GATHERED), 0
+        self.broken = ""
+        """Why no more records can be written."""
 
     def keep(self, session: ReplaySession, done: int, why: Skip) -> None:
         """Put the session's record on file; its lag is split by what it waited for."""
@@ -44,7 +46,10 @@ class Ledger:
         self._filled += RECORD.size
 
     def flush(self) -> None:
-        """Hand over what has gathered."""
-        if self._filled:
-            self._write(memoryview(self._records)[: self._filled])
-            self._filled = 0
+        """Hand over what has gathered. After a failure nothing more: a part of a record may stand at the end."""
+        if self._filled and not self.broken:
+            try:
+                self._write(memoryview(self._records)[: self._filled])
+            except OSError as error:
+                self.broken = f"the records cannot be written: {error.strerror}"
+        self._filled = 0

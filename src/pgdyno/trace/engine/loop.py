@@ -25,6 +25,7 @@ from pgdyno.trace.engine.plan import Clock, EnginePlan
 from pgdyno.trace.engine.records import CONNECTION_FAILURE, REFUSED_CONNECTION, Skip
 from pgdyno.trace.engine.scram import LoginError
 from pgdyno.trace.engine.session import ReplaySession
+from pgdyno.trace.engine.stalls import opens_at
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.timer import Timer
 from pgdyno.trace.engine.wire import COPY_FAIL, SYNC, TERMINATE
@@ -57,14 +58,15 @@ class Engine:
         self.ended = ""
         """Why the run ends before the tape does; may be set by a signal's handler."""
         self._tell = tell
-        self._ledger = Ledger(write, self.tally)
-        self._keep = self._ledger.keep
+        self.ledger = Ledger(write, self.tally)
+        self._keep = self.ledger.keep
         self._keys = KeyBook(self.tally)
         own = [row for row in tape.sessions if row[0] % plan.shards == plan.shard]
         self._sessions = [
             ReplaySession(number, ordinal, first, first + count) for number, (ordinal, first, count) in enumerate(own)
         ]
         self._live = len(self._sessions)
+        self._by_ordinal = {session.ordinal: session for session in self._sessions}
         self._by_fd: dict[int, ReplaySession] = {}
         self._heap: list[tuple[int, int, int, int]] = []
         """Moment, `_Timed`, number of the session, and its place: what is past its place is of no meaning."""
@@ -77,7 +79,7 @@ class Engine:
         self._begin = 0
 
     def run(self) -> RunTally:
-        """Send the tape; returns what it came to. No session stays open, whatever ends it."""
+        """Send the tape; returns what it came to. No session stays open; `ended` is empty for a broken ledger."""
         self._begin = time.monotonic_ns() + int(self.plan.starts_in_s * 1e9)
         self._epoll.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)  # its expiry need not be read
         self._epoll.register(self._wake, select.EPOLLIN)
@@ -128,6 +130,8 @@ class Engine:
             if session.is_busy:
                 self.tally.cancelled += 1
                 self._pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
+        elif session.gates and (opens := opens_at(session, self._by_ordinal, now, self.plan.stall_ms * 1000)) > now:
+            self._after(session, opens, _Timed.STALL)
         elif session.gates:
             self.tally.stalls += 1
             session.gates, session.is_held, session.released = [], False, now
@@ -356,7 +360,9 @@ class Engine:
 
     def _tick(self, now: int) -> None:
         heapq.heappush(self._heap, (now + _TICK_US, _Timed.TICK, 0, 0))
-        self._ledger.flush()
+        self.ledger.flush()
+        if self.ledger.broken:
+            self.ended = self.ledger.broken
         if self.plan.max_seconds is not None and now >= self.plan.max_seconds * 1e6:
             self.ended = "the time limit"
         self._report(now)
@@ -382,9 +388,10 @@ class Engine:
                 self._keep(session, -1, Skip.RUN_ENDED)
         for session in self._sessions:
             self._drop(session)
-        self._ledger.flush()
-        self.tally.ended = self.ended or ("interrupted" if self._live else "complete")
-        self._report(self._now())
+        self.ledger.flush()
+        if not self.ledger.broken:
+            self.tally.ended = self.ended or ("interrupted" if self._live else "complete")
+            self._report(self._now())
         self._timer.close()
         os.close(self._wake)
         self._epoll.close()

@@ -40,7 +40,10 @@ class KeyedRow(NamedTuple):
 
 
 class MadeKey(NamedTuple):
-    """A key that the server made, and where the answer of its INSERT has it: which row, which field, from 0."""
+    """A key that the server made, and where the answer of its INSERT has it: which row, which field, from 0.
+
+    The field is -1 where the INSERT does not return it.
+    """
 
     session: int
     seq: int
@@ -82,7 +85,7 @@ def made_keys(
     transaction: Sequence[KeyedRow], keys: Iterable[tuple[str, Mapping[str, str | None]]], names: KeyNames,
     without: Counter[str],
 ) -> Iterator[MadeKey]:  # fmt: skip
-    """Give the keys of one transaction that come back in an answer; `without` counts the others by reason."""
+    """Give the keys of one transaction by their INSERT; `without` counts by reason those that no answer brings back."""
     columns = dict(names.columns)
     by_table = dict[str, list[Mapping[str, str | None]]]()
     for qualified, values in keys:
@@ -133,10 +136,9 @@ def _returned(
             column = plain_name(quoted)
             if value is None:
                 continue
-            if column in fields:
-                yield MadeKey(row.session, row.seq, row.database, table, column, value, number, fields[column])
-            else:
+            if column not in fields:
                 without[NOT_RETURNED] += 1
+            yield MadeKey(row.session, row.seq, row.database, table, column, value, number, fields.get(column, -1))
 
 
 def _fields(insert: Insertion, columns: tuple[str, ...]) -> dict[str, int]:
