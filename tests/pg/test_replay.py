@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +29,7 @@ from pgdyno.replay.restore import restore_of
 from pgdyno.replay.target_facts import identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.replay import run as replays
 from pgdyno.studies.replay.check import check
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, run_rounds
@@ -38,7 +41,9 @@ from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.gates import Order
-from pgdyno.trace.parquet import connection, read_meta, write_meta, write_rows
+from pgdyno.trace.outcome_file import KILLED, recover
+from pgdyno.trace.outcome_file import read_facts as read_facts_of
+from pgdyno.trace.parquet import connection, read_meta, read_rows, write_meta, write_rows
 from pgdyno.trace.schema import TRACE, TraceMeta
 from server_image import write_as_owner
 from trace_load import run_load
@@ -369,3 +374,54 @@ def test_the_verb_ends_with_the_words_and_the_code_of_what_it_found(captured: Ca
         assert sent.returncode in (ExitCode.OK, ExitCode.NOT_RESOLVED), sent.stderr
         assert {"expected", "new", "missing", "changed"} <= set(json.loads(sent.stdout)["answers"])
         assert "Was the schedule kept?" in report.read_text()
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_replay_that_is_killed_leaves_no_session_and_what_was_answered(
+    captured: Captured, tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
+    if engine == "compiled":
+        request.getfixturevalue("compiled_engine")
+    folder = tmp_path / "x"
+    with captured.copy("killed") as copy:
+        assert copy.dsn is not None
+        marked(captured, copy)
+        argv = [str(Path(sys.executable).with_name("pgdyno")), "replay", str(captured.trace), "--target", copy.dsn]
+        process = subprocess.Popen(
+            [*argv, "--yes", "--engine", engine, "--speed", "0.01", "--output", str(folder)],
+            env={**os.environ, "PGDYNO_HOME": str(tmp_path)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        records = folder / "engine-0.records"
+        while not (records.exists() and records.stat().st_size):
+            assert process.poll() is None
+            time.sleep(0.05)
+        with opened(copy) as target:
+            sessions = (
+                "SELECT count(*) AS n FROM pg_catalog.pg_stat_activity WHERE application_name NOT LIKE 'pgdyno%%'"
+            )
+            sessions += " AND backend_type = 'client backend'"
+            process.kill()
+            process.wait()
+            deadline = time.monotonic() + 60
+            while target.postgres.fetch(sessions) != [{"n": 0}]:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        recover(folder)
+        assert read_facts_of(folder).ended == KILLED
+        assert len(list(read_rows(folder / "part-recovered-0.parquet", ["seq"]))) > 0
+        assert sorted(path.name for path in folder.iterdir()) == ["outcome.json", "part-recovered-0.parquet"]
+
+
+def test_a_tape_that_has_no_room_is_one_error_and_the_run_has_failed(
+    captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(replays, "write_tape", full)
+    with captured.copy("full") as copy:
+        marked(captured, copy)
+        with pytest.raises(EnvironmentUnsuitable, match="the tape of the replay cannot be written") as raised:
+            run(captured, copy, tmp_path)
+    assert raised.value.detail == "No space left on device"
+    assert read_facts_of(tmp_path / "run.outcome").ended == "failed"

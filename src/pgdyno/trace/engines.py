@@ -125,7 +125,7 @@ def run_engines(
                 raise EnvironmentUnsuitable(
                     f"an engine of the replay ended with exit code {process.returncode}",
                     detail=_said(process) or None,
-                    hint="What was answered until then is on file; run it again.",
+                    hint="What was answered until then is on file. Mend what it says, and run it again.",
                 )
     finally:
         _end(processes)

@@ -26,6 +26,8 @@ from pgdyno.trace.schema import OUTCOME
 OUTCOME_VERSION = 1
 FACTS = "outcome.json"
 KILLED = "killed"
+TAPE = "tape"
+"""What is sent, while it is."""
 _RECORDS = "engine-{}.records"
 _MOST_FACTS = 1 << 20
 _ONE_PART = 200_000
@@ -148,6 +150,7 @@ def recover(folder: Path) -> None:
         if fresh.any():
             write_part(folder / f"part-recovered-{number}.parquet", records[fresh])
         file.unlink()
+    (folder / TAPE).unlink(missing_ok=True)
     write_output(folder / FACTS, json.dumps(plain(replace(facts, ended=facts.ended or KILLED)), indent=1) + "\n")
 
 

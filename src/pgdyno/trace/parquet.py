@@ -122,7 +122,14 @@ def parquet_source(path: Path) -> Iterator[str]:
     with file:
         if file.read(4) != b"PAR1":
             raise UsageError(f'"{path}" is no Parquet file', hint="Make a trace with pgdyno trace build.")
-        yield f"read_parquet('/proc/self/fd/{file.fileno()}')"
+        name = f"/proc/self/fd/{file.fileno()}"
+        try:
+            yield f"read_parquet('{name}')"
+        except Exception as error:
+            if f"'{name}'" in f"{error} {getattr(error, 'detail', '')}":  # DuckDB's words, as its own error or as ours
+                hint = "It is cut or damaged: take it whole from where it was made, or make it anew."
+                raise UsageError(f'"{path}" is no Parquet file that can be read', hint=hint) from error
+            raise
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.trace.engine.records import RECORD, Skip
 from pgdyno.trace.outcome import classes, read_records
-from pgdyno.trace.outcome_file import KILLED, OutcomeFacts, OutcomeWriter, read_facts, recover
+from pgdyno.trace.outcome_file import KILLED, TAPE, OutcomeFacts, OutcomeWriter, read_facts, recover
 from pgdyno.trace.parquet import read_rows
 
 
@@ -43,6 +43,7 @@ def test_a_run_that_was_killed_can_be_read_up_to_the_kill_and_says_so(
     file.write_bytes(b"".join(numbers[:2]))
     writer.take()
     file.write_bytes(b"".join(numbers) + numbers[0][:30])
+    (folder / TAPE).touch()
     recover(folder)
     assert file.exists(), "who writes it lives"
     monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: False)
@@ -50,7 +51,7 @@ def test_a_run_that_was_killed_can_be_read_up_to_the_kill_and_says_so(
         recover(folder)
         seqs = [row[0] for part in sorted(folder.glob("part-*.parquet")) for row in read_rows(part, ["seq"])]
         assert sorted(seqs) == [0, 1, 2, 3, 4]
-        assert (read_facts(folder).ended, file.exists()) == (KILLED, False)
+        assert (read_facts(folder).ended, file.exists(), (folder / TAPE).exists()) == (KILLED, False, False)
 
 
 @pytest.mark.parametrize("name", ["part-00000.parquet", "engine-0.records"])

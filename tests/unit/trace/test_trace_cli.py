@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from pgdyno.cli.main import command
 from pgdyno.errors import UsageError
+from pgdyno.replay.captured import asked_of
 from pgdyno.trace.cut import reads_alone
 from pgdyno.trace.parquet import read_rows, write_rows
 from pgdyno.trace.schema import TRACE
@@ -162,3 +163,15 @@ def test_an_output_of_another_name(trace: Path, tmp_path: Path) -> None:
     assert 'encoding "KLINGON" is unknown' in str(
         run("build", EXAMPLE, "--output", tmp_path / "x.parquet", "--encoding", "a=KLINGON").exception
     )
+
+
+@pytest.mark.parametrize("verb", ["show", "check"])
+def test_a_trace_that_is_cut_is_named(trace: Path, tmp_path: Path, verb: str) -> None:
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(trace.read_bytes()[:2000])
+    cut.with_suffix(".json").write_bytes(trace.with_suffix(".json").read_bytes())
+    error = run(verb, cut).exception
+    assert isinstance(error, UsageError)
+    assert "cut.parquet" in error.one_line
+    with pytest.raises(UsageError, match='" is no Parquet file that can be read'):
+        asked_of(cut)

@@ -24,6 +24,12 @@ _WORDS = {
 }
 
 
+_UNSEEN_KEYS = (
+    "Keys in arrays and in expressions, and constants in statements of the extended protocol, are neither found nor "
+    "counted: they are sent as captured."
+)
+
+
 def replay_page(record: StudyRecord) -> Report:
     """Return the report, of a replay that still runs or was interrupted too."""
     study, result = record.study, record.study.told(ReplayResult)
@@ -157,7 +163,7 @@ def _keys(keys: KeysKept) -> Section:
     lost = f"{plural(keys.unplaced, 'transaction')} with keys could not be told from others, by id or by time"
     return Section(
         "keys", "Were generated keys kept apart?", "Did statements find the rows that they meant?",
-        (FactList(facts), *((Notice((lost,)),) if keys.unplaced else ())),
+        (FactList(facts), Prose((_UNSEEN_KEYS,)), *((Notice((lost,)),) if keys.unplaced else ())),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.contents.comparing import compare_contents
-from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.contents import ContentsComparison
@@ -18,7 +18,7 @@ from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
-from pgdyno.replay.captured import Asked, asked_of, write_tape
+from pgdyno.replay.captured import Asked, Taped, asked_of, write_tape
 from pgdyno.replay.restore import StateBack
 from pgdyno.replay.target_facts import (
     end_point_of,
@@ -43,14 +43,13 @@ from pgdyno.targets.target import Target
 from pgdyno.trace.engine.plan import EnginePlan, Login
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engines import choose_engine, run_engines
-from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts, OutcomeWriter
+from pgdyno.trace.outcome_file import OUTCOME_VERSION, TAPE, OutcomeFacts, OutcomeWriter
 from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
 from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.units import plural, seconds_text
 
-TAPE = "tape"
 PREPARE, INJECT, ANALYSE, TUNE = "prepare", "inject", "analyse", "tune"
 """The steps of a run; the last is what a person does between two of them."""
 _PART_S = 5.0
@@ -167,9 +166,7 @@ def replay(
             try:
                 row.phase("making the tape")
                 announce(f"making the tape of {ready.meta.statements:,} statements")
-                taped = write_tape(
-                    options.trace, tape, options.order, lambda rows: announce(f"{rows:,} rows are on the tape")
-                )
+                taped = _taped(options, tape, announce)
                 steps.end(PREPARE)
                 announce(
                     f"sending {plural(taped.statements, 'statement')} of {ready.meta.sessions:,} sessions "
@@ -198,6 +195,17 @@ def replay(
             store.update_study(study.id, state=StudyState.FAILED if is_failure else StudyState.INTERRUPTED)
             raise
     return result
+
+
+def _taped(options: ReplayOptions, tape: Path, announce: Callable[[str], None]) -> Taped:
+    try:
+        return write_tape(options.trace, tape, options.order, lambda rows: announce(f"{rows:,} rows are on the tape"))
+    except OSError as error:
+        raise EnvironmentUnsuitable(
+            f'the tape of the replay cannot be written to "{options.output}"',
+            detail=error.strerror,
+            hint="Free some space, or name a folder on another disk: --output FOLDER.",
+        ) from error
 
 
 def _send(
