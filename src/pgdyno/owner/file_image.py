@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -37,17 +36,6 @@ class FileImage:
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, object]) -> FileImage:
-        """Rebuild one from `to_json`. Raises KeyError or TypeError on anything else."""
-        attributes = fields["attributes"]
-        return cls(
-            path=str(fields["path"]),
-            sha256=None if fields["sha256"] is None else str(fields["sha256"]),
-            size_bytes=int(str(fields["size_bytes"])),
-            attributes=Attributes(**attributes) if isinstance(attributes, dict) else None,
-        )
 
 
 def digest(data: bytes) -> str:

@@ -25,6 +25,7 @@ from typing import cast
 
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.model.shapes import shaped
 from pgdyno.owner import worker
 from pgdyno.owner.account import Account, owner_of_server
 from pgdyno.owner.durable import Attributes
@@ -90,7 +91,7 @@ class Hands:
 
     def pin(self, folder: Path) -> Pin:
         """Return a pin on a directory as it is now."""
-        return Pin.from_json(cast("dict[str, object]", self.call("pin", {"folder": str(folder)})))
+        return shaped(Pin, self.call("pin", {"folder": str(folder)}), "the pin")
 
     def pinned(self, pins: Sequence[Pin]) -> Hands:
         """Return the same hands, kept to these directories."""
@@ -99,7 +100,7 @@ class Hands:
     def capture(self, path: Path) -> tuple[FileImage, bytes]:
         """Return a file's image and bytes; see `file_image.capture`."""
         fields, data = cast("tuple[dict[str, object], bytes]", self._call("capture", path=str(path)))
-        return FileImage.from_json(fields), data
+        return shaped(FileImage, fields, "the image"), data
 
     def is_in_place(self, image: FileImage) -> bool:
         """Return True when a file is byte for byte, and in owner, mode and time, what its image says."""

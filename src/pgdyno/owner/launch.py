@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pgdyno
+from pgdyno.model.shapes import shaped
 from pgdyno.owner.process_image import ProcessImage, capture, differences
 
 NOT_LAUNCHED = frozenset({125, 126, 127})
@@ -47,7 +48,7 @@ def instructions(image: ProcessImage, cgroups: Sequence[Path] = ()) -> str:
 def main(argv: list[str]) -> None:
     """Do it. Exit with 125 on an error, 126 where a cgroup or the account cannot be had, 127 without a program."""
     given = json.loads(sys.stdin.buffer.read())
-    image = ProcessImage.from_json(given["image"])
+    image = shaped(ProcessImage, given["image"], "the image")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:

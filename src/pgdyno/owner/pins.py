@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +25,6 @@ class Pin:
         """Pin a directory as it is now. Raises OSError."""
         status = folder.stat()
         return cls(str(folder), status.st_dev, status.st_ino)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, object]) -> Pin:
-        """Rebuild one. Raises KeyError or ValueError on anything else than the fields of a pin."""
-        return cls(str(fields["path"]), int(str(fields["device"])), int(str(fields["inode"])))
 
     def check(self, status: os.stat_result) -> None:
         """Raise DirectoryChanged when this is the status of another directory."""

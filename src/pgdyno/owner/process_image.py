@@ -81,20 +81,6 @@ class ProcessImage:
         """Return plain JSON values, the environment among them: only for files that nobody else may read."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> ProcessImage:
-        """Rebuild one from `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
-        return cls(
-            identity=ProcessIdentity(**fields["identity"]),
-            uid=int(fields["uid"]),
-            gid=int(fields["gid"]),
-            argv=tuple(map(str, fields["argv"])),
-            directory=fields["directory"],
-            environment=None if fields["environment"] is None else dict(fields["environment"]),
-            values=dict(fields["values"]),
-            unknown=dict(fields["unknown"]),
-        )
-
     def put_on(self) -> tuple[str, ...]:
         """Make this very process like the image, but for account and environment; return what could not be done."""
         failed = []

@@ -15,6 +15,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
+from pgdyno.model.shapes import shaped
 from pgdyno.owner import durable, file_image
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
@@ -77,7 +78,7 @@ def capture(path: str, pins: Sequence[Pin] = ()) -> tuple[dict[str, object], byt
 def restore(image: Mapping[str, object], data: bytes, found: str | None = None, pins: Sequence[Pin] = ()) -> bool:
     """Make a file what its image says; True when there was something to do."""
     with entered(str(image["path"]), pins) as place:
-        return file_image.restore(changed(FileImage.from_json(image), path=str(place)), data, found)
+        return file_image.restore(changed(shaped(FileImage, image, "the image"), path=str(place)), data, found)
 
 
 def check_replaceable(path: str, pins: Sequence[Pin] = ()) -> str | None:

@@ -13,7 +13,7 @@ from pgdyno.owner.runner import Runner
 from pgdyno.routes.route_names import may_hold_secret
 from pgdyno.server import snapshot
 from pgdyno.server.effectiveness import same_value
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_error, row_as
 from pgdyno.server.snapshot import SettingState
 
 _QUERY = """
@@ -146,7 +146,7 @@ def read_files(postgres: Postgres) -> FileReading:
         except psycopg.Error as error:
             raise query_error(postgres.label, error) from error
         settings = snapshot.read_settings(connection, label=postgres.label)
-    return FileReading(tuple(_line_of(row) for row in rows), settings)
+    return FileReading(tuple(row_as(FileLine, row, postgres.label) for row in rows), settings)
 
 
 def refuse_waiting(postgres: Postgres, is_ours: Callable[[str], bool]) -> None:
@@ -162,17 +162,6 @@ def refuse_waiting(postgres: Postgres, is_ours: Callable[[str], bool]) -> None:
             detail="The new value is in the configuration files, or the old one is in none any more.",
             hint="Restart the server for it or take it back, and then go on or begin again.",
         )
-
-
-def _line_of(row: Mapping[str, object]) -> FileLine:
-    return FileLine(
-        sourcefile=None if row["sourcefile"] is None else str(row["sourcefile"]),
-        sourceline=None if row["sourceline"] is None else int(str(row["sourceline"])),
-        name=None if row["name"] is None else str(row["name"]),
-        setting=None if row["setting"] is None else str(row["setting"]),
-        applied=bool(row["applied"]),
-        error=None if row["error"] is None else str(row["error"]),
-    )
 
 
 def complaints(

@@ -11,7 +11,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import LiteralString
+from typing import LiteralString, TypeVar
 
 import psycopg
 from psycopg import pq, sql
@@ -19,8 +19,10 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import DictRow, dict_row
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.model.shapes import shaped
 from pgdyno.server.wary_cursor import WaryCursor
 
+T = TypeVar("T")
 Query = LiteralString | sql.SQL | sql.Composed
 Params = Sequence[object] | Mapping[str, object] | None
 CONNECT_TIMEOUT_S = 10
@@ -297,6 +299,14 @@ def query_error(label: str, error: psycopg.Error) -> PgdynoError:
         detail=error.diag.message_detail,
         hint=error.diag.message_hint,
     )
+
+
+def row_as(kind: type[T], row: Mapping[str, object], label: str) -> T:
+    """Return a row as a dataclass of its columns. Raises EnvironmentUnsuitable where it is not one."""
+    try:
+        return shaped(kind, row, "a row", strict=False)
+    except ValueError as error:
+        raise query_error(label, psycopg.DataError(str(error))) from error
 
 
 def _peer_hint(reason: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from pgdyno.errors import UsageError
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, row_as
 
 VERBS = (
     "inspect", "bench", "experiment", "tune",
@@ -90,21 +90,9 @@ def read_role(postgres: Postgres) -> RoleState:
     row = postgres.fetch(_STATE)[0]
     observer = str(row["observer"] or _FALLBACK)
     allowed = bool(postgres.fetch(_OBSERVATION, [observer])[0]["connect"]) if row["observer"] else False
-    return RoleState(
-        role=str(row["role"]),
-        database=str(row["database"]),
-        version=int(str(row["version"])),
-        superuser=bool(row["superuser"]),
-        createdb=bool(row["createdb"]),
-        monitor=bool(row["monitor"]),
-        file_view=bool(row["file_view"]),
-        file_function=bool(row["file_function"]),
-        reload=bool(row["reload"]),
-        checkpoint=bool(row["checkpoint"]),
-        observer=observer,
-        connect=allowed,
-        statements=allowed and bool(postgres.fetch(_STATEMENTS, None, observer)),
-    )
+    counts = allowed and bool(postgres.fetch(_STATEMENTS, None, observer))
+    found = {**row, "observer": observer, "connect": allowed, "statements": counts}
+    return row_as(RoleState, found, postgres.label)
 
 
 def privileges(verb: str, state: RoleState) -> list[Privilege]:

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from pgdyno.model.shapes import shaped
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_error, row_as
 from pgdyno.units import format_quantity
 
 _QUERY = """
@@ -94,16 +94,17 @@ def _state_text(state: SettingState | None) -> str:
 
 
 def state_of(row: Mapping[str, object]) -> SettingState:
-    """Build one from a row of the query, or from `to_json`. Raises ValueError that names what does not fit."""
+    """Rebuild one from `to_json`. Raises ValueError that names what does not fit."""
     return shaped(SettingState, row, "a setting", strict=False)
 
 
 def read_settings(connection: psycopg.Connection[DictRow], *, label: str) -> dict[str, SettingState]:
     """Read every setting in a session that was opened for it, so that it sees what a new session gets."""
     try:
-        return {str(row["name"]): state_of(row) for row in connection.execute(_QUERY).fetchall()}
+        rows = connection.execute(_QUERY).fetchall()
     except psycopg.Error as error:
         raise query_error(label, error) from error
+    return {str(row["name"]): row_as(SettingState, row, label) for row in rows}
 
 
 def differences(before: Mapping[str, SettingState], after: Mapping[str, SettingState]) -> tuple[SettingDifference, ...]:

@@ -15,13 +15,14 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from pgdyno.errors import UsageError
+from pgdyno.model.shapes import shaped
 from pgdyno.model.study import STUDY_ID
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import open_file
@@ -231,14 +232,8 @@ def _manifest(path: Path, text: bytes) -> BundleManifest:
                 hint=f"It was written by pgdyno {values.get('pgdyno')!r}: import it with that version"
                 f"{' or a newer one' if str(values['format']) > str(FORMAT) else ''}.",
             )
-        manifest = BundleManifest(
-            format=FORMAT,
-            pgdyno=str(values["pgdyno"]),
-            revision=str(values["revision"]),
-            studies=tuple(_entry(value) for value in values["studies"]),
-            members=tuple(_member(value) for value in values["members"]),
-            whole=str(values["whole"]),
-        )
+        manifest = shaped(BundleManifest, values, "it", strict=False)
+        _check_ids(manifest)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, f"its manifest cannot be read: {error}") from error
     ids = [study.id for study in manifest.studies]
@@ -247,18 +242,11 @@ def _manifest(path: Path, text: bytes) -> BundleManifest:
     return manifest
 
 
-def _entry(value: Mapping[str, object]) -> StudyEntry:
-    words = {name: str(value[name]) for name in ("id", "kind", "name", "environment", "digest")}
-    if not STUDY_ID.fullmatch(words["id"]) or ".." in words["id"]:
-        raise ValueError(f"{words['id']!r} is not an id of a study")
-    return StudyEntry(trials=int(str(value["trials"])), **words)
-
-
-def _member(value: Mapping[str, object]) -> BundleMember:
-    study, table, columns = str(value["study"]), str(value["table"]), value["columns"]
-    if not STUDY_ID.fullmatch(study) or ".." in study or not _TABLE.fullmatch(table):
-        raise ValueError(f"{study!r}/{table!r} is not a name of a member")
-    if not isinstance(columns, list):
-        raise ValueError(f"the columns of {table} are not a list")
-    rows, size = int(str(value["rows"])), int(str(value["bytes"]))
-    return BundleMember(study, table, tuple(str(name) for name in columns), rows, size, str(value["sha256"]))
+def _check_ids(manifest: BundleManifest) -> None:
+    """Raise ValueError for a name that could lead to another place than its own."""
+    for study in {*(one.id for one in manifest.studies), *(one.study for one in manifest.members)}:
+        if not STUDY_ID.fullmatch(study) or ".." in study:
+            raise ValueError(f"{study!r} is not an id of a study")
+    for member in manifest.members:
+        if not _TABLE.fullmatch(member.table):
+            raise ValueError(f"{member.name!r} is not a name of a member")

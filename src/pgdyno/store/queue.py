@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.job import Job, JobState
+from pgdyno.model.shapes import shaped
 from pgdyno.store.catalogue import Store
 from pgdyno.store.schema import ID_LIMIT, JOB
 
@@ -165,39 +166,13 @@ def _job(connection: Connection, job_id: int) -> Job:
 
 def _from_row(row: dict[str, object]) -> Job:
     try:
-        return _read(row)
+        job = shaped(Job, row, "it", strict=False)
+        if not job.argv:
+            raise ValueError("it has no words")
     except ValueError as error:
         raise StoreError(
             f"job {row['id']} cannot be read",
             detail=str(error),
             hint="It was damaged, or written by a newer pgdyno: take its row out of the table job.",
         ) from error
-
-
-def _read(row: dict[str, object]) -> Job:
-    argv = row["argv"]
-    if not isinstance(argv, list) or not argv:
-        raise ValueError("it has no words")
-    return Job(
-        id=int(str(row["id"])),
-        added_at=float(str(row["added_at"])),
-        argv=tuple(str(word) for word in argv),
-        host=str(row["host"]),
-        folder=str(row["folder"]),
-        state=JobState(str(row["state"])),
-        attempts=int(str(row["attempts"])),
-        began_at=_seconds(row["began_at"]),
-        ended_at=_seconds(row["ended_at"]),
-        exit_code=None if row["exit_code"] is None else int(str(row["exit_code"])),
-        study=_text(row["study"]),
-        reason=_text(row["reason"]),
-        runner=_text(row["runner"]),
-    )
-
-
-def _seconds(value: object) -> float | None:
-    return None if value is None else float(str(value))
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return job

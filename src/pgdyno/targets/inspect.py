@@ -14,7 +14,7 @@ from pgdyno.linux import host
 from pgdyno.linux.block_devices import find_places, nowhere
 from pgdyno.model.facts import Facts, HostFacts, KernelFact, ServerFacts, SettingFact, Unknown
 from pgdyno.routes.sql_route import SqlRoute
-from pgdyno.server.postgres import Query, query_error
+from pgdyno.server.postgres import Query, query_error, row_as
 from pgdyno.targets.overrides import read_reach
 from pgdyno.targets.target import Target
 
@@ -40,7 +40,7 @@ def read_facts(target: Target) -> Facts:
         return target.remote.facts()
     with target.postgres.connect() as connection:
         rows = _rows(connection, _SETTINGS, target.postgres.label)
-        settings = {fact.name: fact for fact in map(_setting_fact, rows)}
+        settings = {fact.name: fact for fact in (_setting_fact(row, target.postgres.label) for row in rows)}
         server = _server_facts(connection, settings, target.postgres.label)
     folder = _data_directory(target, server)
     reach = read_reach(target, settings)
@@ -61,25 +61,8 @@ def _rows(connection: psycopg.Connection[DictRow], query: Query, label: str) -> 
         raise query_error(label, error) from error
 
 
-def _setting_fact(row: dict[str, object]) -> SettingFact:
-    text = {name: None if value is None else str(value) for name, value in row.items()}
-    line = row["sourceline"]
-    return SettingFact(
-        name=str(row["name"]),
-        setting=str(row["setting"]),
-        unit=text["unit"],
-        vartype=str(row["vartype"]),
-        context=str(row["context"]),
-        source=str(row["source"]),
-        min_val=text["min_val"],
-        max_val=text["max_val"],
-        enumvals=tuple(cast(Sequence[str], row["enumvals"] or ())),
-        boot_val=text["boot_val"],
-        reset_val=text["reset_val"],
-        sourcefile=text["sourcefile"],
-        sourceline=line if isinstance(line, int) else None,
-        pending_restart=bool(row["pending_restart"]),
-    )
+def _setting_fact(row: dict[str, object], label: str) -> SettingFact:
+    return row_as(SettingFact, {**row, "enumvals": row["enumvals"] or ()}, label)
 
 
 def _server_facts(connection: psycopg.Connection[DictRow], settings: dict[str, SettingFact], label: str) -> ServerFacts:

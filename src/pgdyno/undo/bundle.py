@@ -31,6 +31,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, UsageError
 from pgdyno.linux.identity import wait_until
+from pgdyno.model.shapes import shaped
 from pgdyno.owner import durable
 from pgdyno.owner.file_image import FileImage, digest
 from pgdyno.owner.hands import Hands, hands_of
@@ -178,7 +179,7 @@ class UndoBundle:
         Raises RollbackError when it cannot be read.
         """
         try:
-            return ProcessImage.from_json(json.loads(_whole(self.directory, _PROCESS)))
+            return shaped(ProcessImage, json.loads(_whole(self.directory, _PROCESS)), "the process", strict=False)
         except (OSError, ValueError, KeyError, TypeError) as error:
             records = self.reading().records
             sums = records[0].data.get(_SUMS) if records else None

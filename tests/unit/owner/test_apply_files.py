@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.shapes import shaped
 from pgdyno.owner import durable, file_image
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
@@ -146,7 +147,7 @@ def test_an_image_survives_json(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")
     for name in ("a", "absent"):
         image, _ = file_image.capture(tmp_path / name)
-        assert FileImage.from_json(image.to_json()) == image
+        assert shaped(FileImage, image.to_json()) == image
 
 
 NOBODY = 0xFFFFFFFF
@@ -173,7 +174,7 @@ def test_extended_attributes_and_acl_stay_through_a_session(tmp_path: Path, mode
     path.chmod(mode)
     kept = {name: os.getxattr(path, name) for name in os.listxattr(path)}
     image, data = file_image.capture(path)
-    assert FileImage.from_json(json.loads(json.dumps(image.to_json()))) == image
+    assert shaped(FileImage, json.loads(json.dumps(image.to_json()))) == image
     OURS.check_replaceable([path])
     durable.replace(path, b"new", Attributes.of(path).without_time())
     assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == kept

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.control.pg_ctl import options_of
+from pgdyno.model.shapes import shaped
 from pgdyno.owner import process_image
 from pgdyno.owner.process_image import ProcessImage, capture, differences
 from pgdyno.owner.runner import LocalRunner
@@ -32,7 +33,7 @@ def test_nearly_everything_is_known_of_a_process_of_ours() -> None:
 @given(st.dictionaries(NAMES, VALUES), st.dictionaries(NAMES, VALUES))
 def test_names_of_variables_are_told_and_values_never(before: dict[str, str], after: dict[str, str]) -> None:
     one, other = replace(OWN, environment=before), replace(OWN, environment=after)
-    assert ProcessImage.from_json(json.loads(json.dumps(one.to_json()))) == one
+    assert shaped(ProcessImage, json.loads(json.dumps(one.to_json()))) == one
     told = "\n".join(differences(one, other))
     assert "sesame" not in told + repr(one)
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
@@ -46,7 +47,7 @@ def test_bytes_that_are_no_text_survive() -> None:
     with subprocess.Popen(["sleep", "60"], env={b"ODD": b"\xff\xfe\nx"}) as process:
         while b"sleep" not in process_image.PROC.joinpath(str(process.pid), "cmdline").read_bytes():
             pass
-        image = ProcessImage.from_json(json.loads(json.dumps(capture(process.pid).to_json())))
+        image = shaped(ProcessImage, json.loads(json.dumps(capture(process.pid).to_json())))
         process.kill()
     assert image.environment is not None
     assert os.fsencode(f"ODD={image.environment['ODD']}") == odd

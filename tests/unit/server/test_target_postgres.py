@@ -7,8 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
-from pgdyno.errors import ConnectError, UsageError
-from pgdyno.server.postgres import Postgres, _connect_error, redact
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
+from pgdyno.server.postgres import Postgres, _connect_error, redact, row_as
+from pgdyno.server.privileges import RoleState
 
 SECRETS = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=20).map(lambda text: f"Zq{text}9x")
 
@@ -121,3 +122,12 @@ def test_peer_authentication_is_answered_with_the_account() -> None:
     assert (_connect_error("db", said).hint or "").startswith("Run it as that account: sudo -u postgres pgdyno")
     odd = 'FATAL:  Peer authentication failed for user "a b; rm"'
     assert "sudo -u 'a b; rm' pgdyno" in (_connect_error("db", odd).hint or ""), "no word of a server runs by itself"
+
+
+def test_a_row_that_is_not_of_its_columns_is_the_servers_error() -> None:
+    row = {"role": "a", "database": "b", "version": 180_000, "observer": "c"}
+    rights = ("superuser", "createdb", "monitor", "file_view", "file_function", "reload", "checkpoint", "connect")
+    known = {**row, **dict.fromkeys((*rights, "statements"), False)}
+    assert row_as(RoleState, {**known, "more": 1}, "db").version == 180_000
+    with pytest.raises(EnvironmentUnsuitable, match='"db" does not answer as PostgreSQL'):
+        row_as(RoleState, {**known, "version": "new"}, "db")
