@@ -11,6 +11,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pgdyno.advisor import vocabulary
 from pgdyno.advisor.case import Case, Missing
@@ -38,8 +39,14 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
 class Formula:
     """A parsed expression; `text` is what the rule file says."""
 
+    FORM: ClassVar = str
     text: str
     root: ast.expr
+
+    @classmethod
+    def of_form(cls, form: str) -> Formula:
+        """Return what a rule file says. Errors as those of `parse_formula`."""
+        return parse_formula(form)
 
     def value(self, case: Case) -> object:
         """Return its value. Raises Missing on an unknown fact, UsageError where kinds do not fit."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.expression import Formula
 from pgdyno.advisor.judgement import Judgement
 from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, Resolution, RuleGroup, Severity, StatedEffect
+from pgdyno.model.shapes import Named
 
 Judge = Callable[[Case], Judgement]
 Settle = Callable[[Case], Iterable[Resolution]]
@@ -34,13 +36,13 @@ class Scope:
 class ChangeRow:
     """A change as a rule file gives it: `value` is text with `{name}` places, or `value_of` an expression."""
 
-    kind: ChangeKind
-    knob: str
-    value: str
-    value_of: Formula | None
-    device: str
-    commands: tuple[str, ...]
-    undo: tuple[str, ...]
+    kind: ChangeKind = ChangeKind.POSTGRESQL
+    knob: str = ""
+    value: str = ""
+    value_of: Formula | None = None
+    device: str = ""
+    commands: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +54,37 @@ class Rule:
 
     id: str
     theme: str
+    file: str
     group: RuleGroup
-    depth: Depth
-    severity: Severity
     title: str
     why: str
-    mechanism: str
-    scope: Scope
-    when: Formula | None
-    in_order: str
-    evidence: tuple[str, ...]
-    changes: tuple[ChangeRow, ...]
-    judge: Judge | None
-    settle: Settle | None
-    effects: tuple[StatedEffect, ...]
     risk: str
     risk_level: int
-    cost: Cost
-    apply: str
-    persist: str
     verify: str
-    revert: str
-    provenance: tuple[Provenance, ...]
-    origin: str
-    requirements: tuple[str, ...]
-    contradictions: tuple[str, ...]
-    after: tuple[str, ...]
-    alternatives: tuple[str, ...]
-    needs_test: bool
-    under_load: bool
+    provenance: Annotated[tuple[Provenance, ...], Named("source")]
+    depth: Depth = Depth.BASIC
+    severity: Severity = Severity.ADVICE
+    mechanism: str = ""
+    scope: Scope = Scope()
+    when: Formula | None = None
+    in_order: str = ""
+    evidence: tuple[str, ...] = ()
+    changes: Annotated[tuple[ChangeRow, ...], Named("change")] = ()
+    judge: Judge | None = None
+    settle: Settle | None = None
+    effects: Annotated[tuple[StatedEffect, ...], Named("effect")] = ()
+    cost: Cost = Cost.NONE
+    apply: str = ""
+    persist: str = ""
+    revert: str = ""
+    origin: str = "document"
+    requirements: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    needs_test: bool = False
+    under_load: bool = False
     """What it proposes pays under a load alone: on an idle server it waits."""
-    file: str
 
 
 _PLACE = re.compile(r"\{(\w+)\}")

@@ -12,15 +12,15 @@ import importlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from pgdyno.advisor.expression import parse_formula
-from pgdyno.advisor.rule import ChangeRow, Judge, Rule, Scope, Settle
+from pgdyno.advisor.rule import Judge, Rule, Scope, Settle
 from pgdyno.errors import UsageError, hinted
-from pgdyno.model.finding import ChangeKind, Cost, Depth, Provenance, RuleGroup, Severity, StatedEffect
+from pgdyno.model.finding import Provenance
+from pgdyno.model.shapes import shaped
 from pgdyno.outside.files import read_text
 
 Version = tuple[int, int]
@@ -164,40 +164,21 @@ def ordered(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 def _rule(row: Mapping[str, Any], theme: str, file: str, *, shipped: bool) -> Rule:
     try:
-        return Rule(
-            id=row["id"],
-            theme=theme,
-            group=RuleGroup(row["group"]),
-            depth=Depth(row.get("depth", Depth.BASIC)),
-            severity=Severity(row.get("severity", Severity.ADVICE)),
-            title=row["title"],
-            why=" ".join(row["why"].split()),
-            mechanism=" ".join(row.get("mechanism", "").split()),
-            scope=_scope(row.get("scope", {})),
-            when=parse_formula(row["when"]) if "when" in row else None,
-            in_order=row.get("in_order", ""),
-            evidence=tuple(row.get("evidence", ())),
-            changes=tuple(_change(change) for change in row.get("change", ())),
-            judge=cast(Judge | None, _function("judge", row.get("judge"), theme, shipped=shipped)),
-            settle=cast(Settle | None, _function("settle", row.get("settle"), theme, shipped=shipped)),
-            effects=tuple(_effect(effect) for effect in row.get("effect", ())),
-            risk=row["risk"],
-            risk_level=row["risk_level"],
-            cost=Cost(row.get("cost", Cost.NONE)),
-            apply=row.get("apply", ""),
-            persist=row.get("persist", ""),
-            verify=row["verify"],
-            revert=row.get("revert", ""),
-            provenance=tuple(provenance(source["document"], source["section"]) for source in row["source"]),
-            origin=row.get("origin", "document"),
-            requirements=tuple(row.get("requirements", ())),
-            contradictions=tuple(row.get("contradictions", ())),
-            after=tuple(row.get("after", ())),
-            alternatives=tuple(row.get("alternatives", ())),
-            needs_test=row.get("needs_test", False),
-            under_load=row.get("under_load", False),
-            file=file,
-        )
+        judge = cast(Judge | None, _function("judge", row.get("judge"), theme, shipped=shipped))
+        settle = cast(Settle | None, _function("settle", row.get("settle"), theme, shipped=shipped))
+        given = {
+            **{name: value for name, value in row.items() if name not in ("judge", "settle")},
+            "theme": theme,
+            "file": file,
+            "why": " ".join(row["why"].split()),
+            "mechanism": " ".join(row.get("mechanism", "").split()),
+            "scope": _scope(row.get("scope", {})),
+            "source": [provenance(**one) for one in row["source"]],
+            "effect": [
+                {**one, "source": provenance(one["document"], one.get("section", ""))} for one in row.get("effect", ())
+            ],
+        }
+        return replace(shaped(Rule, given, "the rule", strict=False), judge=judge, settle=settle)
     except UsageError as error:
         raise UsageError(f"{row['id']}: {error.message}", hint=error.hint) from error
 
@@ -208,23 +189,6 @@ def provenance(document: str, section: str) -> Provenance:
     if known is None:
         raise UsageError(f'document "{document}" is not one of {", ".join(documents())}')
     return Provenance(document, section, known.year, known.platform, known.version, known.load)
-
-
-def _effect(row: Mapping[str, Any]) -> StatedEffect:
-    figures = {name: value for name, value in row.items() if name not in ("document", "section")}
-    return StatedEffect(source=provenance(row["document"], row.get("section", "")), **figures)
-
-
-def _change(row: Mapping[str, Any]) -> ChangeRow:
-    return ChangeRow(
-        ChangeKind(row.get("kind", ChangeKind.POSTGRESQL)),
-        row.get("knob", ""),
-        row.get("value", ""),
-        parse_formula(row["value_of"]) if "value_of" in row else None,
-        row.get("device", ""),
-        tuple(row.get("commands", ())),
-        tuple(row.get("undo", ())),
-    )
 
 
 def _scope(row: Mapping[str, Any]) -> Scope:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
@@ -67,17 +68,18 @@ class TakesEffect(StrEnum):
 class Needs:
     """What a trial must offer before a knob can show its effect; a trial without it does not search the knob."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
     warm_cache: bool = False
     """A warm-up before the window: a cold cache measures the disk."""
     write_load: bool = False
     """Transactions that write."""
-    checkpoint_cycles: int = 0
+    checkpoint_cycles: Annotated[int, Field(ge=0, le=10)] = 0
     """Whole checkpoint cycles inside of the window."""
-    vacuum_cycles: int = 0
+    vacuum_cycles: Annotated[int, Field(ge=0, le=10)] = 0
     """Rounds of autovacuum inside of the window, on tables that keep their bloat between trials."""
     analyze: bool = False
     """Tables analyzed again after the change."""
-    connections: int = 0
+    connections: Annotated[int, Field(ge=0)] = 0
     """At least so many concurrent sessions."""
     huge_page_pool: bool = False
     """Huge pages reserved by the kernel."""
@@ -146,20 +148,6 @@ class Catalogue(Mapping[str, Knob]):
         return len(self.knobs)
 
 
-class _NeedsRow(BaseModel):
-    """The `needs` of a table, before it is trusted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    warm_cache: bool = False
-    write_load: bool = False
-    checkpoint_cycles: int = Field(default=0, ge=0, le=10)
-    vacuum_cycles: int = Field(default=0, ge=0, le=10)
-    analyze: bool = False
-    connections: int = Field(default=0, ge=0)
-    huge_page_pool: bool = False
-    more_sessions_than_cores: bool = False
-
-
 class _KnobRow(BaseModel):
     """One table of the file, before it is trusted."""
 
@@ -170,7 +158,7 @@ class _KnobRow(BaseModel):
     high: str | None = None
     special: tuple[float, ...] = ()
     choices: tuple[str, ...] = ()
-    needs: _NeedsRow = _NeedsRow()
+    needs: Needs = Needs()
     why: str = Field(min_length=60)
     source: str = Field(min_length=10)
     interactions: tuple[str, ...] = ()
@@ -244,7 +232,7 @@ def _knob(name: str, row: _KnobRow) -> Knob:
         high=parse(row.high) if row.high is not None else None,
         special=row.special,
         choices=row.choices,
-        needs=Needs(**row.needs.model_dump()),
+        needs=row.needs,
         why=" ".join(row.why.split()),
         source=row.source,
         interactions=row.interactions,
