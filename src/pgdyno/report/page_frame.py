@@ -8,15 +8,16 @@ from pgdyno.model.results.tune import Retained
 from pgdyno.model.study import StudyState
 from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import held_back_section
+from pgdyno.report.judgement import Judgement, standing
 from pgdyno.report.run_details import run_details
-from pgdyno.report.sections import Prose, Report, Section, Tile, Tone
+from pgdyno.report.sections import Prose, Report, Section, Tile
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital
 
 
 def framed(
     record: StudyRecord,
-    headline: tuple[str, str, Tone],
+    said: Judgement,
     sections: Iterable[Section | None],
     digest: Iterable[Section | None],
     *,
@@ -25,20 +26,19 @@ def framed(
     tiles: Sequence[Tile] = (),
     retained: Sequence[Retained] = (),
 ) -> Report:
-    """Return the report of a study. `headline` is title, word and tone; what is None among the sections is left out.
+    """Return the report of a study. What is None among the sections is left out.
 
     Without a `lead` that names load and target; without a `stamp` where and when the runs were made, which says of
     `retained` settings what they risk.
     """
     study, result = record.study, record.study.result
-    title, word, tone = headline
     failed = _failed(record)
     return Report(
         study=study.id,
         kind=study.kind.value,
-        title=title,
-        word=word,
-        tone=tone,
+        title=said.title,
+        word=said.word,
+        tone=said.tone,
         lead=capital(lead or f"{study.workload.description or study.workload.name}, on {study.target}"),
         stamp=stamp or provenance.stamp(study, record.trials, retained),
         tiles=tuple(tiles),
@@ -46,6 +46,11 @@ def framed(
         digest=tuple(one for one in (failed, *digest) if one is not None),
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
+
+
+def unfinished(record: StudyRecord, about: Section) -> Report:
+    """Return the page of a study without a result: how it stands, and what it is about."""
+    return framed(record, standing(record.study), (about,), (about,))
 
 
 def _failed(record: StudyRecord) -> Section | None:

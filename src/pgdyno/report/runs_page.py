@@ -6,6 +6,7 @@ from pgdyno.model.figure import Table
 from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.trial import Trial
 from pgdyno.report import chapters
+from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
@@ -24,7 +25,7 @@ def runs_page(record: StudyRecord) -> Report:
     answer = (Section("answer", "Answer", "What came of it?", told),) if told else ()
     return framed(
         record,
-        (
+        Judgement(
             result.title if result else f"{capital(study.kind.value)}: {study.state.value}",
             result.word if result else study.state.value,
             Tone.NEUTRAL if result else Tone.UNSURE,

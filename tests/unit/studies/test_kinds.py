@@ -48,7 +48,7 @@ class Toy(Kind):
     def page(self, record):
         said = judged(record.study)
         thrown = Section("dice", "The dice", "What was thrown?", (Prose((said.said,)),))
-        return framed(record, (said.title, said.word, said.tone), (thrown,), (thrown,))
+        return framed(record, said, (thrown,), (thrown,))
 
     def judged(self, study):
         result = study.told(ToyResult)

@@ -28,7 +28,7 @@ def ab_page(record: StudyRecord) -> Report:
     said = judged(study)
     return framed(
         record,
-        (said.title, said.word, said.tone),
+        said,
         (
             None if result is None else arms(result),
             reliability.confidence(trials, result, KIND.sides, () if result is None else told_once(result.notes)),

@@ -9,8 +9,8 @@ from pgdyno.model.figure import Table
 from pgdyno.model.results.batch import BatchResult, CheckedResult, JobEnd, JobRun
 from pgdyno.model.study import files_of
 from pgdyno.report import provenance
-from pgdyno.report.judgement import standing
-from pgdyno.report.page_frame import framed
+from pgdyno.report.digest import pointer
+from pgdyno.report.page_frame import framed, unfinished
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import rounded_text
@@ -29,18 +29,15 @@ def batch_page(record: StudyRecord) -> Report:
     """Return the page; of a study without a result only how it stands."""
     result = record.study.told(BatchResult)
     if result is None:
-        left = standing(record.study)
-        return framed(record, (left.title, left.word, left.tone), (_about(record),), (_about(record),))
-    said = judgement(result)
+        return unfinished(record, _about(record))
     answer = Section("answer", "Answer", "Did the chain do its work, and how long did it take?", _answer(result))
-    pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {record.study.id}"),)),))
     sections = [answer, trouble(result), _chart(result), _jobs(result), skipped(result), _checks(result),
                 sizing(result), _about(record)]  # fmt: skip
     return framed(
         record,
-        (said.title, said.word, said.tone),
+        judgement(result),
         sections,
-        (answer, trouble(result), pointer),
+        (answer, trouble(result), pointer(record.study)),
         stamp="Recorded by another scheduler: its environment is not known here" if result.imported else "",
     )
 

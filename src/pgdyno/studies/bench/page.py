@@ -28,7 +28,7 @@ def bench_page(record: StudyRecord) -> Report:
     first = (run_facts(trials[-1]),) if trials and trials[-1].outcome is not None else ()
     return framed(
         record,
-        (said.title, said.word, said.tone),
+        said,
         (
             own_settings(trials),
             reliability.confidence(trials, result, KIND.sides, _warnings(result)),

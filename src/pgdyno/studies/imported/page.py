@@ -8,6 +8,8 @@ from pgdyno.model.figure import Table
 from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.study import files_of
 from pgdyno.model.trial import Trial
+from pgdyno.report.digest import pointer
+from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_page
 from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
@@ -39,13 +41,12 @@ def imported_page(record: StudyRecord) -> Report:
     files = [(name, f"sha256 {seal}") for name, seal in files_of(study)]
     facts = FactList((("said to be made on", study.target), ("workload", study.workload.description), *files))
     sections.append(Section("about", "Environment and method", "Where do these figures come from?", (facts,)))
-    pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {study.id}"),)),))
     title = result.title if result else f"{plural(len(record.trials), 'run')}, imported"
     return framed(
         record,
-        (title, result.word if result else study.state.value, Tone.NEUTRAL),
+        Judgement(title, result.word if result else study.state.value, Tone.NEUTRAL),
         sections,
-        (answer, pointer),
+        (answer, pointer(study)),
         lead=f"{study.workload.description}, on {study.target}",
         stamp="Read from files: environment, settings and disturbances unknown",
     )

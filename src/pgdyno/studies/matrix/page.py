@@ -9,6 +9,7 @@ from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
 from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import QUESTION, WORDS
+from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
 from pgdyno.report.run_details import failures_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
@@ -53,7 +54,7 @@ def matrix_page(record: StudyRecord) -> Report:
     comparisons = _comparisons(rows) if rows else None
     return framed(
         record,
-        (title, "" if rows else study.state.value, Tone.NEUTRAL if whole else Tone.UNSURE),
+        Judgement(title, "" if rows else study.state.value, Tone.NEUTRAL if whole else Tone.UNSURE),
         (
             answer,
             table if rows else None,

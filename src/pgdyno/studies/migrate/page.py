@@ -8,8 +8,8 @@ from pgdyno import __version__
 from pgdyno.model.figure import Table
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult
 from pgdyno.report import provenance
-from pgdyno.report.judgement import standing
-from pgdyno.report.page_frame import framed
+from pgdyno.report.digest import pointer
+from pgdyno.report.page_frame import framed, unfinished
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.gantt import Span, spans_figure
@@ -32,21 +32,14 @@ def migrate_page(record: StudyRecord) -> Report:
     """Return the page; of a study without a result only how it stands."""
     result = record.study.told(MigrateResult)
     if result is None:
-        left = standing(record.study)
-        return framed(record, (left.title, left.word, left.tone), (_about(record, None),), (_about(record, None),))
-    said = judgement(result)
+        return unfinished(record, _about(record, None))
     answer = Section("answer", "Answer", "Does it fit into its window, and did everything arrive?", _answer(result))
-    pointer = Section("report", "The full report", "", (FactList((("read", f"pgdyno report {record.study.id}"),)),))
     phases, validation, full = _phases(result), _validation(result), _forecast(result)
     sections = [answer, validation, _chart(result), phases, _path(result), _limits(result), _items(result),
                 _assessment(result), _settings(result), _back(result), _trend(result), full,
                 _about(record, result)]  # fmt: skip
-    return framed(
-        record,
-        (said.title, said.word, said.tone),
-        sections,
-        tuple(filter(None, (answer, validation, phases, full, pointer))),
-    )
+    short = (answer, validation, phases, full, pointer(record.study))
+    return framed(record, judgement(result), sections, short)
 
 
 def _answer(result: MigrateResult) -> tuple[Block, ...]:

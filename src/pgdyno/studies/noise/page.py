@@ -9,7 +9,7 @@ from pgdyno.model.results.noise import MetricNoise, NoiseAdvice, NoiseResult, Wi
 from pgdyno.model.study import StudyState
 from pgdyno.report import chapters
 from pgdyno.report.digest import shortened
-from pgdyno.report.judgement import standing_text
+from pgdyno.report.judgement import Judgement, standing_text
 from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
@@ -29,7 +29,7 @@ def noise_page(record: StudyRecord) -> Report:
     runs = Section("runs", "Runs", "What was measured?", (about_runs,))
     return framed(
         record,
-        (
+        Judgement(
             result.title if result else f"No answer: {standing_text(study)}",
             result.word if result else study.state.value,
             Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,

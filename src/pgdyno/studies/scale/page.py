@@ -6,8 +6,7 @@ from pgdyno.model.figure import Table
 from pgdyno.model.matrix import LOCK_MODES
 from pgdyno.model.results.scale import ClientCurve, LevelFigures, ScaleResult
 from pgdyno.report import chapters
-from pgdyno.report.judgement import standing
-from pgdyno.report.page_frame import framed
+from pgdyno.report.page_frame import framed, unfinished
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text
@@ -42,9 +41,7 @@ def scale_page(record: StudyRecord) -> Report:
     result = record.study.told(ScaleResult)
     about = chapters.about(record.study, record.trials, METHOD)
     if result is None:
-        left = standing(record.study)
-        return framed(record, (left.title, left.word, left.tone), (about,), (about,))
-    said = judgement(result)
+        return unfinished(record, about)
     answer = Section("answer", "Answer", "Does every level answer as the reference does?", _answer(result))
     levels = Section("levels", "The levels", "What did each level reach?", _levels(result))
     criteria = _criteria(result)
@@ -52,7 +49,7 @@ def scale_page(record: StudyRecord) -> Report:
                      (Charts(level_figures(result)),))  # fmt: skip
     curve = None if result.curve is None else _curve(result.curve)
     sections = (answer, levels, criteria, charts, curve, _held_back(result), about)
-    return framed(record, (said.title, said.word, said.tone), sections, (answer, levels, criteria, curve))
+    return framed(record, judgement(result), sections, (answer, levels, criteria, curve))
 
 
 def _answer(result: ScaleResult) -> tuple[Block, ...]:

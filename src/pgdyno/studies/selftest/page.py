@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.figure import Table
 from pgdyno.model.results.selftest import CaseRecord, CaseWord, SelftestResult
 from pgdyno.report import chapters
-from pgdyno.report.judgement import standing_text
+from pgdyno.report.judgement import Judgement, standing_text
 from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
@@ -36,7 +36,7 @@ def selftest_page(record: StudyRecord) -> Report:
     title = result.title if result else f"No answer: {standing_text(study)}"
     return framed(
         record,
-        (title, word, TONES_OF.get(word, Tone.UNSURE)),
+        Judgement(title, word, TONES_OF.get(word, Tone.UNSURE)),
         (answer, runs, chapters.about(study, record.trials)),
         (answer,),
         lead=f"Self-test on {study.target}, {plural(study.plan.clients, 'client')}",

@@ -10,6 +10,7 @@ from pgdyno.model.results.staircase import PhaseRecord, StaircaseResult, StepRec
 from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.report import chapters
 from pgdyno.report.digest import pointer
+from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.reads import reads_of_steps
 from pgdyno.report.runs_page import runs_table
@@ -60,7 +61,7 @@ def staircase_page(record: StudyRecord) -> Report:
     table = Section("steps", "The steps", "", (TableBlock(_short_table(steps), "In the order of the plan."),))
     return framed(
         record,
-        _headline(study.state.value, result, verdict),
+        Judgement(*_headline(study.state.value, result, verdict)),
         sections,
         (table, *short, pointer(study)) if result else (),
         tiles=() if result is None else _tiles(result, verdict),

@@ -8,6 +8,7 @@ from pgdyno.model.results.sweep import UNRESOLVED, FactorialFigures, SweepResult
 from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters
 from pgdyno.report.digest import pointer, shortened
+from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.runs_page import runs_page, runs_table
 from pgdyno.report.sections import Block, Charts, Prose, Report, Section, TableBlock, Tone
@@ -43,7 +44,7 @@ def sweep_page(record: StudyRecord) -> Report:
     runs = Section("runs", "Runs", "What was measured?", (table,))
     return framed(
         record,
-        (capital(result.title), result.word, Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL),
+        Judgement(capital(result.title), result.word, Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL),
         (
             answer,
             *inside_runs(record, plans_of_arms(record, result.arms, "level" if result.sweep else "arm")),

@@ -42,7 +42,7 @@ def tune_page(record: StudyRecord) -> Report:
     more = () if result is None else doubts.rivals_and_noise(result)
     return framed(
         record,
-        (said.title, said.word, said.tone),
+        said,
         (
             None if result is None else answer.change(result, verdict, provenance.data_bytes(trials)),
             None if result is None else answer.explanation(result),
