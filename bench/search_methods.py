@@ -92,15 +92,14 @@ def _dimension(spec: Mapping[str, object]) -> Dimension:
     if integer:
         low, high = float(np.ceil(low)), float(np.floor(high))
     start = min(max(default, low), high)
-    dimension = Dimension(
+    return Dimension(
         name,
         "integer" if integer else "real",
-        low,
-        high,
+        min(low, default),
+        max(high, default),
         bool(spec.get("log")),
         default=int(start) if integer else start,
     )
-    return dimension.including(default)
 
 
 def noise(seed: int, trial: int) -> Generator:

@@ -20,10 +20,10 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import Column, Event, HistogramRow, SampleRow, SampleValue
+from pgdyno.model.shapes import shaped
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
-from pgdyno.store.codec import plan_from_json
 from result_example import made
 
 WORKLOAD = WorkloadSpec("ybio", {"rows": 1000, "update_pct": 0.5, "hot": True, "s": "x"}, "f00d", "reads", False)
@@ -374,4 +374,4 @@ def test_a_plan_of_a_matrix_comes_back_and_one_of_an_older_pgdyno_has_one_instan
     store.add_study(replace(study(), plan=wide))
     assert store.study("last").plan == wide
     older = {name: value for name, value in asdict(PLAN).items() if name in OLD_PLAN}
-    assert plan_from_json(older) == PLAN
+    assert shaped(LoadPlan, older, strict=False) == PLAN

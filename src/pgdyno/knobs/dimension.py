@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -68,12 +68,6 @@ class Dimension:
     def _check(self, holds: bool, problem: str) -> None:
         if not holds:
             raise UsageError(f'dimension "{self.name}" {problem}')
-
-    def including(self, value: float) -> Dimension:
-        """Return a copy whose range also holds this value, such as the server's current one."""
-        if value in self.special or self.low <= value <= self.high:
-            return self
-        return replace(self, low=min(self.low, value), high=max(self.high, value))
 
     @property
     def width(self) -> int:

@@ -6,7 +6,6 @@ Pure. These are figures of rows, not verdicts: whether a difference is more than
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -47,11 +46,6 @@ class RatioChange:
     def text(self, digits: int = 2) -> str:
         """Write the change in percent with its sign: `+20.96 %`."""
         return signed(self.percent, digits) + " %"
-
-
-def compound(percents: Iterable[float]) -> float:
-    """Return the gain in percent of steps that each build on the one before: the product, not the sum."""
-    return 100 * (math.prod(1 + percent / 100 for percent in percents) - 1)
 
 
 def per(rate: float, units: float) -> float:

@@ -17,7 +17,7 @@ from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import Json, plain, shaped
 from pgdyno.model.study import Study, StudyKind
-from pgdyno.model.trial import LoadPlan, Outcome, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 
 Row = Mapping[str, object]
 
@@ -85,11 +85,6 @@ def study_from_row(row: Row) -> Study:
 def _unreadable(what: str, error: Exception) -> StoreError:
     hint = "It was damaged, or written by a newer pgdyno; pgdyno store list shows the studies that can be read."
     return StoreError(f"{what} cannot be read", detail=str(error), hint=hint)
-
-
-def plan_from_json(row: Row) -> LoadPlan:
-    """Return the load plan that `to_json` wrote; what an older pgdyno did not have yet has its default."""
-    return shaped(LoadPlan, row, "the plan", strict=False)
 
 
 def spec_to_row(study_id: str, spec: TrialSpec) -> dict[str, object]:

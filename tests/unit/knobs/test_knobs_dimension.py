@@ -97,12 +97,6 @@ def test_clip_returns_the_nearest_value() -> None:
     assert COST.clip(99) == 8.0
 
 
-def test_including_widens_the_range_for_the_current_value() -> None:
-    assert BUFFERS.including(16).low == 16
-    assert BUFFERS.including(4096) is BUFFERS
-    assert WAL_BUFFERS.including(-1) is WAL_BUFFERS
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.ratios import RatioChange, compound, per, rounded, signed
+from pgdyno.stats.ratios import RatioChange, per, rounded, signed
 from seed_tables import seed_row, seed_rows
 
 positive = st.floats(1e-3, 1e6)
@@ -55,18 +55,10 @@ def test_what_tuning_gained_at_each_number_of_pods(table: str, base: str, percen
     assert found == pytest.approx(percents, abs=0.005)
 
 
-def test_the_steps_of_2017_compound_and_do_not_add() -> None:
-    percents = [row["pct"] for row in seed_rows("tuning_steps_2017")]
-    assert compound(percents) == pytest.approx(44.06, abs=0.005)
-    assert sum(percents) == 38
-    assert compound(row["pct"] for row in seed_rows("db2_milestones")) == pytest.approx(93.62, abs=0.005)
-
-
 @given(positive, positive)
 def test_a_change_and_its_way_back_cancel(before: float, after: float) -> None:
     there, back = RatioChange(before, after), RatioChange(after, before)
     assert there.ratio * back.ratio == pytest.approx(1)
-    assert compound([there.percent, back.percent]) == pytest.approx(0, abs=1e-3)
 
 
 @given(st.floats(-1e9, 1e9), st.integers(0, 4))
