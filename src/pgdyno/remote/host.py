@@ -105,7 +105,7 @@ class RemoteHost:
         """Read the facts of host and server there; see `inspect.read_facts`."""
         answer = self.client.call("facts", timeout_s=ANSWER_S)
         with self._understood():
-            return wire.facts_from_json(answer)
+            return shaped(Facts, answer)
 
     def capture(self) -> Capture:
         """Take a capture of host and server there; see `capture.take.take_capture`."""
@@ -192,7 +192,7 @@ class RemoteHost:
             self._give_password_of(session)
         answer = self.client.call("roll_back", {"id": session})
         with self._understood():
-            return wire.restored_from_json(answer)
+            return shaped(Restored, answer)
 
     def forget(self, session: str) -> None:
         """Close a session there without restoring; see `rollback.forget`."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, RollbackError
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.shapes import shaped
 from pgdyno.remote import wire
 from pgdyno.remote.client import AgentClient
 from pgdyno.undo.apply import Applied, When, damage_error
@@ -69,7 +70,7 @@ class RemoteSession:
         given = {"settings": dict(configuration), "restart": restart, "databases": list(databases)}
         answer = self._client.call("apply", given)
         with wire.understood("the host"):
-            return wire.applied_from_json(answer)
+            return shaped(Applied, answer)
 
     def keep(self) -> None:
         """End the session on the host with its configuration in force; see `apply.Session.keep`."""
@@ -112,7 +113,7 @@ class RemoteSession:
 
     def _restored(self, answer: object) -> Restored:
         try:
-            return wire.restored_from_json(answer)
+            return shaped(Restored, answer)
         except ValueError as error:
             raise RollbackError(
                 f"what the host said of the rollback of session {self._name} cannot be understood",

@@ -23,14 +23,11 @@ import psycopg
 from pgdyno import errors
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.linux.host_texts import DistantReading
-from pgdyno.model.facts import Facts
 from pgdyno.model.shapes import shaped
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.numbers import longest_run
-from pgdyno.undo.apply import Applied
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.manifest import Manifest
-from pgdyno.undo.restore import Restored
 from pgdyno.undo.rollback import BundleInfo, SessionState
 
 Json = Mapping[str, object]
@@ -73,21 +70,6 @@ def error_from_json(values: Json) -> PgdynoError:
     kind = _ERRORS.get(str(values.get("class")), EnvironmentUnsuitable)
     message = _text(values.get("message"))
     return kind(message or "no reason was given", detail=_text(values.get("detail")), hint=_text(values.get("hint")))
-
-
-def facts_from_json(values: object) -> Facts:
-    """Rebuild the facts of `plain(facts)`. Raises ValueError, as all of these, on what `plain` did not make."""
-    return shaped(Facts, values)
-
-
-def applied_from_json(values: object) -> Applied:
-    """Rebuild an `Applied`."""
-    return shaped(Applied, values)
-
-
-def restored_from_json(values: object) -> Restored:
-    """Rebuild a `Restored`."""
-    return shaped(Restored, values)
 
 
 def reading_from_json(values: object) -> DistantReading:

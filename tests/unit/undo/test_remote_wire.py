@@ -15,7 +15,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError, Rollba
 from pgdyno.linux.host import unknown_host
 from pgdyno.linux.host_texts import DistantReading, HostTexts
 from pgdyno.model.facts import Facts, Unknown
-from pgdyno.model.shapes import plain
+from pgdyno.model.shapes import plain, shaped
 from pgdyno.remote import wire
 from pgdyno.server.snapshot import SettingDifference, SettingState
 from pgdyno.undo.apply import Applied
@@ -51,20 +51,20 @@ def test_a_class_that_is_no_error_of_ours_is_not_raised(name: str) -> None:
 @pytest.mark.parametrize("major", [13, 18])
 def test_facts_arrive_whole(major: int) -> None:
     facts = make_facts(major)
-    assert wire.facts_from_json(over(facts)) == facts
+    assert shaped(Facts, over(facts)) == facts
     hidden = Facts(unknown_host("no way to look"), facts.server, facts.settings)
-    assert wire.facts_from_json(over(hidden)) == hidden
-    assert wire.facts_from_json(over(hidden)).host.cores == Unknown("no way to look")
+    assert shaped(Facts, over(hidden)) == hidden
+    assert shaped(Facts, over(hidden)).host.cores == Unknown("no way to look")
 
 
 def test_what_a_session_says_arrives_whole() -> None:
     for outage_s in (None, 0.75):
         applied = Applied(True, 1.5, {"work_mem": "8192"}, "abc", outage_s)
-        assert wire.applied_from_json(over(applied)) == applied
+        assert shaped(Applied, over(applied)) == applied
     differences = (SettingDifference("work_mem", STATE, None), SettingDifference("a.b", None, STATE))
     restored = Restored(("/etc/a",), differences, True, 2.5, ("a line",), ("driver 7",), not_compared="no login")
-    assert wire.restored_from_json(over(restored)) == restored
-    assert not wire.restored_from_json(over(restored)).is_whole
+    assert shaped(Restored, over(restored)) == restored
+    assert not shaped(Restored, over(restored)).is_whole
 
 
 def test_a_reading_arrives_whole() -> None:
