@@ -253,7 +253,7 @@ def _row(name: str, told: LiveResult, foreign: float | None, seconds: float) -> 
     span = None if verdict is None else verdict.interval
     return {
         "case": name,
-        "word": told.word if verdict is None else verdict.word.value,
+        "word": told.word,
         "ratio": None if span is None else span.ratio,
         "lo": None if span is None else span.lo,
         "hi": None if span is None else span.hi,
