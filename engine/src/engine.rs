@@ -191,17 +191,18 @@ impl Engine {
 
     /// When to open the gates of a held session: now where what they wait for may wait for it.
     ///
-    /// That is a statement whose answer is long in coming, as a lock may hold it, or the session itself. What is late,
+    /// That is a statement whose answer is long in coming, as a lock may hold it, the session itself, or nobody. What is late,
     /// or not due, gets there: to pass it would break the order, and locks and gates then really wait for each other.
     fn stalls_at(&self, number: usize, now: i64) -> i64 {
         let stall = self.plan.stall_ms * 1000;
         let (mut earliest, mut seen, mut held) = (now + stall, HashSet::from([number]), vec![number]);
         while let Some(one) = held.pop() {
             let gates = &self.sessions[one].gates;
-            for other in gates.iter().filter_map(|gate| self.numbers.get(&gate.0).map(|other| *other as usize)) {
-                if other == number {
+            for gate in gates {
+                let Some(other) = self.numbers.get(&gate.0).map(|other| *other as usize).filter(|one| *one != number)
+                else {
                     return now;
-                }
+                };
                 let session = &self.sessions[other];
                 if !seen.insert(other) {
                     continue;

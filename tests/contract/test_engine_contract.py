@@ -210,7 +210,8 @@ def test_a_key_that_the_server_makes_is_sent_in_the_place_of_the_captured_one(st
     made = "INSERT INTO t SELECT v, 'made' FROM (VALUES (4711), (4712)) AS g (v) RETURNING repeat('x', 70000), id"
     rows = [
         plain(1, "simple", made, learns=[[0, 0, 1], [1, 1, 1]]),
-        plain(2, "extended", "INSERT INTO t VALUES ($1, $2)", ["18", "17"], names=[[1, KeyPlace.BOUND, 2, 2]]),
+        plain(2, "extended", "INSERT INTO t VALUES ($1, $2)", ["18", "17"], names=[[1, KeyPlace.BOUND, 2, 2]],
+              gate_sessions=[9], gate_seqs=[1]),
         plain(3, "simple", "UPDATE t SET v = '17' WHERE id = 17 OR id = 9",
               names=[[1, KeyPlace.QUOTED, 18, 2], [1, KeyPlace.NUMBER, 33, 2], [7, KeyPlace.NUMBER, 44, 1]]),
     ]  # fmt: skip
@@ -219,6 +220,7 @@ def test_a_key_that_the_server_makes_is_sent_in_the_place_of_the_captured_one(st
         stage.write(connect(), *records_of([first, *rows[1:]]), leave(4))
         tally, _ = stage.run()
         assert tally.keys_learned == learned
+        assert tally.stalls == 1, "a gate of nobody, beside keys"
         assert (tally.keys_sent, tally.keys_unknown) == ((3, 1) if learned else (0, 4))
         stage.ask("DELETE FROM public.t WHERE v = 'made' AND id = 4711 RETURNING id")
         found = stage.ask("DELETE FROM public.t RETURNING id, v")

@@ -170,13 +170,13 @@ class Engine:
             session.due = int(due / self.plan.speed)
         session.sent = session.first = session.released = session.rows = -1
         session.received, session.sqlstate = 0, tapes.NO_ERROR
-        if session.flags & tapes.HAS_KEYS:
-            self._keys.load(session, self.tape.view)
         if gates:
             asked = tapes.GATE.iter_unpack(self.tape.view[offset + tapes.RECORD.size : session.start])
             session.gates = [(other, seq) for other, seq in asked if self._ended_seq.get(other, -1) < seq]
             for other, _ in session.gates:
                 self._waiting[other].append(session)
+        if session.flags & tapes.HAS_KEYS:  # it moves `start` on, behind the block of keys
+            self._keys.load(session, self.tape.view)
 
     def _do(self, session: ReplaySession, now: int) -> None:
         if session.act == tapes.Act.SEND and session.connection is not None:
