@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,8 @@ from pgdyno.workloads.custom import CustomData
 from pgdyno.workloads.dataset import LoadSite
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.pgbench.command import find_pgbench
+from pgdyno.workloads.pgbench.load import prepare_directory
+from pgdyno.workloads.script import Script
 
 Announce = Callable[[str], None]
 _SLUG = 20
@@ -94,14 +95,12 @@ def conninfo_of(target: Target, database: str) -> str:
 def running_load(target: Target, load: CapturedLoad, script: Path, database: str) -> Iterator[DriverProcess]:
     """Give pgbench at work with the script; it is ended afterwards."""
     account = load_account(target)
-    argv = [str(target.program("pgbench")), "-n", "-M", "extended", "-f", "script.sql", "-c", str(load.clients)]
+    text = Script("captured", text=read_own(script))
+    argv = [str(target.program("pgbench")), "-n", "-M", "extended", *text.argument(), "-c", str(load.clients)]
     argv += ["-T", f"{load.seconds:.0f}", *(["-R", f"{load.rate:g}"] if load.rate else [])]
     with tempfile.TemporaryDirectory(prefix="pgdyno-load-") as made:
-        folder = Path(made)
-        (folder / "script.sql").write_text(read_own(script))
-        if account is not None and not account.is_ours:
-            for path in (folder, folder / "script.sql"):
-                shutil.chown(path, account.uid, account.gid)
+        folder = prepare_directory(Path(made), account)
+        text.write(folder)
         process = DriverProcess.start(
             argv,
             environment=target.postgres.environment(database, whole=account is not None),
