@@ -217,4 +217,7 @@ def test_the_phases_of_a_dump_wait_as_they_must() -> None:
     assert P.CONFIGURATION in steps[P.IMPORT].after
     assert P.INDEXES in steps[P.SEQUENCES].after, "as the plan says"
     assert P.RUN_TIME in steps[P.VALIDATION].after, "validated with the settings that stay"
+    assert P.CONSTRAINTS not in steps[P.STATISTICS].after
+    transfer = {one.phase: one for one in DumpRestore().steps({"statistics": "transfer"})}
+    assert P.CONSTRAINTS in transfer[P.STATISTICS].after, "some are of materialized views, which come with these"
     assert {P.EXPORT, P.IMPORT, P.INDEXES, P.CONSTRAINTS, P.STATISTICS, P.SEQUENCES} <= {*steps[P.RUN_TIME].after}

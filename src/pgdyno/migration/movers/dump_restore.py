@@ -81,8 +81,12 @@ class DumpRestore(TargetFiller):
                 raise UsageError(f'transfer_to "{value}" is not the whole path of a folder')
 
     def steps(self, options: Mapping[str, str]) -> tuple[PhaseStep, ...]:
-        """Return its phases; sequences beside the import, statistics beside the constraints."""
+        """Return its phases; sequences beside the import, statistics beside the constraints.
+
+        Statistics that are transferred come after them: some are of materialized views, which are made with them.
+        """
         stays = "" if "transfer_to" in options else "the dump lies where pg_restore reads it"
+        before = P.CONSTRAINTS if options.get("statistics") == "transfer" else P.INDEXES
         return (
             PhaseStep(P.EXPORT),
             PhaseStep(P.TRANSFER, (P.EXPORT,), stays),
@@ -91,7 +95,7 @@ class DumpRestore(TargetFiller):
             PhaseStep(P.SEQUENCES, (P.STRUCTURES,)),
             PhaseStep(P.INDEXES, (P.IMPORT,)),
             PhaseStep(P.CONSTRAINTS, (P.INDEXES, P.SEQUENCES)),
-            PhaseStep(P.STATISTICS, (P.INDEXES,)),
+            PhaseStep(P.STATISTICS, (before,)),
         )
 
     def refuse(self, place: MovePlace) -> None:
