@@ -18,7 +18,14 @@ READ, WRITE = "SELECT n FROM item WHERE label = 'label {}'", "UPDATE item SET n 
 
 
 def made_trace(
-    path: Path, *, sessions: int = 4, seconds: float = 62.0, pause_s: float = 0.1, by_key: bool = False
+    path: Path,
+    *,
+    sessions: int = 4,
+    seconds: float = 62.0,
+    pause_s: float = 0.1,
+    by_key: bool = False,
+    user: str = "app",
+    database: str = "shop",
 ) -> Path:
     """Write the trace: each session sends a statement each `pause_s`, every fourth writes, and is answered in 1 ms.
 
@@ -27,7 +34,7 @@ def made_trace(
     rows = list[dict[str, object]]()
     each = int(seconds / pause_s)
     for session in range(sessions):
-        people = {"user": "app", "database": "shop", "application": "till", "implied": False, "session": session}
+        people = {"user": user, "database": database, "application": "till", "implied": False, "session": session}
         first = session * 3_000
         rows.append({**people, "seq": 0, "kind": "connect", "due_us": first})
         for number in range(1, each + 1):

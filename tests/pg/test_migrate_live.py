@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fix_postgres import find_build
+from made_trace import made_trace
 from pgdyno.cli.migrate import command
 from pgdyno.migration.journal import JournalState, read_journal
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase
@@ -53,6 +54,8 @@ GRANT CREATE ON DATABASE migrate_shop TO migrate_clerk;
 ALTER DATABASE migrate_shop OWNER TO migrate_clerk;
 INSERT INTO sales.customer SELECT n, 'c' || n FROM generate_series(1, 500) AS n;
 INSERT INTO sales.orders (customer, note) SELECT 1 + n % 500, md5(n::text) FROM generate_series(1, 3000) AS n;
+CREATE TABLE public.item (id int PRIMARY KEY, n int NOT NULL, label text NOT NULL);
+INSERT INTO public.item SELECT i, 0, 'label ' || i FROM generate_series(1, 500) AS g (i);
 INSERT INTO sales.lines SELECT n, n FROM generate_series(1, 300) AS n;
 SELECT lo_from_bytea(0, 'large');
 """
@@ -118,9 +121,7 @@ def told(*words: str) -> Result:
 
 def latest(home: Path) -> MigrateResult:
     with Store.open(home / "store.db") as store:
-        result = store.studies()[0].told(MigrateResult)
-    assert result is not None
-    return result
+        return next(found for one in store.studies() if (found := one.told(MigrateResult)) is not None)
 
 
 @pytest.mark.requirement("R-MIG-01", "R-MIG-02", "R-MIG-03", "R-MIG-06", "R-MIG-08")
@@ -172,8 +173,11 @@ def test_a_migration_is_rehearsed_killed_resumed_and_judged(
     assert result.back is not None
     assert [one.what for one in result.back.differs] == [], "the source is as it was"
 
+    user = str(psycopg.conninfo.conninfo_to_dict(old)["user"])
+    trace = made_trace(tmp_path / "t.parquet", sessions=2, seconds=2.0, user=user, database="migrate_shop")
     copies = pgdyno_home / "copies"
     for_account(copies)
+    plan.write_text(plan.read_text() + f"[replay]\ntrace = {json.dumps(str(trace))}\n")
     plan.write_text(plan.read_text() + f'[mover]\nstatistics = "transfer"\ntransfer_to = {json.dumps(str(copies))}\n')
     said = CliRunner().invoke(
         command,
@@ -183,12 +187,15 @@ def test_a_migration_is_rehearsed_killed_resumed_and_judged(
     )
     again = latest(pgdyno_home)
     assert said.return_value == 1
-    assert again.faults == ("the window was too short",)
+    assert again.replay is not None
+    assert (again.replay.sent, again.replay.unlike) == (40, 0), "what was captured is answered on what has arrived"
+    assert {*again.faults} - {again.replay.fault} == {"the window was too short"}, "a busy machine may void the replay"
+    assert [one.phase for one in again.phases if one.end is ItemEnd.DONE][-1] is P.REPLAY
     assert (again.number, again.jobs, [one.jobs for one in again.earlier]) == (3, 2, [2, 1])
     assert again.earlier[0].study == study
     assert {P.TRANSFER, P.STATISTICS} <= {one.phase for one in again.phases if one.end is ItemEnd.DONE}
     assert [one.item for one in again.items if one.kind == "analyze"] == ["sales.orders"], "no dump has those of pairs"
     assert f": 1 job, max_wal_size = 2GB\nB {again.study}: 2 jobs" in said.stdout
     assert not [*copies.iterdir()]
-    said = told("compare", study, "last", "--json")
+    said = told("compare", study, again.study, "--json")
     assert {one["phase"] for one in json.loads(said.stdout)["phases"]} >= {"export", "import", "indexes"}

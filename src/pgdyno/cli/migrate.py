@@ -59,9 +59,10 @@ def rehearse(flags: _RehearseFlags) -> int:
 
     Prints the plan, the undo and the outage, and changes nothing without --apply. The source is only read. The target
     must be proved to be another server, and be a sandbox or stand in the list of servers that may be changed. Its
-    settings for the load are put back whatever ends the rehearsal; a killed one goes on by item with --resume.
+    settings for the load are put back whatever ends the rehearsal; a killed one goes on by item with --resume. A
+    captured load that the plan names is replayed on the target at the end, outside of the window.
 
-    Exit code 0 where all arrived within the window, 1 where it did not.
+    Exit code 0 where all arrived within the window and the replay stands, 1 where not.
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
@@ -73,6 +74,7 @@ def rehearse(flags: _RehearseFlags) -> int:
     from pgdyno.studies.migrate.file import parse_plan
     from pgdyno.studies.migrate.options import MigrateOptions
     from pgdyno.studies.migrate.prepare import prepare
+    from pgdyno.studies.migrate.replaying import check_replay
     from pgdyno.studies.migrate.run import run_rehearsal
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.session.target_request import TargetRequest
@@ -104,7 +106,7 @@ def rehearse(flags: _RehearseFlags) -> int:
             flags.resume,
         )  # fmt: skip
         prepared = prepare(source, target, facts, plan, first)
-        for line in plan_lines(prepared):
+        for line in (*plan_lines(prepared), *check_replay(prepared, facts)):
             click.echo(line, err=True)
         if not flags.apply:
             progress.announce("nothing was changed; add --apply to rehearse it")

@@ -26,6 +26,20 @@ class PlannedPhase:
     line: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedReplay:
+    """A captured load that is sent to the target at the end.
+
+    A run with more than `error_limit_percent` of unlike answers does not count; one that counts, with more than
+    `unlike_limit_percent`, is no success.
+    """
+
+    trace: str
+    speed: float = 1.0
+    error_limit_percent: float = 1.0
+    unlike_limit_percent: float = 1.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPlan:
     """The whole of a file. `target` is empty where --target or the sandbox is meant."""
@@ -46,6 +60,7 @@ class MigrationPlan:
     load_restart: bool = False
     programs: str = ""
     phases: Mapping[P, PlannedPhase] = field(default_factory=dict)
+    replay: PlannedReplay | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
     """On which lines of the file its keys stand, for what shows later that it cannot be."""
 
@@ -58,7 +73,8 @@ class MigrationPlan:
     def seal(self) -> str:
         """Return what must be alike for a killed rehearsal to go on."""
         told = (self.fingerprint, self.source, self.target, self.target_database, sorted(self.options.items()))
-        return hashlib.sha256(repr((told, sorted(self.load.items()), self.folder)).encode()).hexdigest()[:16]
+        whole = (told, sorted(self.load.items()), self.folder, *([self.replay] if self.replay else []))
+        return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
 
 
 def all_steps(plan: MigrationPlan, own: tuple[PhaseStep, ...]) -> tuple[PhaseStep, ...]:
@@ -75,6 +91,8 @@ def all_steps(plan: MigrationPlan, own: tuple[PhaseStep, ...]) -> tuple[PhaseSte
     steps.append(PhaseStep(P.VALIDATION, (*over, P.RUN_TIME)))
     if all(one.phase is not P.WAY_BACK for one in own):
         steps.append(PhaseStep(P.WAY_BACK, (P.VALIDATION,)))
+    if plan.replay is not None:
+        steps.append(PhaseStep(P.REPLAY, (P.VALIDATION, P.WAY_BACK)))
     added = {phase: one.after for phase, one in plan.phases.items()}
     steps = [PhaseStep(one.phase, (*one.after, *added.get(one.phase, ())), one.left_out) for one in steps]
     idle = {one.phase: one.after for one in steps if one.left_out}

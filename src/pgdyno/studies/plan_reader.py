@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
@@ -61,6 +62,21 @@ class PlanReader:
             if not low <= value <= high:
                 raise UsageError(f"{key} {value} is not from {low} to {high}")
         return value
+
+    def percent(
+        self, text: str, key: str, low: float, high: float, lines: TableLines, place: str, what: str = "a per cent"
+    ) -> float:
+        """Return a number such as of `10 %` that lies between two bounds, in per cent."""
+        with self.at(lines.of(key), place):
+            try:
+                found = float(text.strip().removesuffix("%")) if text.strip().endswith("%") else math.nan
+            except ValueError:
+                found = math.nan
+            if not low <= found <= high:
+                raise UsageError(
+                    f'{key} "{text}" is not {what} from {low:g} % to {high:g} %', hint='Write it as "10 %".'
+                )
+        return found
 
     def head(
         self,

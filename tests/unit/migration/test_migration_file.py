@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli.migrate import command
 from pgdyno.errors import UsageError
-from pgdyno.migration.plan import MigrationPlan
+from pgdyno.migration.plan import MigrationPlan, PlannedReplay
 from pgdyno.model.results.migrate import MigrationPhase
 from pgdyno.studies.migrate.file import parse_plan
 
@@ -68,6 +70,12 @@ def test_a_plan_is_read_as_it_stands() -> None:
         ("compress = 0", "compres = 0", 10, 'mover "dump" has no option "compres"'),
         ('jobs = 2', 'mover = "pg_dmp"', 7, 'there is no mover "pg_dmp"'),
         ('jobs = 2', "jobs = 2\nspeed = 3", 8, "speed"),
+        ("[[phase]]\nname = \"import\"", '[replay]\nspeed = 2\n[[phase]]\nname = "import"', 13, "trace"),
+        ('compress = 0', 'compress = 0\n[replay]\ntrace = "t.parquet"', 12, 'trace "t.parquet" is not a whole path'),
+        ('compress = 0', 'compress = 0\n[replay]\ntrace = "/t"\nspeed = 0', 13, "speed 0 is not from 0.001 to 1000"),
+        ('compress = 0', 'compress = 0\n[replay]\ntrace = "/t"\nunlike_limit = "1"', 13, 'unlike_limit "1" is not'),
+        ('compress = 0', 'compress = 0\n[replay]\ntrace = "/t"\nerror_limit = "101 %"', 13, 'error_limit "101 %" is'),
+        ('compress = 0', 'compress = 0\n[replay]\ntrace = "/t"\ntraces = 1', 13, "traces"),
     ],
 )  # fmt: skip
 def test_a_slip_is_told_with_its_line(old: str, new: str, line: int, words: str) -> None:
@@ -94,6 +102,29 @@ def test_a_bad_plan_ends_the_verb_with_2_before_a_server_is_asked(tmp_path) -> N
     found = CliRunner().invoke(command, ["rehearse", str(path)])
     assert isinstance(found.exception, UsageError)
     assert int(found.exception.exit_code) == 2
+
+
+REPLAY = '\n[replay]\ntrace = "/srv/hour.parquet"\nspeed = 2\nunlike_limit = "0 %"\n'
+
+
+def test_a_replay_is_part_of_the_plan_and_of_its_seal() -> None:
+    plan = plan_of(PLAN + REPLAY)
+    assert plan.replay == PlannedReplay("/srv/hour.parquet", 2.0, 1.0, 0.0)
+    assert plan.lines["trace"] == len(PLAN.splitlines()) + 3
+    assert plan_of().replay is None
+    assert plan.fingerprint == plan_of().fingerprint
+    assert plan.seal != plan_of().seal
+
+
+def test_a_mover_that_leaves_the_target_as_it_is_takes_no_replay() -> None:
+    text = PLAN[: PLAN.index("[mover]")] + REPLAY
+    with pytest.raises(UsageError, match='replay: mover "pg_upgrade" makes a server of its own'):
+        plan_of(text.replace("jobs = 2", 'mover = "pg_upgrade"'))
+
+
+def test_the_examples_are_read() -> None:
+    for path in (Path(__file__).parents[3] / "examples" / "migrate").glob("*.toml"):
+        assert parse_plan(path.read_text(), source=path.name).name
 
 
 def test_what_is_moved_and_how_decides_which_rehearsals_make_a_trend() -> None:

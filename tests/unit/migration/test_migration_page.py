@@ -17,6 +17,7 @@ from pgdyno.model.results.migrate import (
     MigrateResult,
     MigrationPhase,
     PhaseTiming,
+    ReplayedLoad,
     ValidationFinding,
     ValidationResult,
     WayBack,
@@ -61,6 +62,9 @@ WHOLE = MigrateResult(
     settings=(LoadSetting(name="max_wal_size", before="1GB", during="16GB", after="1GB"),),
     way_back="the source is untouched",
 )  # fmt: skip
+
+
+REPLAYED = ReplayedLoad(study="r1", trace="/t.parquet", speed=2.0, sent=1000, unlike=10, unlike_limit_percent=1.0)
 
 
 def page_of(result: MigrateResult) -> Report:
@@ -113,6 +117,8 @@ def test_fifteen_of_forty_hours_are_a_margin_of_62_5_percent() -> None:
         ({"settings": (LoadSetting(name="a", before="1", during="2", after="2"),)}, "settings for the load are still"),
         ({"settings": (LoadSetting(name="a", before="1", during="2"),)}, "settings for the load are still"),
         ({"validation": ValidationResult(unread=("a table",))}, "could not read 1 thing"),
+        ({"replay": replace(REPLAYED, unlike=11)}, "answered 11 of 1,000 statements not as captured, more than 1 %"),
+        ({"replay": replace(REPLAYED, void="it was late")}, "the replay on the target does not count: it was late"),
     ],
 )  # fmt: skip
 def test_what_is_no_success_is_told_as_such(change: dict[str, object], words: str) -> None:
@@ -212,3 +218,10 @@ def test_the_outage_of_a_cut_over_that_a_killed_run_had_is_not_the_whole() -> No
     assert outage_of(1.5, cut, 420.0) == 1.5
     assert outage_of(None, cut, 420.0) == 3.0
     assert outage_of(None, PHASES, 420.0) == 420.0
+
+
+def test_a_replay_that_stands_is_on_the_page_and_no_fault() -> None:
+    result = replace(WHOLE, replay=REPLAYED)
+    assert result.faults == ()
+    told = "1,000 statements at speed 2, 10 answered differently than captured (study r1)"
+    assert told in markdown.render(page_of(result))

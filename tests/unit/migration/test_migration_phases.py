@@ -14,9 +14,11 @@ from pgdyno.migration.journal import RehearsalJournal, read_journal
 from pgdyno.migration.mover import ItemWatch, MoveItem, PhaseStep
 from pgdyno.migration.movers.dump_restore import DumpRestore
 from pgdyno.migration.movers.item_pool import in_pool
-from pgdyno.migration.plan import MigrationPlan, PlannedPhase, all_steps
+from pgdyno.migration.plan import MigrationPlan, PlannedPhase, PlannedReplay, all_steps
 from pgdyno.migration.rehearsing import Halt, run_phases
-from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase
+from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase, ReplayedLoad
+from pgdyno.model.shapes import shaped
+from pgdyno.studies.migrate.replaying import CUT_SHORT, replay_phase
 from pgdyno.studies.migrate.timing import item_timings, path_of, phase_timings, total_of
 
 P = MigrationPhase
@@ -221,3 +223,53 @@ def test_the_phases_of_a_dump_wait_as_they_must() -> None:
     transfer = {one.phase: one for one in DumpRestore().steps({"statistics": "transfer"})}
     assert P.CONSTRAINTS in transfer[P.STATISTICS].after, "some are of materialized views, which come with these"
     assert {P.EXPORT, P.IMPORT, P.INDEXES, P.CONSTRAINTS, P.STATISTICS, P.SEQUENCES} <= {*steps[P.RUN_TIME].after}
+
+
+def test_a_replay_comes_last_and_no_total_counts_it(tmp_path: Path) -> None:
+    plan = MigrationPlan(name="x", source="", folder="/x", replay=PlannedReplay("/t.parquet"))
+    own = DumpRestore().steps({})
+    steps = all_steps(plan, own)
+    assert (steps[-1].phase, steps[-1].after) == (P.REPLAY, (P.VALIDATION, P.WAY_BACK))
+    assert steps[:-1] == all_steps(MigrationPlan(name="x", source="", folder="/x"), own)
+    journal = RehearsalJournal(tmp_path, clock=iter(float(one) for one in range(100)).__next__)
+    for phase in (P.ASSESS, P.VALIDATION, P.REPLAY):
+        journal.phase(phase, "began")
+        journal.phase(phase, "ended")
+    chain = (PhaseStep(P.ASSESS), PhaseStep(P.VALIDATION, (P.ASSESS,)), PhaseStep(P.REPLAY, (P.VALIDATION,)))
+    phases = phase_timings(plan, chain, journal.state, 1)
+    assert all(one.seconds for one in phases)
+    assert total_of(phases) == sum(one.seconds or 0.0 for one in phases[:2]) + 1.0, "and the second between the two"
+    assert P.REPLAY not in path_of(MigrateResult(study="s", plan="x", phases=phases)).path
+
+
+def test_a_replay_is_sent_once_whatever_ended_it(tmp_path: Path) -> None:
+    load = ReplayedLoad(study="r", trace="/t", speed=1.0, sent=10, unlike=0, unlike_limit_percent=1.0)
+    calls = list[str]()
+
+    def sent() -> ReplayedLoad:
+        calls.append("sent")
+        return load
+
+    def killed() -> ReplayedLoad:
+        raise Killed
+
+    (tmp_path / "a").mkdir()
+    replay_phase(RehearsalJournal(tmp_path / "a"), sent, lambda _text: None)
+    replay_phase(RehearsalJournal(tmp_path / "a"), sent, lambda _text: None)
+    state = read_journal(tmp_path / "a")
+    assert (calls, state.is_over(P.REPLAY)) == (["sent"], True)
+    assert shaped(ReplayedLoad, state.notes["replay"], "journal") == load
+
+    (tmp_path / "b").mkdir()
+    with pytest.raises(Killed):
+        replay_phase(RehearsalJournal(tmp_path / "b"), killed, lambda _text: None)
+    replay_phase(RehearsalJournal(tmp_path / "b"), sent, lambda _text: None)
+    assert (calls, read_journal(tmp_path / "b").failed) == (["sent"], {P.REPLAY: CUT_SHORT})
+
+
+def test_a_replay_that_is_refused_fails_its_phase_and_nothing_else(tmp_path: Path) -> None:
+    def refused() -> ReplayedLoad:
+        raise EnvironmentUnsuitable("no room")
+
+    replay_phase(RehearsalJournal(tmp_path), refused, lambda _text: None)
+    assert read_journal(tmp_path).failed == {P.REPLAY: "no room"}

@@ -33,6 +33,12 @@ class MigrationPhase(StrEnum):
     VALIDATION = "validation"
     WAY_BACK = "way back"
     """The way back is rehearsed: what leads to the old server again, after the cut-over."""
+    REPLAY = "replay"
+    """A captured load is replayed on the target, last of all."""
+
+
+AFTERWARDS = frozenset({MigrationPhase.WAY_BACK, MigrationPhase.REPLAY})
+"""Phases that are rehearsed when all has arrived: no total and no window counts them."""
 
 
 class ItemEnd(StrEnum):
@@ -215,6 +221,30 @@ class WayBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedLoad:
+    """A captured load on the target: what the replay's own study came to. `unlike` answers are not as captured."""
+
+    study: str
+    trace: str
+    speed: float
+    sent: int
+    unlike: int
+    unlike_limit_percent: float
+    void: str = ""
+    """Why the replay does not count; empty where it does."""
+
+    @property
+    def fault(self) -> str:
+        """Return why the rehearsal is no success by it; empty where it stands."""
+        if self.void:
+            return f"the replay on the target does not count: {self.void}"
+        if 100 * self.unlike > self.unlike_limit_percent * self.sent:
+            limit = f"more than {self.unlike_limit_percent:g} %"
+            return f"the target answered {self.unlike:,} of {plural(self.sent, 'statement')} not as captured, {limit}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRehearsal:
     """A rehearsal of the same plan that came before. `began_at` in seconds since the epoch."""
 
@@ -261,6 +291,8 @@ class MigrateResult(StudyResult):
     way_back: str = ""
     back: WayBack | None = None
     """None where it was not rehearsed."""
+    replay: ReplayedLoad | None = None
+    """None where the plan has no replay, or none came to its end."""
     earlier: tuple[EarlierRehearsal, ...] = ()
     forecast: tuple[str, ...] = ()
     """What this rehearsal and others of smaller sizes say of the full one, where the plan names that."""
@@ -292,6 +324,8 @@ class MigrateResult(StudyResult):
             found.append("settings for the load are still in force")
         if self.back is not None:
             found += [f"left on the source: {one.found}" for one in self.back.differs if "pgdyno_migrate_" in one.found]
+        if self.replay is not None and self.replay.fault:
+            found.append(self.replay.fault)
         if self.margin_s is not None and self.margin_s < 0:
             found.append("the window was too short")
         return tuple(found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.errors import UsageError, hinted
 from pgdyno.migration.mover import Mover
 from pgdyno.migration.movers.registry import mover_of
-from pgdyno.migration.plan import MigrationPlan, PlannedPhase, all_steps, waits_of
+from pgdyno.migration.plan import MigrationPlan, PlannedPhase, PlannedReplay, all_steps, waits_of
 from pgdyno.model.results.migrate import MigrationPhase
 from pgdyno.model.tables import near_hint, tables_of, toml_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
@@ -20,7 +20,7 @@ from pgdyno.units import parse_quantity
 VERSION = 1
 MOST_JOBS = 64
 HINT = "docs/reference/migrate.md has every key; examples/migrate has a plan."
-_KEYS = ("version", "migration", "mover", "load", "phase")
+_KEYS = ("version", "migration", "mover", "load", "phase", "replay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,14 @@ class _Head:
     full_size: str = ""
     load_restart: bool = False
     programs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    trace: str
+    speed: float = 1.0
+    error_limit: str = "1 %"
+    unlike_limit: str = "1 %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,8 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
         load_restart=head.load_restart,
         programs=head.programs,
         phases=_phases(reader, document, source, lines),
-        lines={key: at.of(key) for key in _Head.__dataclass_fields__},
+        replay=_replay(reader, document, mover, lines),
+        lines={key: at.of(key) for key in _Head.__dataclass_fields__} | {"trace": lines.of("replay", 0).of("trace")},
     )
     _check_order(reader, plan, mover)
     return plan
@@ -146,6 +155,29 @@ def _refuse_unused(reader: PlanReader, document: Mapping[str, object], mover: Mo
                 f'mover "{mover.name}" does not change the target, so that this has no effect',
                 hint="Leave it out: a new server is made, with the databases of the source.",
             )
+
+
+def _replay(reader: PlanReader, document: Mapping[str, object], mover: Mover, lines: TomlLines) -> PlannedReplay | None:
+    if "replay" not in document:
+        return None
+    own, table = lines.of("replay", 0), document["replay"]
+    with reader.at(own.line, "replay"):
+        if not isinstance(table, Mapping):
+            raise UsageError("it is not a table", hint="Write [replay] on a line of its own.")
+        if not mover.fills_target:
+            raise UsageError(
+                f'mover "{mover.name}" makes a server of its own and leaves the target as it is',
+                hint="Leave it out; with afterwards = keep the upgraded cluster can be started and replayed to.",
+            )
+    raw = reader.fields(_Replay, dict(table), own, "replay")
+    with reader.at(own.of("trace"), "replay"):
+        if not raw.trace.startswith("/"):
+            raise UsageError(f'trace "{raw.trace}" is not a whole path')
+    with reader.at(own.of("speed"), "replay"):
+        if not 0.001 <= raw.speed <= 1000:
+            raise UsageError(f"speed {raw.speed:g} is not from 0.001 to 1000")
+    limits = [reader.percent(getattr(raw, key), key, 0, 100, own, "replay") for key in ("error_limit", "unlike_limit")]
+    return PlannedReplay(raw.trace, raw.speed, *limits)
 
 
 def _phases(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.model.results.migrate import MigrateResult, MigrationPhase
+from pgdyno.model.results.migrate import AFTERWARDS, MigrateResult, MigrationPhase
 from pgdyno.stats.size_forecast import NoForecast, ScaledRun, SizeForecast, forecast_size
 from pgdyno.units import bytes_text, plural, seconds_text
 
@@ -65,9 +65,7 @@ def forecast_of(results: Sequence[MigrateResult], size: float, window_s: float |
         if one.total_s is None or one.source_bytes is None:
             raise UsageError(f'rehearsal "{one.study}" did not finish, or its size is not known')
         seconds = {  # one that is left out hands on
-            phase.phase.value: phase.seconds or 0.0
-            for phase in one.phases
-            if phase.phase is not MigrationPhase.WAY_BACK
+            phase.phase.value: phase.seconds or 0.0 for phase in one.phases if phase.phase not in AFTERWARDS
         }
         runs.append(ScaledRun(one.source_bytes, seconds))
     ways = {(one.mover, one.jobs, one.source_version, one.target_version) for one in results}
@@ -78,7 +76,7 @@ def forecast_of(results: Sequence[MigrateResult], size: float, window_s: float |
         )
     else:
         first = results[0].phases if results else ()
-        after = {p.phase.value: {o.value for o in p.after} for p in first if p.phase is not MigrationPhase.WAY_BACK}
+        after = {p.phase.value: {o.value for o in p.after} for p in first if p.phase not in AFTERWARDS}
         found = forecast_size(runs, size, after=after or None, sorting=SORTING)
     return RehearsalForecast(
         studies=tuple(one.study for one in results),

@@ -14,7 +14,15 @@ from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Repor
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.gantt import Span, spans_figure
 from pgdyno.studies.migrate.timing import path_of
-from pgdyno.studies.migrate.words import against_plan, back_text, judgement, rate_text, size_text, window_text
+from pgdyno.studies.migrate.words import (
+    against_plan,
+    back_text,
+    judgement,
+    rate_text,
+    replay_text,
+    size_text,
+    window_text,
+)
 from pgdyno.units import plural, seconds_text
 
 MOST_ITEMS = 200
@@ -24,6 +32,7 @@ METHOD = (
     "Phases begin when those that they wait for are done; what overlapped is drawn so.",
     "An item is done as a whole or not at all: a killed rehearsal goes on with those that are missing.",
     "MB/s are of the tables' size on the source, without indexes; rows/s of what the target counted.",
+    "The way back and the replay follow when all has arrived: no total and no window counts them.",
     "What held a phase back is judged as for every load, by samples of one a second on each side.",
 )
 
@@ -54,6 +63,8 @@ def _answer(result: MigrateResult) -> tuple[Block, ...]:
         ("back", back_text(result)),
         ("rehearsal", f"number {result.number} of this plan"),
     ]
+    if result.replay is not None:
+        facts.append(("replay", replay_text(result.replay)))
     if result.attempts > 1:
         stood = f"{seconds_text(result.paused_s)} in between, which is not part of any time here"
         facts.append(("resumed", f"{plural(result.attempts - 1, 'time')}, {stood}"))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.policy import check_settings
@@ -24,12 +25,14 @@ from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.migrate import (
+    AFTERWARDS,
     AssessFinding,
     ItemEnd,
     LoadSetting,
     MigrateResult,
     MigrationPhase,
     PhaseTiming,
+    ReplayedLoad,
     ValidationResult,
     WayBack,
 )
@@ -43,6 +46,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.migrate.limits import judged_phases
 from pgdyno.studies.migrate.prepare import PreparedMove
+from pgdyno.studies.migrate.replaying import replay_on_target, replay_phase
 from pgdyno.studies.migrate.timing import item_timings, outage_of, phase_timings, total_of
 from pgdyno.studies.migrate.trend import full_size, rehearsals_before
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
@@ -53,6 +57,7 @@ from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.undo.watch import Deadlines
 
+T = TypeVar("T")
 Announce = Callable[[str], None]
 _LEAVE_S = 60.0
 _NOTICED_S = 10.0
@@ -82,7 +87,7 @@ def run_rehearsal(
             store.update_study(study.id, state=StudyState.RUNNING)
         row.put(phase="running", place=plan.mover)
         try:
-            result = _Rehearsal(store, study, prepared, facts, guards, announce).run()
+            result = _Rehearsal(store, study, prepared, facts, request, guards, announce).run()
         except BaseException as error:
             store.abandon_running(study.id)
             stopped = not isinstance(error, PgdynoError) or isinstance(error, EnvironmentUnsuitable)
@@ -129,6 +134,7 @@ class _Rehearsal:
     study: Study
     prepared: PreparedMove
     facts: tuple[Facts, Facts]
+    request: TargetRequest
     guards: GuardPlan
     announce: Announce
 
@@ -139,6 +145,7 @@ class _Rehearsal:
         with ExitStack() as stack:
             breach = stack.enter_context(guarded(target, self.guards, prepared.options.jobs, self.announce))
             halt = Halt(halting(prepared.options.max_seconds, prepared.options.stop_file, breach))
+            ends = time.monotonic() + prepared.options.max_seconds
             place = replace(
                 prepared.place,
                 folder=make_folder(Path(plan.folder), self.study.id, prepared.place.account),
@@ -171,9 +178,11 @@ class _Rehearsal:
             began_at = time.time() - journal.elapsed_s
             with _sampled(self.store, self.study, place) as samplers:
                 ended = run_phases(
-                    prepared.steps, works, journal, halt=halt, interrupt=halt.interrupted.set,
-                    sleep=time.sleep, tell=self.announce,
+                    tuple(one for one in prepared.steps if one.phase is not MigrationPhase.REPLAY), works, journal,
+                    halt=halt, interrupt=halt.interrupted.set, sleep=time.sleep, tell=self.announce,
                 )  # fmt: skip
+            if not ended and plan.replay is not None:
+                replay_phase(journal, lambda: self._replay(ends, journal), self.announce)
             rows = {side: (one.rows(), place_side.target.local) for (side, one), place_side in
                     zip(samplers.items(), (place.source, place.target), strict=True)}  # fmt: skip
             outage = prepared.mover.outage_s(place)
@@ -185,6 +194,13 @@ class _Rehearsal:
                 prepared.mover.tidy(place)  # before files of a server are deleted
                 remove_dump(place, prepared.mover.keeps(plan.options))
         return result if ended or load is None else replace(result, settings=_settings(journal, load))
+
+    def _replay(self, ends: float, journal: RehearsalJournal) -> ReplayedLoad:
+        return replay_on_target(
+            self.store, self.prepared, self.request, study=self.study.id, guards=self.guards,
+            source_identifier=str(self.facts[0].server.system_identifier), left_s=ends - time.monotonic(),
+            announce=self.announce, tick=journal.tick,
+        )  # fmt: skip
 
     def _load(self, stack: ExitStack) -> LoadSettings | None:
         plan, target = self.prepared.plan, self.prepared.place.target.target
@@ -208,7 +224,9 @@ class _Rehearsal:
         prepared, plan, state = self.prepared, self.prepared.plan, journal.state
         source, target = place.source, place.target
         total = None if ended else total_of(timings)
-        planned = [one.planned_s for one in plan.phases.values() if one.planned_s is not None]
+        planned = [
+            one.planned_s for phase, one in plan.phases.items() if phase not in AFTERWARDS and one.planned_s is not None
+        ]
         size = None
         if total is not None:
             with suppress(PgdynoError):
@@ -241,10 +259,11 @@ class _Rehearsal:
             phases=timings,
             items=item_timings(state),
             assessment=tuple(shaped(AssessFinding, one, "journal") for one in found) if isinstance(found, list) else (),
-            validation=_validation(state.notes.get("validation")),
+            validation=_kept(ValidationResult, state.notes.get("validation")),
             settings=_load_settings(state.notes),
             way_back=prepared.announcement.way_back,
-            back=_back(state.notes.get("back")),
+            back=_kept(WayBack, state.notes.get("back")),
+            replay=_kept(ReplayedLoad, state.notes.get("replay")),
             earlier=before,
             ended=ended,
         )
@@ -288,12 +307,8 @@ def _load_settings(notes: dict[str, object]) -> tuple[LoadSetting, ...]:
     )
 
 
-def _validation(found: object) -> ValidationResult | None:
-    return shaped(ValidationResult, found, "journal") if isinstance(found, dict) else None
-
-
-def _back(found: object) -> WayBack | None:
-    return shaped(WayBack, found, "journal") if isinstance(found, dict) else None
+def _kept(kind: type[T], found: object) -> T | None:
+    return shaped(kind, found, "journal") if isinstance(found, dict) else None
 
 
 def remove_dump(place: MovePlace, but: str = "") -> None:

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from pgdyno.migration.journal import JournalState
 from pgdyno.migration.mover import PhaseStep
 from pgdyno.migration.plan import MigrationPlan
-from pgdyno.model.results.migrate import ItemEnd, ItemTiming, MigrateResult, MigrationPhase, PhaseTiming
+from pgdyno.model.results.migrate import (
+    AFTERWARDS,
+    ItemEnd,
+    ItemTiming,
+    MigrateResult,
+    MigrationPhase,
+    PhaseTiming,
+)
 from pgdyno.stats.precedence import CriticalPath, critical_path
 
 _TOTALS = ("archive",)
@@ -60,8 +67,8 @@ def item_timings(state: JournalState) -> tuple[ItemTiming, ...]:
 
 
 def total_of(phases: Sequence[PhaseTiming]) -> float | None:
-    """Return from the first begin to the last end, the way back not counted; None where a phase is not done."""
-    own = [one for one in phases if one.phase is not MigrationPhase.WAY_BACK and one.end is not ItemEnd.LEFT_OUT]
+    """Return from the first begin to the last end of what is not done afterwards; None where a phase is not done."""
+    own = [one for one in phases if one.phase not in AFTERWARDS and one.end is not ItemEnd.LEFT_OUT]
     if any(one.end is not ItemEnd.DONE for one in own):
         return None
     begins, ends = [one.began_s or 0.0 for one in own], [one.ended_s or 0.0 for one in own]
@@ -79,6 +86,6 @@ def outage_of(measured_s: float | None, phases: Sequence[PhaseTiming], total_s: 
 
 def path_of(result: MigrateResult) -> CriticalPath:
     """Return which phases the whole hangs on, by their measured times and dependencies."""
-    own = [one for one in result.phases if one.phase is not MigrationPhase.WAY_BACK]
+    own = [one for one in result.phases if one.phase not in AFTERWARDS]
     after: Mapping[str, Sequence[str]] = {one.phase.value: [other.value for other in one.after] for one in own}
     return critical_path(after, {one.phase.value: one.seconds for one in own if one.seconds is not None})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.migrate import MigrateResult, PhaseTiming
+from pgdyno.model.results.migrate import MigrateResult, PhaseTiming, ReplayedLoad
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.units import bytes_text, seconds_text
+from pgdyno.units import bytes_text, plural, seconds_text
 
 
 def judgement(result: MigrateResult) -> Judgement:
@@ -39,6 +39,14 @@ def back_text(result: MigrateResult) -> str:
     told = f"rehearsed in {seconds_text(result.back.seconds)}"
     differs = "; ".join(f"{one.what}: {one.found}" for one in result.back.differs)
     return f"{told}; the source is not as it was: {differs}" if differs else f"{told}: the source is proved untouched"
+
+
+def replay_text(load: ReplayedLoad) -> str:
+    """Return what the captured load on the target came to, and in which study it is told whole."""
+    told = (
+        f"{plural(load.sent, 'statement')} at speed {load.speed:g}, {load.unlike:,} answered differently than captured"
+    )
+    return f"{told}{f'; it does not count: {load.void}' if load.void else ''} (study {load.study})"
 
 
 def rate_text(phase: PhaseTiming) -> tuple[str, str]:

@@ -91,14 +91,20 @@ class Ready:
         return self.asked.last_due_us / 1e6 / self.plan.speed
 
 
-def prepare(target: Target, options: ReplayOptions) -> Ready:
-    """Return a replay that may begin. Reads only; raises an error that names what is in the way."""
-    meta = read_meta(options.trace)
+def whole_meta(trace: Path) -> TraceMeta:
+    """Return the facts of a trace that can be replayed. Raises UsageError for one that is masked, or as `read_meta`."""
+    meta = read_meta(trace)
     if meta.masked:
         raise UsageError(
-            f'"{options.trace}" is masked: its values are not those that were sent',
+            f'"{trace}" is masked: its values are not those that were sent',
             hint="Replay the trace that it was cut from.",
         )
+    return meta
+
+
+def prepare(target: Target, options: ReplayOptions) -> Ready:
+    """Return a replay that may begin. Reads only; raises an error that names what is in the way."""
+    meta = whole_meta(options.trace)
     facts = read_facts(target)
     require_another(identify(target, facts), meta.system_identifier or options.source_identifier)
     asked = asked_of(options.trace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -228,15 +227,7 @@ def _criterion(raw: _Criterion, reader: PlanReader, lines: TableLines) -> LevelC
 
 
 def _tolerance(text: str, key: str, reader: PlanReader, lines: TableLines) -> float:
-    with reader.at(lines.of(key), "criterion"):
-        number = text.strip().removesuffix("%").strip()
-        try:
-            found = float(number) if text.strip().endswith("%") else math.nan
-        except ValueError:
-            found = math.nan
-        if not 0.01 <= found <= 90:
-            raise UsageError(f'{key} "{text}" is not a tolerance from 0.01 % to 90 %', hint='Write it as "10 %".')
-        return found / 100
+    return reader.percent(text, key, 0.01, 90, lines, "criterion", "a tolerance") / 100
 
 
 def _curve(
