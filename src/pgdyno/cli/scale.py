@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from pgdyno.units import plural
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
+    from pgdyno.model.study import Study
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.probes.sampler import Sampler
     from pgdyno.server.outage import Outage
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from pgdyno.workloads.protocol import LoadReading
 
 LONGEST_S = 86_400.0
+PART = "scale_part"
+"""The option of a study of one server's levels, which says of which whole one they are."""
 
 
 class _Flags(MeasuringFlags):
@@ -57,8 +61,8 @@ def command(flags: _Flags) -> int:
     """Measure levels in per cent of production, each on its share of the hardware, and say whether they answer alike.
 
     Prints the plan, the undo and the outage, and runs nothing without --apply. A level bounds the server's CPUs and
-    memory by a cgroup, which needs root; the load comes from outside of the bound. docs/reference/scale.md describes
-    the plan.
+    memory by a cgroup, which needs root; the load comes from outside of the bound. Or a level names a server of its
+    own, which stands in the list of servers that may be changed. docs/reference/scale.md describes the plan.
 
     Exit code 0 where success rate, response time and path length of every level are constant within the tolerance of
     the plan, 1 where one is not, 3 where it is not resolved.
@@ -79,7 +83,11 @@ def command(flags: _Flags) -> int:
         return _carry_out(request, plan, flags, store, progress, ending)
     plan = _read(flags)
     server = target_request(flags)
-    name = "--target" if server.dsn is not None or server.host is not None else f"sandbox {server.sandbox}"
+    is_named = server.dsn is not None or server.host is not None
+    if is_named and "" not in plan.targets:
+        raise UsageError("every level of the plan has a target of its own", hint="Leave --target and --host out.")
+    name = "--target" if is_named else f"sandbox {server.sandbox}"
+    name = ", ".join(one or name for one in plan.targets)
     for line in plan_lines(plan, name, flags.max_seconds, flags.stop_file):
         click.echo(line, err=True)
     if not flags.apply:
@@ -103,12 +111,26 @@ class _EndingProgress(Progress):
 def _carry_out(
     request: StudyRequest, plan: ScalePlan, flags: _Flags, store: Store, progress: Progress, ending: EarlyEnd
 ) -> int:
+    from pgdyno.studies.scale.servers import check_servers, require_apart
+
     def body(stand: StudySession) -> StudyResult:
-        from pgdyno.studies.scale.run import run_scale, scale_result
+        from pgdyno.studies.scale.run import part_of, run_scale, scale_result
+        from pgdyno.studies.session.study_session import open_stand
 
-        ended = run_scale(stand, plan, ending, progress.announce)
-        return scale_result(store, stand.study, plan, ended)
+        with ExitStack() as stack:
+            stands = {plan.targets[0]: stand}
+            for target in plan.targets[1:]:
+                part = _part(store, plan, target, stand.study, flags)
+                stands[target] = stack.enter_context(open_stand(part, store, progress, progress.announce))
+            require_apart({target: one.target.name for target, one in stands.items()})
+            ended = run_scale(stands, plan, ending, progress.announce)
+            studies = {target: one.study for target, one in stands.items()}
+            result = scale_result(store, studies, plan, ended)
+            for target in plan.targets[1:]:
+                stands[target].finish(part_of(result, store, studies[target]))
+        return result
 
+    check_servers([one for one in plan.targets if one])
     return int(carry_out(request, flags, store, progress, body).exit_code)
 
 
@@ -128,19 +150,33 @@ def _read(flags: _Flags) -> ScalePlan:
     return plan
 
 
-def _new(plan: ScalePlan, flags: _Flags) -> StudyRequest:
+def _new(
+    plan: ScalePlan, flags: _Flags, target: str | None = None, mark: Mapping[str, object] | None = None
+) -> StudyRequest:
     from pgdyno.model.shapes import plain
     from pgdyno.model.study import StudyKind
+    from pgdyno.studies.session.target_request import TargetRequest
 
-    top = plan.levels[-1]
+    target = plan.targets[0] if target is None else target
+    top = next((one for one in reversed(plan.levels) if one.target == target), plan.levels[-1])
     return new_request(
         flags,
         kind=StudyKind.SCALE,
         name=f"scale {plan.name}",
-        options={"scale": plain(plan)},
+        options={"scale": plain(plan), **({} if mark is None else {PART: mark})},
         load=Load(plan.workload, plan.parameters_of(top), plan.load(rate=plan.rate_of(top))),
-        **_course(plan, flags),
+        target=TargetRequest(dsn=target, keep_data=flags.keep_data) if target else None,
+        **_course(plan, flags, target),
     )
+
+
+def _part(store: Store, plan: ScalePlan, target: str, whole: Study, flags: _Flags) -> StudyRequest:
+    """Return the request of another server's study, which goes on where the whole one had begun it."""
+    mark = {"of": whole.id, "target": target}
+    begun = next((one for one in store.studies() if one.options.get(PART) == mark), None)
+    if begun is None:
+        return _new(plan, flags, target, mark)
+    return resumed_request(flags, begun, **_course(plan, flags, target))
 
 
 def _resumed(store: Store, flags: _Flags) -> tuple[StudyRequest, ScalePlan]:
@@ -149,11 +185,13 @@ def _resumed(store: Store, flags: _Flags) -> tuple[StudyRequest, ScalePlan]:
 
     assert flags.resume is not None, "it was looked at"
     study = resumable(store, flags.resume, StudyKind.SCALE)
+    if isinstance(mark := study.options.get(PART), Mapping):  # of one server: all go on together
+        study = resumable(store, str(mark["of"]), StudyKind.SCALE)
     plan = kept_options(ScalePlan, study, "scale")
-    return resumed_request(flags, study, **_course(plan, flags)), plan
+    return resumed_request(flags, study, **_course(plan, flags, plan.targets[0])), plan
 
 
-def _course(plan: ScalePlan, flags: _Flags) -> Course:
+def _course(plan: ScalePlan, flags: _Flags, own: str) -> Course:
     from pgdyno.studies.scale.plan import bounds_of
 
     names = bounds_of(plan)
@@ -161,8 +199,9 @@ def _course(plan: ScalePlan, flags: _Flags) -> Course:
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.requests.study import confirm_changes
 
+        count = sum(one.target == own for one in plan.levels)
         words = (
-            f"{plural(len(plan.levels), 'level')} in {plural(plan.repetitions, 'repetition')}; "
+            f"{plural(count, 'level')} in {plural(plan.repetitions, 'repetition')}; "
             f"bounds {' and '.join(names) or 'nothing'}"
         )
         confirm_changes(target, workload, words, "none: no restart", ask=not flags.yes and bool(names))

@@ -44,7 +44,7 @@ def run(made: Made, ending: EarlyEnd) -> str:
 
     study = SimpleNamespace(workload=None, plan=SimpleNamespace(reset="auto"))
     stand: Any = SimpleNamespace(laboratory=made, study=study, data=SimpleNamespace(make_ready=ready), facts=None)
-    return run_scale(stand, planned(), ending, lambda _: None)
+    return run_scale({"": stand}, planned(), ending, lambda _: None)
 
 
 def test_every_level_and_load_runs_once_a_repetition_at_its_own_rate_and_bound() -> None:

@@ -82,6 +82,11 @@ class LevelFigures:
     percent: float
     cpus: float | None
     memory_bytes: int | None
+    target: str = ""
+    """The server that it ran on, and in `environment` what that was; empty in studies of earlier versions."""
+    environment: str = ""
+    study: str = ""
+    """Which study has its runs where the level has a server of its own; empty for this one."""
     load: str
     runs: int
     qualified: tuple[int, ...]
@@ -141,6 +146,8 @@ class ScaleResult(StudyResult):
     """What the response time is, such as latency_p95."""
     levels: tuple[LevelFigures, ...]
     curve: ClientCurve | None = None
+    part_of: str = ""
+    """The study of all levels, where these are those of one server; empty where they are all."""
     ended: str = ""
     """Why not all runs were made; empty where all were."""
 

@@ -30,6 +30,8 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
         f"{plural(plan.most_clients, 'connection')} at "
         "most; runs that are disturbed or unsteady are repeated; loading data comes on top"
     )
+    if len(plan.targets) > 1:
+        lines.append("servers: each has a study of its own, in one order of runs; no two are under load at one time")
     bound = any(level.cpus or level.memory_bytes for level in (*plan.levels, plan.curve))
     lines.append(
         "undo:   bounds on the server's CPUs and memory are in the undo bundle before the first; they are taken away "

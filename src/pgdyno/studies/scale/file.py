@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import UsageError, hinted
@@ -12,6 +12,7 @@ from pgdyno.model.tables import table_of, tables_of, toml_of
 from pgdyno.model.trial import check_length
 from pgdyno.model.verdict import Metric
 from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.server.postgres import refuse_secrets
 from pgdyno.stats.constancy import FEWEST_PAIRS
 from pgdyno.studies.plan_reader import PlanReader
 from pgdyno.studies.scale.plan import LevelCriterion, PlannedLevel, ScalePlan, Value
@@ -62,6 +63,7 @@ class _Level:
     percent: float
     cpus: float = 0.0
     memory: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,12 @@ def parse_plan(text: str, *, source: str = "plan", folder: Path = Path()) -> Sca
     if head.proportion:
         _check_proportion(levels, lines, reader)
     connections, curve = _curve(document, lines, reader, source)
+    with reader.at(lines.of("level", 0).line, ""):
+        if any(one.target for one in levels) and any(one.cpus or one.memory_bytes for one in (*levels, curve)):
+            raise UsageError(
+                "some levels have a target of their own, and others a bound",
+                hint="Give each level its server, or each its share of one.",
+            )
     plan = ScalePlan(
         name=head.name,
         repetitions=reader.within(head.repetitions, "repetitions", FEWEST_PAIRS, MOST_REPETITIONS, head_lines, "scale"),
@@ -164,7 +172,12 @@ def _levels(
             if raw.percent in seen:
                 raise UsageError(f"level {raw.percent:g} is there twice")
         seen.add(raw.percent)
-        found.append(_hardware(raw.percent, raw.cpus, raw.memory, reader, own, place))
+        with reader.at(own.of("target"), place):
+            if raw.target:
+                refuse_secrets(raw.target, "target")
+            if raw.target and (raw.cpus or raw.memory):
+                raise UsageError("target and a bound exclude each other", hint="Leave cpus and memory out.")
+        found.append(replace(_hardware(raw.percent, raw.cpus, raw.memory, reader, own, place), target=raw.target))
     with reader.at(lines.of("level", 0).line, ""):
         if not 2 <= len(found) <= MOST_LEVELS:
             raise UsageError(f"{len(found)} levels are not from 2 to {MOST_LEVELS}", hint="Write each as [[level]].")

@@ -34,7 +34,7 @@ class ScaleKind(Kind):
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return the runs that stand for the reference and for the greatest level."""
         result = study.told(ScaleResult)
-        found = [] if result is None else [one for one in result.levels if one.run is not None]
+        found = [] if result is None else [one for one in result.levels if one.run is not None and not one.study]
         wanted = [one for one in found if result is not None and one.percent == result.reference]
         wanted += [one for one in found[-1:] if one not in wanted]
         return [(f"level {one.percent:g} %", one.run) for one in wanted]

@@ -48,7 +48,7 @@ def scale_page(record: StudyRecord) -> Report:
     charts = Section("charts", "By level", "Do response time and path length stay constant?",
                      (Charts(level_figures(result)),))  # fmt: skip
     curve = None if result.curve is None else _curve(result.curve)
-    sections = (answer, levels, criteria, charts, curve, _held_back(result), about)
+    sections = (answer, levels, _servers(result), criteria, charts, curve, _held_back(result), about)
     return framed(record, judgement(result), sections, (answer, levels, criteria, curve))
 
 
@@ -82,6 +82,20 @@ def _levels(result: ScaleResult) -> tuple[Block, ...]:
     )
     caption = f"Medians of the qualified runs, which alone are shown. {runs_text(result)}"
     return (TableBlock(Table(columns, rows, columns[1:3] + columns[4:11]), caption),)
+
+
+def _servers(result: ScaleResult) -> Section | None:
+    """Return on which server each level ran, where that is not the same for all."""
+    if len({one.target for one in result.levels}) < 2 and not result.part_of:
+        return None
+    rows = tuple(
+        (f"{one.percent:g} %", one.target, one.environment, one.study or result.study) for one in result.levels
+    )
+    told = "Each level was measured by a study of its server. No proportion of the servers' hardware is known."
+    if result.part_of:
+        told = f"These are the levels of one server; study {result.part_of} has all, and the reference."
+    table = TableBlock(Table(("level", "server", "environment", "study"), rows), told)
+    return Section("servers", "The servers", "On which server did each level run?", (table,))
 
 
 def _criteria(result: ScaleResult) -> Section | None:

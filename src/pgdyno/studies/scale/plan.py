@@ -20,11 +20,15 @@ RATE, CLOSED = "rate", "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLevel:
-    """A level in per cent of production, and what hardware it has; None for the host as it is."""
+    """A level in per cent of production, and what hardware it has; None for the host as it is.
+
+    `target` is a server of its own, as libpq names it; empty for that of the study.
+    """
 
     percent: float
     cpus: float | None = None
     memory_bytes: int | None = None
+    target: str = ""
 
     @property
     def name(self) -> str:
@@ -36,7 +40,7 @@ class PlannedLevel:
         """Return what the server may use, in words."""
         words = [] if self.cpus is None else [f"{self.cpus:g} CPUs"]
         words += [] if self.memory_bytes is None else [binary_text(self.memory_bytes)]
-        return ", ".join(words) or "the host as it is"
+        return ", ".join(words) or self.target or "the host as it is"
 
     def configuration(self) -> Configuration:
         """Return the bounds as a session sets them."""
@@ -103,6 +107,17 @@ class ScalePlan:
     def runs(self) -> int:
         """Return how many runs are planned."""
         return self.repetitions * (len(self.levels) + len(self.connections))
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Return the servers that are measured, that of the reference first; empty stands for the study's own."""
+        first = self.level_named(f"{self.reference:g}").target
+        return tuple(dict.fromkeys([first, *(one.target for one in self.levels), *([""] if self.connections else [])]))
+
+    def runs_on(self, target: str) -> int:
+        """Return how many runs are planned on a server."""
+        levels = sum(one.target == target for one in self.levels)
+        return self.repetitions * (levels + (0 if target else len(self.connections)))
 
     def level_named(self, name: str) -> PlannedLevel:
         """Return the level of a run's factor."""

@@ -1,8 +1,8 @@
-"""scale: levels of load on hardware in proportion, and a client curve, in interleaved repetitions on one target.
+"""scale: levels of load on hardware in proportion, and a client curve, in interleaved repetitions.
 
 Each repetition runs every level and every load of the curve once, in a new random order. A level's bounds are a
 configuration of the session: the undo bundle has them before the first, and the session's end takes them away. The
-load generator is started outside of them.
+load generator is started outside of them. A level with a server of its own runs in a study and a stand of that server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
-from pgdyno.model.results.scale import ScaleResult
+from pgdyno.model.results.scale import LevelFigures, ScaleResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Trial, TrialSpec, TrialState
 from pgdyno.report.held_back_section import WORDS
@@ -21,10 +21,11 @@ from pgdyno.studies.matrix.rows import CellRun, held_locks, host_cpu
 from pgdyno.studies.pairs.blocks import REPEATS
 from pgdyno.studies.pairs.result import count_states
 from pgdyno.studies.scale.ending import EarlyEnd
-from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, ScalePlan
+from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, PlannedLevel, ScalePlan
 from pgdyno.studies.scale.runs import HeldBack, ScaleRun, curve_of, levels_of
 from pgdyno.studies.session.study_session import StudySession
 from pgdyno.targets.target import Target
+from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.run_evidence import read_evidence
 from pgdyno.trial.stopwatch import BudgetSpent
 from pgdyno.workloads.protocol import Workload
@@ -44,15 +45,25 @@ class Prepared:
     workload: Workload
 
 
-def run_scale(stand: StudySession, plan: ScalePlan, ending: EarlyEnd, announce: Callable[[str], None]) -> str:
-    """Run every repetition; return why not all were made, empty where all were. Trials of before a kill are kept."""
-    laboratory = stand.laboratory
-    workloads = _prepared(stand, plan)
-    laboratory.expect(plan.runs)
+def run_scale(
+    stands: Mapping[str, StudySession], plan: ScalePlan, ending: EarlyEnd, announce: Callable[[str], None]
+) -> str:
+    """Run every repetition; return why not all were made, empty where all were. Trials of before a kill are kept.
 
-    def measure(spec: TrialSpec) -> Trial:
+    `stands` has one for each of the plan's targets.
+    """
+    workloads = dict[str, Prepared]()
+    for target, stand in stands.items():
+        workloads |= _prepared(stand, plan, target)
+        stand.laboratory.expect(plan.runs_on(target))
+
+    def level_of(spec: TrialSpec) -> PlannedLevel | None:
         level = spec.factors.get(LEVEL)
-        found = None if level is None else plan.level_named(level)
+        return None if level is None else plan.level_named(level)
+
+    def measure(spec: TrialSpec, laboratory: Laboratory) -> Trial:
+        found = level_of(spec)
+        level = None if found is None else found.name
         prepared = workloads[level or ""]
         connections = None if level else int(spec.factors[CONNECTIONS])
         load = plan.load(connections, None if found is None else plan.rate_of(found))
@@ -61,13 +72,14 @@ def run_scale(stand: StudySession, plan: ScalePlan, ending: EarlyEnd, announce: 
     for repetition in range(1, plan.repetitions + 1):
         announce(f"repetition {repetition} of {plan.repetitions}")
         for slot, drawn in enumerate(plan.specs(repetition)):
-            spec = replace(drawn, slot=slot)
+            spec, found = replace(drawn, slot=slot), level_of(drawn)
+            laboratory = stands["" if found is None else found.target].laboratory
             for _ in range(1 + REPEATS):
                 why = "" if laboratory.is_replaying else ending.reason(plan.run_s)
                 if why:
                     return why
                 try:
-                    trial = measure(spec)
+                    trial = measure(spec, laboratory)
                 except BudgetSpent:
                     return ending.reason() or "time was over"
                 if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
@@ -83,11 +95,12 @@ class LevelWorkload(SizedWorkload):
         checkpoint(target.postgres)
 
 
-def _prepared(stand: StudySession, plan: ScalePlan) -> Mapping[str, Prepared]:
-    """Return the workload of each level, and that of the client curve under no name, with their data made ready."""
+def _prepared(stand: StudySession, plan: ScalePlan, target: str) -> dict[str, Prepared]:
+    """Return the workload of each level of a server, and that of the client curve under no name, their data ready."""
     found = dict[str, Prepared]()
     made = dict[str, Prepared]()
-    for level in (*plan.levels, *([None] if plan.connections else [])):
+    levels = (one for one in plan.levels if one.target == target)
+    for level in (*levels, *([None] if plan.connections and not target else [])):
         inner = make_workload(plan.workload, plan.parameters_of(level))
         key = inner.spec().fingerprint
         if key not in made:
@@ -98,25 +111,47 @@ def _prepared(stand: StudySession, plan: ScalePlan) -> Mapping[str, Prepared]:
     return found
 
 
-def scale_result(store: Store, study: Study, plan: ScalePlan, ended: str) -> ScaleResult:
-    """Return what the store's runs of this study come to."""
-    trials = tuple(store.trials(study.id))
+def scale_result(store: Store, studies: Mapping[str, Study], plan: ScalePlan, ended: str) -> ScaleResult:
+    """Return what the store's runs come to; `studies` has that of each of the plan's targets."""
+    study, by_id = studies[plan.targets[0]], {one.id: one for one in studies.values()}
+    trials = tuple(trial for one in by_id for trial in store.trials(one))
     runs = [_seen(store, plan, trial) for trial in trials if trial.state is not TrialState.ABANDONED]
 
     def judge(trial: Trial, busy: float | None) -> HeldBack:
-        return held_back(read_evidence(store, study, trial).held_back, busy)
+        return held_back(read_evidence(store, by_id[trial.study_id], trial).held_back, busy)
+
+    def placed(level: LevelFigures) -> LevelFigures:
+        own = studies[plan.level_named(f"{level.percent:g}").target]
+        return replace(level, target=own.target, environment=own.environment, study="" if own is study else own.id)
 
     return ScaleResult(
         study=study.id,
         plan=plan.name,
         reference=plan.reference,
         response=plan.criterion.metric.value,
-        levels=levels_of(plan, runs, judge),
+        levels=tuple(map(placed, levels_of(plan, runs, judge))),
         curve=curve_of(plan, runs, judge),
         ended=ended,
         trials=count_states(trials),
         environment=study.environment,
         elapsed_s=sum(trial.outcome.elapsed_s for trial in trials if trial.outcome is not None),
+    )
+
+
+def part_of(result: ScaleResult, store: Store, study: Study) -> ScaleResult:
+    """Return what of a result is of one study with a server of its own: its levels, judged as in the whole."""
+    levels, trials = (
+        tuple(replace(one, study="") for one in result.levels if one.study == study.id),
+        store.trials(study.id),
+    )
+    return replace(
+        result,
+        study=study.id,
+        part_of=result.study,
+        environment=study.environment,
+        levels=levels,
+        curve=None,
+        trials=count_states(tuple(trials)),
     )
 
 

@@ -1,0 +1,205 @@
+"""Levels with servers of their own: what a plan says of them, how runs interleave, what each study is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pgdyno.cli import scale as verb
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.results.scale import Constancy, ScaleResult
+from pgdyno.model.shapes import plain, shaped
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, Trial, TrialSpec, TrialState
+from pgdyno.report.drawing import markdown
+from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.kinds import kind_of
+from pgdyno.studies.scale import run as course
+from pgdyno.studies.scale.dry_run import plan_lines
+from pgdyno.studies.scale.ending import EarlyEnd
+from pgdyno.studies.scale.plan import ScalePlan
+from pgdyno.studies.scale.runs import HeldBack
+from pgdyno.studies.scale.servers import require_apart, require_named
+from scale_example import PLAN, made_runs, planned
+from study_example import make_study
+
+BIG, SMALL = "host=big dbname=postgres", "host=small dbname=postgres"
+BARE = PLAN[: PLAN.index("[clients]")]
+HOSTS = (
+    BARE.replace("cpus = 0.3", f'target = "{SMALL}"')
+    .replace("cpus = 0.5\n", f'target = "{BIG}"\n')
+    .replace("cpus = 0.625", f'target = "{BIG}"')
+    .replace("cpus = 0.75", "")
+)
+
+
+def test_each_level_has_its_server_and_that_of_the_reference_comes_first() -> None:
+    plan = planned(HOSTS)
+    assert [one.target for one in plan.levels] == [SMALL, BIG, BIG, ""]
+    assert plan.targets == (BIG, SMALL, "")
+    assert [plan.runs_on(one) for one in plan.targets] == [12, 6, 6]
+    assert planned().targets == ("",)
+    assert planned().runs_on("") == planned().runs
+    assert shaped(ScalePlan, plain(plan)) == plan
+    text = "\n".join(plan_lines(plan, "three servers", 600.0, None))
+    assert f"level 60 %: 240 transactions/s on {SMALL}" in text
+    assert "no two are under load at one time" in text
+    assert (Path(__file__).parents[3] / "examples/scale/hosts.toml").read_text().count("target = ") == len(
+        planned((Path(__file__).parents[3] / "examples/scale/hosts.toml").read_text()).targets
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (HOSTS.replace(f'"{SMALL}"', f'"{SMALL}"\ncpus = 0.3'), "line 23: level 1: target and a bound exclude"),
+        (HOSTS.replace(SMALL, f"{SMALL} password=x"), "line 23: level 1: target has a password in it"),
+        (HOSTS.replace(SMALL, "host small"), "line 23: level 1: "),
+        (HOSTS.replace("percent = 150", "percent = 150\ncpus = 1"), "line 21: some levels have a bound on cpus"),
+        (HOSTS + "[clients]\nconnections = [1, 2]\ncpus = 1\n", "line 21: some levels have a target of their own"),
+    ],
+)  # fmt: skip
+def test_a_server_that_cannot_be_one_is_refused_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        planned(text)
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+class Made:
+    """A laboratory that measures nothing; all of them write into one list of what ran in which order."""
+
+    is_replaying = False
+
+    def __init__(self, name: str, ran: list[tuple[str, str]]) -> None:
+        self.name, self.ran, self.expected = name, ran, 0
+
+    def expect(self, trials: int) -> None:
+        self.expected = trials
+
+    def run(self, spec: TrialSpec, *, plan: LoadPlan, workload: object) -> Trial:
+        self.ran.append((self.name, spec.arm))
+        return Trial(len(self.ran), self.name, spec, TrialState.COMPLETE)
+
+
+def test_runs_of_all_servers_are_interleaved_each_on_its_own() -> None:
+    plan, ran = planned(HOSTS + "[clients]\nconnections = [1, 2]\n"), list[tuple[str, str]]()
+    study = SimpleNamespace(workload=None, plan=SimpleNamespace(reset="auto"))
+    loaded: dict[str, int] = dict.fromkeys(plan.targets, 0)
+
+    def stand(target: str) -> Any:
+        def ready(*_: object, **__: object) -> None:
+            loaded[target] += 1
+
+        data = SimpleNamespace(make_ready=ready)
+        return SimpleNamespace(laboratory=Made(target, ran), study=study, data=data, facts=None)
+
+    stands = {one: stand(one) for one in plan.targets}
+    assert not course.run_scale(stands, plan, EarlyEnd(1e6, None), lambda _: None)
+    assert {one: made.laboratory.expected for one, made in stands.items()} == {BIG: 12, SMALL: 6, "": 18}
+    where = {arm: {target for target, other in ran if other == arm} for _, arm in ran}
+    assert where["level 60 %"] == {SMALL}
+    assert where["level 100 %"] == where["level 125 %"] == {BIG}
+    assert where["level 150 %"] == where["2 connections"] == {""}
+    each = len(ran) // plan.repetitions
+    assert all({*ran[:each]} == {*ran[begin : begin + each]} for begin in range(0, len(ran), each))
+    assert all(loaded.values()), "data are loaded on every server"
+
+
+def study_of(name: str) -> Study:
+    study = replace(make_study(StudyKind.SCALE), state=StudyState.COMPLETE)
+    return replace(study, id=f"20261126-120000-scale-{name}", target=name, environment=f"environment of {name}")
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> tuple[ScaleResult, dict[str, Study], Any]:
+    """The result of the levels, with the study of each server and a store that has their runs."""
+    plan = planned(HOSTS)
+    studies = {BIG: study_of("big"), SMALL: study_of("small"), "": study_of("sandbox")}
+    targets = {one.name: one.target for one in plan.levels}
+    trials = [
+        replace(one.trial, study_id=studies[targets[one.trial.spec.factors["level"]]].id) for one in made_runs(plan)
+    ]
+    store = SimpleNamespace(
+        trials=lambda study: [one for one in trials if one.study_id == study],
+        samples=lambda *_: (),
+        histograms=lambda _: (),
+    )
+    asked = list[bool]()
+
+    def evidence(_store: object, study: Study, trial: Trial) -> Any:
+        asked.append(study.id == trial.study_id)
+        return SimpleNamespace(held_back=None)
+
+    monkeypatch.setattr(course, "read_evidence", evidence)
+    monkeypatch.setattr(course, "held_back", lambda *_: HeldBack(words="nothing"))
+    result = course.scale_result(store, studies, plan, "")  # type: ignore[arg-type]
+    assert asked
+    assert all(asked), "what held a run back is read of its own study"
+    return result, studies, store
+
+
+def test_levels_are_compared_over_servers_and_say_where_they_ran(
+    whole: tuple[ScaleResult, dict[str, Study], Any],
+) -> None:
+    result, studies, store = whole
+    assert (result.study, result.part_of) == (studies[BIG].id, "")
+    assert [one.standing for one in result.levels] == [Constancy.CONSTANT] * 4
+    assert all(check.pairs == 6 for one in result.levels for check in one.checks)
+    assert [(one.target, one.study) for one in result.levels] == [
+        ("small", studies[SMALL].id), ("big", ""), ("big", ""), ("sandbox", studies[""].id),
+    ]  # fmt: skip
+    page = page_of(result, studies[BIG])
+    assert "| 60 % | small | environment of small | 20261126-120000-scale-small |" in page
+
+    part = course.part_of(result, store, studies[SMALL])
+    assert (part.study, part.part_of, part.environment) == (studies[SMALL].id, result.study, "environment of small")
+    assert [(one.percent, one.study, one.standing) for one in part.levels] == [(60.0, "", Constancy.CONSTANT)]
+    assert part.exit_code == 0
+    assert sum(part.trials.values()) == 6
+    assert f"study {result.study} has all, and the reference" in page_of(part, studies[SMALL])
+    assert shaped(ScaleResult, plain(part)) == part
+
+
+def page_of(result: ScaleResult, study: Study) -> str:
+    told = replace(study, result=result)
+    named = [name for name, _ in kind_of(StudyKind.SCALE).shown(told, ())]
+    assert all(name in {f"level {one.percent:g} %" for one in result.levels if not one.study} for name in named)
+    return markdown.render(kind_of(StudyKind.SCALE).page(StudyRecord(told, ())))
+
+
+def test_a_server_that_nobody_named_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path))
+    target: Any = SimpleNamespace(name="big:5432", disposable=False)
+    with pytest.raises(EnvironmentUnsuitable, match='no level is run on "big:5432"') as caught:
+        require_named(target)
+    listed = Path(str(caught.value.hint).rsplit(" into ", 1)[1].rstrip("."))
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.write_text("big:5432\n")
+    listed.chmod(0o600)
+    require_named(target)
+    require_named(SimpleNamespace(name="sandbox", disposable=True))  # type: ignore[arg-type]
+
+
+def test_one_server_by_two_names_is_refused() -> None:
+    require_apart({BIG: "big", SMALL: "small"})
+    with pytest.raises(UsageError, match='target "host=big dbname=postgres" is "big", and so is'):
+        require_apart({BIG: "big", "": "big"})
+
+
+def test_a_resume_of_one_servers_study_goes_on_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    options = {"whole": {"scale": plain(planned(HOSTS))}, "part": {verb.PART: {"of": "whole", "target": SMALL}}}
+
+    def resumable(_store: object, name: str, *_kinds: StudyKind) -> Any:
+        asked.append(name)
+        return SimpleNamespace(id=name, options=options[name])
+
+    monkeypatch.setattr(verb, "resumable", resumable)
+    monkeypatch.setattr(verb, "resumed_request", lambda _flags, study, **_course: study.id)
+    request, plan = verb._resumed(None, SimpleNamespace(resume="part", yes=True))  # type: ignore[arg-type]
+    assert (asked, request, plan) == (["part", "whole"], "whole", planned(HOSTS))
