@@ -17,11 +17,12 @@ from pgdyno.report.study_record import StudyRecord
 
 Named = tuple[str, int | None]
 """How a run is called in the flight recorder, and its number."""
+NO_VERDICT = "it has no verdict"
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What a study offers for keeping: settings that it proved better; or `withheld`, why it offers none."""
+    """What a study offers for keeping: settings that it proved better; or `withheld`, a clause: why it offers none."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     verdict: Verdict | None = None
@@ -59,7 +60,7 @@ class Kind(ABC):
 
     def offered(self, study: Study) -> Offered:
         """Return what a finished study of a kind that `offers` has to keep."""
-        return Offered(withheld="none")
+        return Offered(withheld=NO_VERDICT)
 
     def conservative(self, study: Study) -> Offered:
         """Return the leanest of what it proved better: what it offers, where it knows no leaner one."""

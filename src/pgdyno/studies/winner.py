@@ -59,7 +59,7 @@ def offered_by(study: Study, *, conservative: bool = False) -> Offered:
     offered = kind.conservative(study) if conservative else kind.offered(study)
     if not offered.settings:
         raise UsageError(
-            f"study {study.id} has no confirmed winner: its verdict is {offered.withheld}",
+            f"study {study.id} has no confirmed winner: {offered.withheld}",
             detail="Keep the configuration that is there.",
             hint=f"pgdyno report {study.id} says what was measured; a longer study may resolve more.",
         )

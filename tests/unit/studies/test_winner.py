@@ -48,14 +48,21 @@ def result(word, **more):
         ({"result": result("not resolved")}, "no confirmed winner: its verdict is not resolved"),
         ({"result": result("equivalent")}, "its verdict is equivalent"),
         ({"result": result("worse", keep=False)}, "its verdict is worse"),
-        ({"result": made(StudyKind.TUNE, {"keep": True, "verdict": None})}, "nothing but the baseline was measured"),
+        (
+            {"result": made(StudyKind.TUNE, {"keep": True, "verdict": None})},
+            "no configuration but the baseline was tried",
+        ),
+        (
+            {"result": result("none", verdict=None, search={"trials": 7, "best": {"work_mem": "8MB"}})},
+            "winner: none of the 7 configurations that were tried was proved",
+        ),
         (
             {
                 "result": made(
                     StudyKind.TUNE, {"keep": True, "verdict": BETTER, "winner": {"settings": {"work_mem": "8MB"}}}
                 )
             },
-            "no confirmed winner",
+            "no confirmed winner: what proved better is not offered",
         ),
     ],
 )

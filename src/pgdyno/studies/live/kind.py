@@ -7,7 +7,7 @@ from pgdyno.model.study import Study, StudyState
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.studies.kind import Kind, Offered
+from pgdyno.studies.kind import NO_VERDICT, Kind, Offered
 
 
 class LiveKind(Kind):
@@ -55,7 +55,7 @@ class LiveKind(Kind):
     def _offered(self, study: Study, switch: LiveSwitch | None) -> Offered:
         if switch is None or not switch.is_acceptable:
             told = self.judged(study)
-            return Offered(withheld="none" if told is None else told.title)
+            return Offered(withheld=NO_VERDICT if told is None else told.title)
         return Offered(switch.b, switch.verdict)
 
 

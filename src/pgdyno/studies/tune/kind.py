@@ -12,7 +12,7 @@ from pgdyno.report.judgement import Judgement, company_text, compared
 from pgdyno.report.sections import Report, Tone
 from pgdyno.report.side_names import SideNames
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.studies.kind import Kind, Named, Offered
+from pgdyno.studies.kind import NO_VERDICT, Kind, Named, Offered
 from pgdyno.units import plural
 
 CANDIDATE = SideNames("the best candidate", "the baseline")
@@ -64,11 +64,17 @@ class TuneKind(Kind):
         """Return the confirmed winner."""
         result = study.told(TuneResult)
         verdict = None if result is None else result.verdict
-        if result is None or verdict is None:
-            return Offered(withheld="none, nothing but the baseline was measured")
+        if result is None:
+            return Offered(withheld=NO_VERDICT)
+        if verdict is None:
+            return Offered(withheld=unproved_text(result))
         settings = {} if result.winner is None else dict(result.winner.settings)
-        if result.keep or verdict.word is not Word.BETTER or not settings:
-            return Offered(withheld=verdict.word.value)
+        if result.is_only_together:
+            return Offered(withheld=together_text(result))
+        if verdict.word is not Word.BETTER:
+            return Offered(withheld=f"its verdict is {verdict.word.value}")
+        if result.keep or not settings:
+            return Offered(withheld="what proved better is not offered, as its report explains")
         return Offered(settings, verdict)
 
 
