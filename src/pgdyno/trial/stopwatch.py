@@ -122,14 +122,15 @@ class Stopwatch:
         """
         if not self.trials:
             return self.position_s < self.end_s
-        needed = (trials - 1) * self.trial_s + max(self.longest_s, self.trial_s)
-        return self.position_s + needed <= (self.end_s if until_s is None else until_s)
+        return self.position_s + self._needed_s(trials) <= (self.end_s if until_s is None else until_s)
+
+    def _needed_s(self, trials: int) -> float:
+        return (trials - 1) * self.trial_s + max(self.longest_s, self.trial_s)
 
     def shortage(self, trials: int) -> str:
         """Say by figures that so many trials more have no room: how long they take, and how much is left for them."""
-        each = max(self.trial_s, self.longest_s if trials == 1 else 0.0)
         left = max(0.0, self.end_s - self.position_s)
-        took = f"take {seconds_text(trials * each)}" if self.trials else "cannot be begun"
+        took = f"take {seconds_text(self._needed_s(trials))}" if self.trials else "cannot be begun"
         return (
             f"{plural(trials, 'trial')} {took}, and {seconds_text(left)} of the {seconds_text(self.budget_s)} are left"
         )

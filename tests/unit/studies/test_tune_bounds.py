@@ -6,12 +6,15 @@ import pytest
 
 from fix_postgres import NIGHT
 from pgdyno.model.shapes import plain
-from pgdyno.model.trial import Role
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role
 from pgdyno.model.verdict import Word
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff, work_mem_and_buffers
 from simulated_tune import OPTIONS, run
+
+SEED_OF_A_BASELINE_FIRST = 16
+"""Its second block of search would begin with the baseline."""
 
 
 def test_the_budget_in_time_bounds_the_search():
@@ -31,6 +34,32 @@ def test_the_budget_bounds_the_proof_on_a_machine_too_noisy_to_resolve_it():
     assert tuned.headline.verdict.word is Word.NOT_RESOLVED
     assert tuned.headline.verdict.pairs >= options.confirm_min
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
+
+
+@pytest.mark.parametrize("budget_s", [130.0, 145.0])
+def test_the_last_of_the_time_is_not_spent_on_a_baseline_that_no_configuration_follows(budget_s):
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, _ = run(laboratory, replace(OPTIONS, budget_s=budget_s, seed=3))
+    searched = [trial for trial in laboratory.store.kept if trial.spec.block < TUNE_PROOF_BLOCKS]
+    assert searched[-1].spec.role is Role.SEARCH
+    assert tuned.proof is not None
+
+
+def test_a_proof_that_ran_out_of_time_is_not_said_to_have_had_none():
+    laboratory = SimulatedLaboratory(
+        shared_buffers_cliff, disturbed=lambda number, settings: number > 8 and bool(settings)
+    )
+    tuned, _ = run(laboratory, replace(OPTIONS, budget_s=145.0, seed=3))
+    assert tuned.proof is None
+    assert any("no time was left to end the proof, which had begun (8 trials take" in note for note in tuned.notes)
+
+
+def test_no_baseline_follows_the_last_search_trial_that_was_asked_for():
+    options = replace(OPTIONS, trials=OPTIONS.baseline_every, seed=SEED_OF_A_BASELINE_FIRST)
+    laboratory = SimulatedLaboratory(flat)
+    run(laboratory, options)
+    searched = [trial for trial in laboratory.store.kept if 0 < trial.spec.block < TUNE_PROOF_BLOCKS]
+    assert [trial.spec.block for trial in searched] == [1] * (options.baseline_every + 1)
 
 
 @pytest.mark.parametrize("budget_s", [230.0, 260.0, 320.0, 420.0])

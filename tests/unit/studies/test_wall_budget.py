@@ -121,6 +121,16 @@ def test_room_is_what_trials_took_here_and_restarts_are_kept_for_the_way_back() 
     assert not watch.has_room(1, until_s=30.0)
 
 
+def test_a_shortage_is_told_by_the_figures_that_it_was_decided_by() -> None:
+    clock = Ticks()
+    watch = Stopwatch(95.0, began=0.0, clock=clock)
+    for seconds in (8.0, 8.0, 20.0):
+        clock.now += seconds
+        watch.mark(outcome(seconds), recorded=False)
+    assert watch.has_room(3) is False
+    assert watch.shortage(3) == "3 trials take 44 s, and 43 s of the 1:35 min are left"
+
+
 def test_the_alarm_ends_what_waits_and_rings_no_more_on_the_way_back() -> None:
     watch = Stopwatch(CLOSING_S + 2 * FIRST_RESTART_S + 0.2, began=time.monotonic())
     alarm, before = Alarm(watch), signal.getsignal(signal.SIGALRM)

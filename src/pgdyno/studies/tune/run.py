@@ -121,6 +121,7 @@ def search_and_prove(
     first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
     needed: Sequence[str] = ()
     idle, is_told, whole = frozenset[str](), False, False
+    before = _timed(laboratory)
     for turn in range(ROUNDS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
@@ -176,7 +177,7 @@ def search_and_prove(
     if tuned.proof is not None:
         _note_proof(tuned, tuned.proof, options)
     elif not is_told:
-        tuned.notes.append(_no_proof(laboratory, options))
+        tuned.notes.append(_no_proof(laboratory, options, has_begun=_timed(laboratory) > before))
 
 
 def _trials(proof: Proof | GivenUp) -> list[Trial]:
@@ -293,12 +294,17 @@ def _fails(settings: Configuration, error: ArmUnmeasured) -> str:
     return f"not offered, as it could not be measured in its proof ({error.detail or error.trial.state}): {told}"
 
 
-def _no_proof(laboratory: Laboratory, options: TuneOptions) -> str:
+def _timed(laboratory: Laboratory) -> int:
+    return 0 if laboratory.stopwatch is None else laboratory.stopwatch.trials
+
+
+def _no_proof(laboratory: Laboratory, options: TuneOptions, *, has_begun: bool) -> str:
     """Say why nothing was proved, by figures where time was short."""
     watch = laboratory.stopwatch
     if watch is None or watch.has_room(options.proof_trials):
         return "no restart was left for the proof, so nothing is claimed: more --restarts leave room for it"
-    why = f"no time was left for the proof ({watch.shortage(options.proof_trials)})"
+    when = "to end the proof, which had begun" if has_begun else "for the proof"
+    why = f"no time was left {when} ({watch.shortage(options.proof_trials)})"
     return f"{why}, so nothing is claimed: a longer --budget, or a shorter --warmup and --measure, leaves room for it"
 
 

@@ -82,7 +82,8 @@ class Search:
         place = lot.randrange(options.baseline_every + 1)
         for slot in range(options.baseline_every + 1):
             if slot == place:
-                self.measure_baseline(block, slot)
+                if self._has_room_for_a_baseline():
+                    self.measure_baseline(block, slot)
                 continue
             self.stopped = self._reason_to_stop()
             if self.stopped:
@@ -93,6 +94,19 @@ class Search:
                 return
             self.suggestions.append(suggestion)
             self._measure(suggestion, block, slot)
+
+    def _has_room_for_a_baseline(self) -> bool:
+        """Tell whether a configuration can still be tried after one more run of the baseline.
+
+        Else that run has nothing to be held against, and its time is another configuration's.
+        """
+        watch = self.laboratory.stopwatch
+        has_time = watch is None or watch.has_room(2 + self.options.proof_trials)
+        return has_time and len(self._counted()) < self.options.trials
+
+    def _counted(self) -> list[Trial]:
+        """Return the trials that count against the most that were asked for."""
+        return [trial for trial in self.trials if trial.state is not TrialState.VOID]
 
     def measure_baseline(self, block: int, slot: int) -> Trial:
         """Measure the baseline once more."""
@@ -157,8 +171,7 @@ class Search:
 
     def _reason_to_stop(self) -> str:
         options = self.options
-        counted = [trial for trial in self.trials if trial.state is not TrialState.VOID]
-        if len(counted) >= options.trials:
+        if len(self._counted()) >= options.trials:
             return f"the {options.trials} search trials are used up"
         latest = self.trials[-VOID_IN_A_ROW:]
         if len(latest) == VOID_IN_A_ROW and all(trial.state is TrialState.VOID for trial in latest):
