@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pgdyno.model.evidence import Statistics, TableActivity
 from pgdyno.model.facts import Unknown
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, plural
 
 MB = 1 << 20
 TABLE_BYTES = 8 * MB
@@ -22,6 +22,8 @@ FULL_TIMES = 10
 """Events that a server counts, and that single occasions bring: full WAL buffers, a background writer at its limit."""
 DISK_READS_S = 5.0
 ROWS_WRITTEN = 10_000
+"""Since the statistics were reset, or in an hour at the rate of a sampled window."""
+HOUR_S = 3600.0
 
 
 def total(rate: float | Unknown, counted: Statistics) -> float | None:
@@ -35,6 +37,15 @@ def too_little_wal(counted: Statistics) -> str | None:
     if amount is None or amount >= WAL_BYTES:
         return None
     return f"only {bytes_text(amount)} of WAL were written in the window"
+
+
+def too_few_rows(counted: Statistics) -> str | None:
+    """Return in words that too few rows were written for a share of them; None where enough were, or it is unknown."""
+    amount = total(counted.rows_written_s, counted)
+    if amount is None or counted.window.seconds <= 0:
+        return None
+    in_an_hour = amount if counted.window.is_mean_of_all else amount / counted.window.seconds * HOUR_S
+    return None if in_an_hour >= ROWS_WRITTEN else f"{plural(round(amount), 'row')} in the window"
 
 
 def is_small(table: TableActivity) -> bool:

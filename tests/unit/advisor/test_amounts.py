@@ -104,6 +104,29 @@ def test_dead_rows_of_a_small_table_do_not_make_autovacuum_critical(size: int, s
 
 
 @pytest.mark.parametrize(
+    ("rows_s", "window", "severity"),
+    [
+        (0.01, MINUTE, Severity.WARNING),  # 36 in an hour
+        (0.01, SINCE_RESET, Severity.WARNING),
+        (50.0, MINUTE, Severity.CRITICAL),  # few in a minute, many in an hour
+        (50.0, SINCE_RESET, Severity.CRITICAL),
+        (Unknown("hidden"), MINUTE, Severity.CRITICAL),
+    ],
+)
+def test_a_handful_of_written_rows_does_not_make_autovacuum_critical(
+    rows_s: float | Unknown, window: Window, severity: Severity
+) -> None:
+    server = make_server(changed={"autovacuum": "off"})
+    seen = counted(window, write_share=0.4, rows_written_s=rows_s)
+    finding = finding_of("autovacuum", make_case(server=server, statistics=seen, tables=(table(),)))
+    assert finding.severity is severity
+    assert "40 % of the rows touched are written" in " ".join(finding.evidence)
+    drifting = make_case(server=server, statistics=seen, tables=(table(dead=0.5, size=GB),))
+    assert finding_of("autovacuum", drifting).severity is Severity.CRITICAL
+    assert finding_of("autovacuum", make_case(server=server, statistics=seen)).severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(
     ("ended", "answer"), [(None, Answer.UNKNOWN), (1_500.0, Answer.UNKNOWN), (2_500.0, Answer.FINDING)]
 )
 def test_the_cost_limit_is_not_doubled_before_a_vacuum_had_the_last_value(ended: float | None, answer: Answer) -> None:

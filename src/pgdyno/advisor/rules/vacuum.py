@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.advisor.amounts import is_small
+from pgdyno.advisor.amounts import is_small, too_few_rows
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, is_standby, moment_text, shown
@@ -40,12 +40,12 @@ REASONS = (
 
 
 def autovacuum(case: Case) -> Judgement:
-    """Flag autovacuum = off; critical unless the load is known to be mostly read-only."""
+    """Flag autovacuum = off; critical unless next to nothing is known to be written, or mostly reads."""
     on = case.text("autovacuum") == "on" and case.text("track_counts") == "on"
     if on:
         return InOrder("autovacuum is on.", (Resolution("CON-23", "It is on, and stays on."),))
     what = "autovacuum" if case.text("autovacuum") != "on" else "track_counts, which it needs,"
-    why_not = _against_off(case)
+    why_not, of_few = _against_off(case), _few_written(case)
     evidence = [f"{what} is off.", REASONS, *_ages(case)]
     if why_not is None:
         evidence.append(_read_only(case))
@@ -68,6 +68,7 @@ def autovacuum(case: Case) -> Judgement:
         proposed="autovacuum = on, set by hand",
         values={"consequence": "turn it on"},
         evidence=tuple(evidence),
+        severity=Severity.WARNING if of_few is not None and why_not == of_few else None,
         alternatives=(COST_LIMITS,),
         resolutions=(Resolution("CON-23", f"It must be on: {why_not}."),),
     )
@@ -103,7 +104,8 @@ def _against_off(case: Case) -> str | None:
     share = counted if isinstance(counted, Unknown) else counted.write_share
     if isinstance(share, Unknown):
         return f"the share of writes is unknown ({share.reason})"
-    if share > MOSTLY_READ:
+    of_few = _few_written(case)
+    if share > MOSTLY_READ and of_few is None:
         return f"{percent_text(share)} of the rows touched are written, which is more than {percent_text(MOSTLY_READ)}"
     tables = case.evidence.tables
     if isinstance(tables, Unknown):
@@ -112,7 +114,18 @@ def _against_off(case: Case) -> str | None:
     if drifting:
         worst = max(drifting, key=lambda table: table.bytes)
         return f"the content of {worst.schema}.{worst.name} changes, so its statistics drift"
-    return None
+    return of_few
+
+
+def _few_written(case: Case) -> str | None:
+    """Return in words that a share of writes above the bound is one of next to nothing; None where it is not."""
+    counted = case.evidence.statistics
+    if isinstance(counted, Unknown) or isinstance(counted.write_share, Unknown) or counted.write_share <= MOSTLY_READ:
+        return None
+    few = too_few_rows(counted)
+    return (
+        None if few is None else f"{percent_text(counted.write_share)} of the rows touched are written, of only {few}"
+    )
 
 
 def _drifts(table: TableActivity) -> bool:
