@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import time
-
 from pgdyno.model.inventory import Inventory
-from pgdyno.model.study import StudyState
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.probes.evidence.own_work import OwnStudy, OwnWork
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.advice.proofs import is_here
+from pgdyno.store.live import LiveBoard
+from pgdyno.studies.advice.proofs import is_same_server
 
 AFTER_S = 15.0
 """What a study still does after its last trial: it puts the server back and drops its databases."""
+OF_USERS = frozenset({StudyKind.LIVE, StudyKind.WATCH})
+"""Kinds that load nothing: what is counted in their time is of the server's users."""
 
 
 def own_work(store: Store, inventory: Inventory) -> OwnWork:
-    """Return the times of the studies that ran on this target in this environment. Reads the store only."""
+    """Return the times in which studies loaded this server, of whichever kernel then. Reads the store only.
+
+    A study that runs, or was killed, lasts until its last sign of life.
+    """
+    alive = {live.study: live.at for live in LiveBoard(store).running()}
     found = []
     for study in store.studies():
-        if study.was_read or IMPORTED in study.options or not is_here(study, inventory):
-            continue
-        ends = [
-            end
-            for trial in store.trials(study.id)
-            if trial.outcome is not None and (end := trial.outcome.ended_at) is not None
-        ]
-        last = time.time() if study.state is StudyState.RUNNING and not ends else max(ends, default=study.created_at)
-        found.append(OwnStudy(study.id, study.created_at, last + AFTER_S))
+        is_ours = not study.was_read and IMPORTED not in study.options and study.kind not in OF_USERS
+        if is_ours and is_same_server(study, inventory):
+            last = max(_ends(store, study), default=study.created_at)
+            found.append(OwnStudy(study.id, study.created_at, max(last, alive.get(study.id, last)) + AFTER_S))
     return OwnWork(tuple(sorted(found, key=lambda one: one.began)))
+
+
+def _ends(store: Store, study: Study) -> list[float]:
+    """Return the moments at which a study was surely at work still; one without trials tells how long it took."""
+    took = None if study.result is None else study.result.elapsed_s
+    ends = [trial.outcome.ended_at for trial in store.trials(study.id) if trial.outcome is not None]
+    return [end for end in (*ends, None if took is None else study.created_at + took) if end is not None]

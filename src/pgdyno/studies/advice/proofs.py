@@ -50,21 +50,34 @@ def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, RuleProof]:
 def is_here(study: Study, inventory: Inventory) -> bool:
     """Tell whether a study was measured on the target and in the environment of an inventory."""
     server, host = inventory.server, inventory.host
-    if isinstance(server, Unknown):
-        return False
     then_server, then_host = _table(study.facts.get("server")), _table(study.facts.get("host"))
-    directory = server.settings.get("data_directory")
-    if directory is None or not directory.setting or then_server.get("data_directory") != directory.setting:
+    if isinstance(server, Unknown) or not is_same_server(study, inventory):
         return False
     pairs = (
         (then_server.get("version_num"), server.version_num),
-        (then_host.get("architecture"), host.processor.architecture),
         (then_host.get("kernel"), host.kernel.release),
         (then_host.get("page_size"), host.memory.page_size),
     )
     if any(isinstance(now, Unknown) or then != now for then, now in pairs):
         return False
-    return _same_memory(then_host.get("ram_bytes"), host.memory.ram_bytes) and _same_kernel_values(study, inventory)
+    return _same_kernel_values(study, inventory)
+
+
+def is_same_server(study: Study, inventory: Inventory) -> bool:
+    """Tell whether a study was on the server of an inventory, whatever release and kernel with what values it had then.
+
+    By data directory, architecture and memory: servers that differ in none of these are taken for the same.
+    """
+    server, host = inventory.server, inventory.host
+    directory = None if isinstance(server, Unknown) else server.settings.get("data_directory")
+    if directory is None or not directory.setting:
+        return False
+    then_server, then_host = _table(study.facts.get("server")), _table(study.facts.get("host"))
+    return (
+        then_server.get("data_directory") == directory.setting
+        and then_host.get("architecture") == host.processor.architecture
+        and _same_memory(then_host.get("ram_bytes"), host.memory.ram_bytes)
+    )
 
 
 def _same_memory(then: object, now: int | Unknown) -> bool:
