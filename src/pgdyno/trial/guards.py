@@ -58,7 +58,10 @@ def judge(
     before: Mapping[str, GuardStatus] | None = None,
     table: Mapping[str, Guard] = GUARDS,
 ) -> dict[str, GuardStatus]:
-    """Return how every guard stands now, given how it stood after the tick before; `table` holds the guards."""
+    """Return how every guard stands now, given how it stood after the tick before, with the same plan.
+
+    `table` holds the guards.
+    """
     return {
         one.name: _stand(table[one.name], one, plan, None if before is None else before.get(one.name))
         for one in readings
@@ -66,6 +69,8 @@ def judge(
 
 
 def _stand(guard: Guard, reading: GuardReading, plan: GuardPlan, before: GuardStatus | None) -> GuardStatus:
+    if before is not None and _stands_as(before, reading):
+        return before
     limit = limit_of(guard, plan, reading.whole)
     if limit is None:
         return GuardStatus(Indicator(guard.name, Colour.OFF, OFF_BY_USER), reading)
@@ -83,6 +88,18 @@ def _stand(guard: Guard, reading: GuardReading, plan: GuardPlan, before: GuardSt
         return GuardStatus(Indicator(guard.name, Colour.AMBER, words), reading, since)
     breach = Breach(guard.name, reading.blame or guard.kind, reading.t, since, reading, limit, words)
     return GuardStatus(Indicator(guard.name, Colour.RED, words), reading, since, breach)
+
+
+def _stands_as(before: GuardStatus, reading: GuardReading) -> bool:
+    """Tell whether a reading is the one of the tick before, within its limit then: most are, twice a second."""
+    old = before.reading
+    return (
+        before.beyond_since is None
+        and old.value == reading.value
+        and old.whole == reading.whole
+        and old.about == reading.about
+        and old.warns is reading.warns
+    )
 
 
 def is_beyond(guard: Guard, value: float, limit: float) -> bool:

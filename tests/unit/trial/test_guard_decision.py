@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -122,3 +123,21 @@ def test_any_text_is_a_limit_or_a_usage_error(text: str) -> None:
         except UsageError:
             continue
         assert limit.value is None or (math.isfinite(limit.value) and limit.value >= 0)
+
+
+@given(names, st.lists(st.sampled_from([0.0, 1.0, 5.5e7, 7.4e7, 8.1e7, 1e12]), min_size=2, max_size=20))
+def test_a_reading_that_is_the_one_before_stands_as_it_did(name: str, values: list[float]) -> None:
+    for number, (one, other) in enumerate(pairwise(stand(name, values))):
+        is_same = values[number] == values[number + 1] and one.beyond_since is None
+        assert (other is one) == is_same
+        if is_same:
+            anew = judge([GuardReading(name, 9.0, values[number], whole=1e9, about="x")], PLAN, {name: one})[name]
+            assert anew.lamp.colour is one.lamp.colour, "judging it again would have said the same"
+
+
+def test_a_reading_with_other_words_is_judged_again() -> None:
+    first = judge([GuardReading("oom", 0.0, 0.0)], PLAN)
+    assert judge([GuardReading("oom", 0.5, 0.0)], PLAN, first)["oom"] is first["oom"]
+    warned = judge([GuardReading("oom", 0.5, 0.0, warns=True, about="1 elsewhere")], PLAN, first)["oom"]
+    assert warned.lamp.colour is Colour.AMBER
+    assert "1 elsewhere" in warned.lamp.text

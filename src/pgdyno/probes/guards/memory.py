@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.linux.cgroups import cgroup_trees
 from pgdyno.linux.meminfo import sizes_of
-from pgdyno.linux.small_files import read_small
+from pgdyno.linux.small_files import KeptFiles
 from pgdyno.model.guard import Absent
 from pgdyno.probes.host import memory, pressure
 from pgdyno.probes.host.reading import PAGE_SIZE, PROC
@@ -47,6 +47,7 @@ class MemoryReader:
 
     def __init__(self, groups: list[GuardedMemory], proc: Path = PROC) -> None:
         self._proc = proc
+        self._read = KeptFiles()
         self._groups = [group for group in groups if _has_controller(group)]
         self._pressure = self._pressure_file()
 
@@ -58,11 +59,11 @@ class MemoryReader:
 
     def read(self) -> MemoryReading:
         """Read now. Raises OSError, ValueError or KeyError for what cannot be read."""
-        meminfo = sizes_of(("MemAvailable", "MemTotal", "SwapTotal"), read_small(f"{self._proc}/meminfo"))
-        vmstat = memory.parse_vmstat(read_small(f"{self._proc}/vmstat"))
+        meminfo = sizes_of(("MemAvailable", "MemTotal", "SwapTotal"), self._read(f"{self._proc}/meminfo"))
+        vmstat = memory.parse_vmstat(self._read(f"{self._proc}/vmstat"))
         rooms = [(meminfo["MemAvailable"], meminfo["MemTotal"], "the host")]
         for group in self._groups:
-            room = group.room(read_small)
+            room = group.room(self._read)
             if room is not None:
                 rooms.append((*room, f'cgroup "{group.path}"'))
         available, bound, bounded_by = min(rooms, key=lambda room: room[0] / room[1])
@@ -82,7 +83,7 @@ class MemoryReader:
         if not self._groups:
             return NO_GROUP
         own = self._groups[0]
-        count = own.kills(read_small)
+        count = own.kills(self._read)
         return Absent(f'cgroup "{own.path}" does not count kills') if count is None else OwnKills(str(own.path), count)
 
     def _pressure_file(self) -> Path:
@@ -91,7 +92,7 @@ class MemoryReader:
 
     def _stalled(self) -> int | Absent:
         try:
-            return pressure.parse("memory", read_small(self._pressure)).get(("memory", "full"), 0)
+            return pressure.parse("memory", self._read(str(self._pressure))).get(("memory", "full"), 0)
         except FileNotFoundError:
             return Absent("this kernel has no pressure stall information")
         except OSError as error:  # built in and not enabled: psi=0
