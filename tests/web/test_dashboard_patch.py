@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 from test_dashboard_browser import serving
+from test_operator_browser import signed_in
 
 import study_example as example
 from fix_browser import Browser, Page
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.live import Live, LiveIndicator, LivePoint
+from pgdyno.model.person.live_question import LiveDesk
+from pgdyno.model.person.operator_request import OperatorAction, OperatorRequest
 from pgdyno.model.study import StudyState
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from pgdyno.store.requests import RequestBoard
 
 pytestmark = [pytest.mark.web, pytest.mark.xdist_group("dashboard-patch")]
 STUDY = "tune-3fa94c"
@@ -31,6 +35,7 @@ class Moving:
     def __init__(self, store: Store) -> None:
         self.store, self.seconds = store, 0
         self.points: tuple[LivePoint, ...] = ()
+        self.desk: LiveDesk | None = None
         study = replace(example.make_study(study_id=STUDY), name="the winter tune", created_at=time.time() - 100)
         store.add_study(study)
 
@@ -41,7 +46,7 @@ class Moving:
         LiveBoard(self.store).show(
             Live(STUDY, now, now - self.seconds, "db1", 1, run=1, number=1, role="search", phase="load",
                  elapsed_s=self.seconds, duration_s=60.0, points=self.points,
-                 lamps=(LiveIndicator("disk", "amber", f"{self.seconds} GB left, floor 100 GB"),))
+                 lamps=(LiveIndicator("disk", "amber", f"{self.seconds} GB left, floor 100 GB"),), desk=self.desk)
         )  # fmt: skip
 
     def trial(self, state: TrialState = TrialState.COMPLETE, **settings: str) -> None:
@@ -149,3 +154,27 @@ def test_on_a_telephone_a_setting_is_not_broken(browser: Browser, moving: tuple[
     page.wait_for("document.querySelectorAll('.settings span').length === 2")
     assert page.evaluate(lines) == [1, 1]
     assert page.evaluate(WIDER) is False
+
+
+@pytest.mark.requirement("R-REP-07", "R-REP-12")
+def test_what_an_operator_has_opened_and_typed_stays_when_another_one_asks(
+    browser: Browser, pgdyno_home: Path, tmp_path: Path
+) -> None:
+    viewers, operators = tmp_path / "viewers", tmp_path / "operators"
+    more = ("--token-file", str(viewers), "--operator-token-file", str(operators))
+    with serving(pgdyno_home, *more) as served, Store.open(served.store) as store:
+        study = Moving(store)
+        study.desk = LiveDesk("db1:1")
+        study.step()
+        page = signed_in(browser, f"{served.url}operator", operators.read_text().split()[1])
+        page.wait_for("document.querySelector('details.orders') !== null")
+        page.evaluate("document.querySelector('details.orders').open = true")
+        page.evaluate("document.querySelector('details.orders [name=why]').focus()")
+        page.call("Input.insertText", text="users complain")
+        RequestBoard(store).add(
+            OperatorRequest("r1", STUDY, "db1:1", OperatorAction.PAUSE, "another", "lunch", time.time())
+        )
+        study.step()
+        page.wait_for("document.querySelector('.desk').innerText.includes('lunch')")
+        assert page.evaluate("document.querySelector('details.orders').open")
+        assert page.evaluate("document.activeElement.value") == "users complain"

@@ -50,11 +50,12 @@ class StudyRow:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job of the queue that has not ended, or has failed lately."""
+    """A job of the queue that has not ended, or has failed lately; with its study's name, empty where not known."""
 
     job: Job
     command: str
     about: str
+    study_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,14 @@ class OverviewReader:
         counts = self.store.trial_counts()
         (studies, unreadable), jobs = self._seldom(now) if page == 0 else (self._listed(page), self._seldom(now)[1])
         cards = self._cards(LiveBoard(self.store).running(), counts, now)
+        names = {study.id: study.name for study in (*studies, *(card.study for card in cards))}
         shown = tuple(_row(study, counts.get(study.id, {})) for study in studies[:PAGE])
         return Overview(
             at=moment_text(now),
             store=self.store.name,
             cards=tuple(card for card in cards if not card.is_over),
             alerts=named(alerts_of(cards, studies, counts, jobs, now, self._failures(studies, now)), studies, cards),
-            jobs=tuple(_waiting(job) for job in jobs if _is_open(job, now)),
+            jobs=tuple(_waiting(job, names.get(job.study or "", "")) for job in jobs if _is_open(job, now)),
             rows=shown,
             unreadable=unreadable,
             page=page,
@@ -194,15 +196,14 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join([plural(complete, "trial"), *others])
 
 
-def _waiting(job: Job) -> Waiting:
+def _waiting(job: Job, study_name: str) -> Waiting:
     words = [
         job.state.value,
         f"on {job.host}" if job.host else "",
         f"attempt {job.attempts}" if job.attempts > 1 else "",
     ]
-    return Waiting(
-        job, f"pgdyno {shlex.join(job.argv)}", ", ".join(word for word in (*words, job.reason or "") if word)
-    )
+    about = ", ".join(word for word in (*words, job.reason or "") if word)
+    return Waiting(job, f"pgdyno {shlex.join(job.argv)}", about, study_name)
 
 
 def _is_open(job: Job, now: float) -> bool:

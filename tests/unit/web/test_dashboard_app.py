@@ -176,7 +176,10 @@ def test_the_queue_and_what_failed_are_shown(store: Store, monkeypatch: pytest.M
     queue.add(["noise"], host="db1", folder="/", at=3.0)
     failed = replace(example.make_study(study_id="bad"), created_at=time.time(), state=StudyState.FAILED, name=HOSTILE)
     store.add_study(failed)
+    store.add_study(replace(example.make_study(study_id="night-3fa94c"), name="the winter tune"))
+    queue.keep_study(taken.id, "night-3fa94c")
     front = event(make_app(store, OPEN))
+    assert '<a href="/studies/night-3fa94c" title="night-3fa94c">the winter tune</a>' in front["queue"]
     assert "pgdyno noise" in front["queue"]
     assert "failed, on db1, the server hung" in front["queue"]
     assert "job 1 failed: the server hung" in front["alerts"]

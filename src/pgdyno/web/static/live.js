@@ -25,7 +25,8 @@
   const same = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName
     && (one.nodeType !== Node.ELEMENT_NODE || one.dataset.key === other.dataset.key);
 
-  // Makes the children of `host` those of `wanted` and touches only what differs: focus, selection and scrolling stay.
+  // Makes the children of `host` those of `wanted` and touches only what differs: focus, selection and scrolling stay, and
+  // what the reader has opened, which the server never says.
   function patch(host, wanted) {
     let here = host.firstChild;
     for (const node of [...wanted.childNodes]) {
@@ -39,7 +40,7 @@
         if (found.nodeValue !== node.nodeValue) found.nodeValue = node.nodeValue;
         continue;
       }
-      for (const { name } of [...found.attributes]) if (!node.hasAttribute(name)) found.removeAttribute(name);
+      for (const { name } of [...found.attributes]) if (name !== "open" && !node.hasAttribute(name)) found.removeAttribute(name);
       for (const { name, value } of node.attributes) if (found.getAttribute(name) !== value) found.setAttribute(name, value);
       patch(found, node);
     }
