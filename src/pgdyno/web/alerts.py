@@ -21,6 +21,14 @@ MANY_DISTURBED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
+class StudyEnd:
+    """What ended a study that failed, empty where nothing tells it, and when its last trial ended, 0 without one."""
+
+    reason: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Alert:
     """Something to look at; `tone` is `bad` or `unsure`, `study` where to look, `name` how that study is called."""
 
@@ -56,11 +64,11 @@ def alerts_of(
     counts: Mapping[str, Mapping[str, int]],
     jobs: Sequence[Job],
     now: float,
-    ends: Mapping[str, str] | None = None,
+    ends: Mapping[str, StudyEnd] | None = None,
 ) -> list[Alert]:
     """Return what has to be looked at; `now` is seconds since the epoch, `counts` are trials by study and state.
 
-    `ends` has what ended the studies that failed, where their last trial tells it.
+    `ends` has how the studies that failed ended, where their last trial tells it.
     """
     found = []
     for card in cards:
@@ -79,10 +87,12 @@ def alerts_of(
             tripped = [trial for trial in card.trials if _reason(trial).startswith("guard ")]
             found += [Alert("unsure", f"trial {trial.id} was ended: {_reason(trial)}", live.study) for trial in tripped]
     for study in studies:
-        if study.state is StudyState.FAILED and now - study.created_at < RECENT_S:
-            why = (ends or {}).get(study.id, "")
-            found.append(Alert("bad", f"a study failed{': ' if why else ''}{why}", study.id))
-        elif study.state is not StudyState.RUNNING and now - study.created_at < RECENT_S:
+        end = (ends or {}).get(study.id, StudyEnd())
+        took_s = 0.0 if study.result is None else study.result.elapsed_s or 0.0
+        is_recent = now - max(study.created_at + took_s, end.at) < RECENT_S
+        if study.state is StudyState.FAILED and is_recent:
+            found.append(Alert("bad", f"a study failed{': ' if end.reason else ''}{end.reason}", study.id))
+        elif study.state is not StudyState.RUNNING and is_recent:
             told = judged(study).alert if study.state is StudyState.COMPLETE else ""
             told = told or _disturbed(counts.get(study.id, {}))
             found += [Alert("unsure", told, study.id)] if told else []

@@ -20,7 +20,7 @@ from pgdyno.store.queue import Queue
 from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.kinds import judged
 from pgdyno.units import plural
-from pgdyno.web.alerts import RECENT_S, Alert, alerts_of, named
+from pgdyno.web.alerts import RECENT_S, Alert, StudyEnd, alerts_of, named
 from pgdyno.web.cards import StudyCard, history_of
 
 FRESH_S = 0.9
@@ -94,7 +94,7 @@ class OverviewReader:
         self._latest: tuple[float, Overview] | None = None
         self._slow: tuple[float, tuple[list[Study], dict[str, str]], list[Job]] | None = None
         self._trials: dict[str, tuple[Mapping[str, int], list[Trial]]] = {}
-        self._ends: dict[str, str] = {}
+        self._ends: dict[str, StudyEnd] = {}
 
     def latest(self) -> Overview:
         """Return the first page as it is now, or was a moment ago."""
@@ -121,7 +121,7 @@ class OverviewReader:
             at=moment_text(now),
             store=self.store.name,
             cards=tuple(card for card in cards if not card.is_over),
-            alerts=named(alerts_of(cards, studies, counts, jobs, now, self._failures(studies, now)), studies, cards),
+            alerts=named(alerts_of(cards, studies, counts, jobs, now, self._failures(studies)), studies, cards),
             jobs=tuple(_waiting(job, names.get(job.study or "", "")) for job in jobs if _is_open(job, now)),
             rows=shown,
             unreadable=unreadable,
@@ -129,15 +129,16 @@ class OverviewReader:
             has_more=len(studies) > PAGE,
         )
 
-    def _failures(self, studies: Sequence[Study], now: float) -> Mapping[str, str]:
-        """Return why the studies failed that alerts are about; an ended study is read once."""
-        failed = [one.id for one in studies if one.state is StudyState.FAILED and now - one.created_at < RECENT_S]
+    def _failures(self, studies: Sequence[Study]) -> Mapping[str, StudyEnd]:
+        """Return how the studies ended that failed; an ended study is read once."""
+        failed = [one.id for one in studies if one.state is StudyState.FAILED]
         self._ends = {study: self._ends[study] if study in self._ends else self._end(study) for study in failed}
         return self._ends
 
-    def _end(self, study: str) -> str:
+    def _end(self, study: str) -> StudyEnd:
         last = self.store.trials(study, newest=1)
-        return (last[-1].outcome.reason if last and last[-1].outcome else None) or ""
+        outcome = last[-1].outcome if last else None
+        return StudyEnd() if outcome is None else StudyEnd(outcome.reason or "", outcome.ended_at or 0.0)
 
     def _listed(self, page: int) -> tuple[list[Study], dict[str, str]]:
         return self.store.listed_studies(most=PAGE + 1, skip=page * PAGE)

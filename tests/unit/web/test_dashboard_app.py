@@ -201,6 +201,17 @@ def test_an_alert_of_a_failed_study_says_what_ended_it(store: Store) -> None:
     assert HOSTILE not in told
 
 
+@pytest.mark.parametrize(("hours_ago", "is_told"), [(1.0, True), (25.0, False)])
+def test_a_study_of_days_is_an_alert_for_a_day_after_its_end(store: Store, hours_ago: float, is_told: bool) -> None:
+    began, ended = time.time() - 80 * 3600, time.time() - hours_ago * 3600
+    store.add_study(replace(example.make_study(study_id="long"), created_at=began, state=StudyState.FAILED))
+    trial = store.begin_trial("long", TrialSpec(Configuration({}), Role.ARM, "bench", 1, 0))
+    store.finish_trial(trial, Outcome(TrialState.FAILED, "the disk is full", began_at=began, ended_at=ended))
+    told = event(make_app(store, OPEN))["alerts"]
+    assert ("the disk is full" in told) is is_told
+    assert ("nothing failed in the last 24 hours" in told) is not is_told
+
+
 def test_a_tune_that_proved_nothing_is_no_advice_to_keep_the_configuration(store: Store) -> None:
     study = example.add_keep(store)
     assert "your configuration" in ask(make_app(store, OPEN), "/").body
