@@ -74,7 +74,8 @@ def new_folder(path: Path) -> None:
 
 
 def ensure_folder(path: Path) -> None:
-    """Make a folder where it is missing; one that is there stays as it is."""
+    """Make a folder where it is missing; one that is there stays as it is, and is refused where it was planted."""
+    _place(path)
     if not path.is_dir():
         new_folder(path)
 

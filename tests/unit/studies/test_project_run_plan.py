@@ -37,7 +37,7 @@ def test_the_example_has_the_four_scenarios_and_a_chain_of_a_dozen_jobs(plan: Pa
     assert sum(one.planned_s for one in found.scenarios) <= 1800
     assert (plan.parent / "month-end.toml").read_text().count("[[process.job]]") == 12
     assert (plan.parent / "levels.toml").read_text().count("[[level]]") == 3
-    assert found.files.keys() == {"data.sql", "day.sql", "migration.toml", "month-end.toml", "levels.toml"}
+    assert found.files.keys() == {"data.sql", "day.sql", "migration.toml", "month-end.toml", "levels.toml", plan.name}
 
 
 def test_steps_come_in_order_and_sides_take_turns(plan: Path) -> None:
@@ -69,7 +69,7 @@ def test_words_are_those_of_the_verbs(plan: Path) -> None:
     assert migrate[migrate.index("--sandbox") + 1] == "n"
     assert migrate[migrate.index("--folder") + 1] == "/p/dumps"
     new = words["replay performance new 2"]
-    assert new[:4] == ("replay", "/w/load.parquet", "--output", "/w/new-2.2.outcome")
+    assert new[:4] == ("replay", "/w/load.parquet", "--output", "/w/2-replay-new-2.2.outcome")
     assert new[new.index("--sandbox") + 1] == "n"
     assert words["batch batch old"][words["batch batch old"].index("--sandbox") + 1] == "c"
     assert words["trace"][:3] == ("trace", "build", "/w/capture.1")
@@ -151,9 +151,9 @@ def test_a_sandbox_of_somebody_else_is_never_taken(plan: Path, tmp_path: Path, m
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path))
     names = sandbox_names(plan, read(plan))
     assert sandbox_names(tmp_path / "other" / plan.name, read(plan)) != names
-    require_ours(names, {})
+    require_ours(plan, names, {})
     is_there: Callable[[Path], object] = lambda _: object()  # noqa: E731
     monkeypatch.setattr("pgdyno.studies.project.run_platforms.registry.read_record", is_there)
-    require_ours(names, names)
+    require_ours(plan, names, names)
     with pytest.raises(UsageError, match="this run did not make it"):
-        require_ours(names, {})
+        require_ours(plan, names, {})

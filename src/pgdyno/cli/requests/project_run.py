@@ -43,7 +43,7 @@ def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
     plan = _with_programs(parse_run(text, source=path.name, folder=path.absolute().parent), flags.programs)
     builds = versions(plan, path.name)
     record, names = read_run_record(path), sandbox_names(path, plan)
-    require_ours(names, {} if record is None else dict(record.sandboxes))
+    require_ours(path, names, {} if record is None else record.sandboxes)
     folder = path.absolute().with_name(f"{path.name}.run")
     if record is None and os.path.lexists(folder):
         raise UsageError(f'"{folder}" exists already, and no run made it', hint="Move it away.")
@@ -81,7 +81,10 @@ def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
             )
             return INTERRUPTED
         except PgdynoError:
-            write_reports(path, flags.store_url, store, one.record, reports, progress)
+            try:
+                write_reports(path, flags.store_url, store, one.record, reports, progress)
+            except (PgdynoError, OSError) as error:  # what ended the run is what has to be told
+                progress.announce(f"no report: {error}")
             raise
         write_reports(path, flags.store_url, store, one.record, reports, progress)
         if not flags.keep_data and one.record.dropped_at is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from pgdyno.errors import PgdynoError, UsageError, hinted
 from pgdyno.model.tables import near_hint, table_of, tables_of, toml_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.server.databases import OBSERVER
 from pgdyno.studies.batch.file import check_files, parse_chain
 from pgdyno.studies.batch.job_process import program_of, read_own
 from pgdyno.studies.migrate.file import parse_plan as parse_migration
@@ -26,6 +27,7 @@ HINT = "docs/reference/project.md has every key; examples/certification has a pl
 MOST_RUNS, MOST_CLIENTS = 20, 1000
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,15}")
 _DATABASE = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_OF_EVERY_SERVER = ("postgres", "template0", "template1", OBSERVER)
 
 
 class RunKind(StrEnum):
@@ -83,7 +85,10 @@ class ScenarioRun:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """The whole of it. `files` are the files that it names, each with the digest of what was read."""
+    """The whole of it. `files` are those that it names and its own, each with the digest of what was read.
+
+    Of its own only what is run counts: edits of criteria are amendments, which `fix.py` keeps.
+    """
 
     folder: Path
     platforms: tuple[RunPlatform, ...]
@@ -146,10 +151,9 @@ class _RunReader:
         runs = self._scenarios(data)
         capture = self._capture(data, runs)
         self._check_order(data, runs)
-        return RunPlan(
-            self._folder, tuple(self._platforms.values()), data, capture, tuple(run for run, _ in runs),
-            self._files, lines,
-        )  # fmt: skip
+        whole = tuple(self._platforms.values()), data, capture, tuple(run for run, _ in runs)
+        self._files[self._source] = hashlib.sha256(repr(whole).encode()).hexdigest()
+        return RunPlan(self._folder, *whole, self._files, lines)
 
     def _read_platforms(self) -> dict[str, int]:
         lines = dict[str, int]()
@@ -197,6 +201,10 @@ class _RunReader:
                 raise UsageError(
                     f'"{raw.database[:80]}" is not a name of a database here',
                     hint="Up to 40 lower-case letters, digits and underscores.",
+                )
+            if raw.database in _OF_EVERY_SERVER:
+                raise UsageError(
+                    f'"{raw.database}" is a database that every server has', hint="The data are put into one anew."
                 )
         for name in raw.platforms:
             self._platform(name, lines.of("platforms"), "data")
@@ -293,7 +301,8 @@ class _RunReader:
     def _read(self, name: str) -> str:
         """Return the text of a file beside the plan, and keep its digest."""
         path = Path(name)
-        if path.is_absolute() or ".." in path.parts or not name:
+        is_below = (self._folder / path).resolve().is_relative_to(self._folder.resolve())
+        if path.is_absolute() or ".." in path.parts or not name or not is_below:
             raise UsageError(
                 f'file "{name}" is not named from the folder of the plan', hint="Put it there, or below it."
             )

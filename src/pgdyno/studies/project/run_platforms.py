@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,14 +30,23 @@ from pgdyno.workloads.pgbench.load import prepare_directory
 from pgdyno.workloads.script import Script
 
 Announce = Callable[[str], None]
-_SLUG = 20
+_SLUG = 19
+"""So that it, three digits and a platform's name are together a name of a sandbox: 40 characters."""
 
 
 def sandbox_names(project: Path, plan: RunPlan) -> dict[str, str]:
     """Return the sandbox of each platform; two plans of one name in different folders have different ones."""
+    return {one.name: _sandbox_name(project, one.name) for one in plan.platforms}
+
+
+def _sandbox_name(project: Path, platform: str) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", project.stem.lower()).strip("-")[:_SLUG] or "project"
-    digest = hashlib.sha256(str(project.absolute()).encode()).hexdigest()[:3]
-    return {one.name: f"{slug}-{digest}-{one.name}" for one in plan.platforms}
+    return f"{slug}-{_digest(project)[:3]}-{platform}"
+
+
+def _digest(project: Path) -> str:
+    """Return what stands for the place of a plan, however it is named: from another folder, or through a link."""
+    return hashlib.sha256(str(project.parent.resolve() / project.name).encode()).hexdigest()
 
 
 def versions(plan: RunPlan, source: str) -> dict[str, str]:
@@ -53,13 +62,42 @@ def versions(plan: RunPlan, source: str) -> dict[str, str]:
     return found
 
 
-def require_ours(names: dict[str, str], made: dict[str, str]) -> None:
-    """Raise UsageError where a sandbox of these names is there which the run did not make."""
+def require_ours(project: Path, names: Mapping[str, str], made: Mapping[str, str]) -> None:
+    """Raise UsageError where a sandbox of these names is there which the run did not make.
+
+    And where the record says that it `made` one of another name: it came from elsewhere, and all in it is removed.
+    """
+    for platform, name in made.items():
+        if name != _sandbox_name(project, platform):
+            raise UsageError(
+                f'the record of the run names sandbox "{name}": it is that of another plan, or of another folder',
+                hint=f'Put plan and record back where they were, or take "{project.name}.run.json" away.',
+            )
     for platform, name in names.items():
         if platform not in made and registry.read_record(registry.sandbox_dir(name)) is not None:
             raise UsageError(
                 f'sandbox "{name}" exists already, and this run did not make it',
                 hint=f"Remove it with pgdyno sandbox remove {name}, or give the plan another name.",
+            )
+
+
+def require_made(plan: RunPlan, names: Mapping[str, str]) -> None:
+    """Raise UsageError where the sandbox of a platform is gone, or is not of the build that the plan names.
+
+    A verb would make another one in its place, empty and of the embedded build.
+    """
+    for one in plan.platforms:
+        found, name = registry.read_record(registry.sandbox_dir(names[one.name])), names[one.name]
+        if found is None:
+            raise UsageError(
+                f'sandbox "{name}" of platform "{one.name}" is gone, or was never made: the run cannot go on',
+                hint="Remove the other sandboxes of the run, and take its .run.json and .run away to begin anew.",
+            )
+        if found.bin_dir != (str(_folder(one)) if one.programs else None):
+            raise UsageError(
+                f'sandbox "{name}" was made with the programs of {found.bin_dir or "the embedded PostgreSQL"},'
+                f' and platform "{one.name}" has {one.programs or "none of its own"}',
+                hint="Name the programs that the run began with, here or by --programs NAME=DIR.",
             )
 
 
@@ -137,8 +175,7 @@ def _remove(name: str) -> bool:
 
 def public_folder(project: Path) -> Path:
     """Return where a run keeps what other accounts work on: dumps; it is not made by this."""
-    digest = hashlib.sha256(str(project.absolute()).encode()).hexdigest()[:10]
-    return places.cache_dir() / "projects" / digest
+    return places.cache_dir() / "projects" / _digest(project)[:10]
 
 
 def _folder(one: RunPlatform) -> Path | None:

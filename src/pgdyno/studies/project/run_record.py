@@ -6,6 +6,7 @@ It also keeps what was computed of runs whose files are deleted at the end: figu
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -103,10 +104,12 @@ def run_record_path(project: Path) -> Path:
 
 
 def read_run_record(project: Path) -> ProjectRunRecord | None:
-    """Read the record; None where nothing was run. Raises UsageError where it is no record."""
+    """Read the record; None where nothing was run. Raises UsageError where it is no record, or who knows whose."""
     place = run_record_path(project)
     try:
-        document = load_json(decode(read_bytes(place)))
+        content = read_bytes(place, follow=False)
+        _require_trusted(place, project)
+        document = load_json(decode(content))
         if not isinstance(document, dict) or document.pop("version", None) != VERSION:
             raise ValueError("it is not of this version")
         return shaped(ProjectRunRecord, document, place.name)
@@ -118,6 +121,13 @@ def read_run_record(project: Path) -> ProjectRunRecord | None:
             detail=str(error),
             hint="Take it away to run everything anew: the sandboxes that it names are removed by pgdyno sandbox.",
         ) from error
+
+
+def _require_trusted(place: Path, project: Path) -> None:
+    """Refuse a record that somebody put beside the plan: it says what counts, and which sandboxes are removed."""
+    owner = place.lstat().st_uid
+    if owner not in (0, os.geteuid()) and owner != project.stat().st_uid:
+        raise ValueError(f"it belongs to user id {owner}, who did not write the plan")
 
 
 def write_run_record(project: Path, record: ProjectRunRecord) -> None:

@@ -27,11 +27,15 @@ class StepWork(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """A step. `key` is its name in the record; `kind` is of the study that it leaves, None for none."""
+    """A step. `key` is its name in the record; `kind` is of the study that it leaves, None for none.
+
+    `label` is what its files are called: a scenario's name, which `key` has, may hold anything.
+    """
 
     key: str
     text: str
     work: StepWork
+    label: str
     scenario: str = ""
     side: str = ""
     words: tuple[str, ...] = ()
@@ -56,20 +60,16 @@ class RunPlaces:
         """Return where the trace of the captured load is."""
         return self.folder / "load.parquet"
 
-    def outcome(self, side: str, number: int, attempt: int) -> Path:
-        """Return the folder of a replay's outcome; a run that is begun again has one of its own."""
-        return self.folder / f"{side}-{number}.{attempt}.outcome"
-
 
 def run_steps(plan: RunPlan) -> tuple[RunStep, ...]:
     """Return the steps, without the words that depend on where things are."""
     names = ", ".join(one.name for one in plan.platforms)
-    found = [RunStep("prepare", f"make the platforms {names}, and the data", StepWork.PREPARE)]
+    found = [RunStep("prepare", f"make the platforms {names}, and the data", StepWork.PREPARE, "prepare")]
     is_captured = False
-    for run in plan.scenarios:
+    for at, run in enumerate(plan.scenarios, 1):
         if run.kind is RunKind.REPLAY and not is_captured and plan.capture is not None:
             told = f"capture the load on {plan.capture.on} for {plan.capture.seconds:g} s"
-            found.append(RunStep("capture", told, StepWork.CAPTURE, run.scenario, held=plan.capture.on))
+            found.append(RunStep("capture", told, StepWork.CAPTURE, "capture", run.scenario, held=plan.capture.on))
             for key, told, words in (
                 ("trace", "make a trace of it", ("trace", "build", "{capture}", "-o", "{whole}", "--json")),
                 (
@@ -78,29 +78,29 @@ def run_steps(plan: RunPlan) -> tuple[RunStep, ...]:
                     ("trace", "cut", "{whole}", "-o", "{trace}", "--database", plan.data.database, "--json"),
                 ),
             ):
-                found.append(RunStep(key, told, StepWork.VERB, run.scenario, words=words))
+                found.append(RunStep(key, told, StepWork.VERB, key, run.scenario, words=words))
             is_captured = True
-        found += _scenario_steps(run, plan)
+        found += _scenario_steps(run, plan, f"{at}-{run.kind}")
     return tuple(found)
 
 
-def _scenario_steps(run: ScenarioRun, plan: RunPlan) -> list[RunStep]:
+def _scenario_steps(run: ScenarioRun, plan: RunPlan, label: str) -> list[RunStep]:
     name, base = run.scenario, f"{run.kind} {run.scenario}"
     words: tuple[str, ...]
     if run.kind is RunKind.MIGRATE:
         words = ("migrate", "rehearse", str(plan.path(run.plan)), "--source", "{old}", "--folder", "{dumps}",
                  "--sandbox", "{new}", "--apply", "--yes", "--json")  # fmt: skip
         told = f"migrate {run.old} to {run.new}"
-        return [RunStep(base, told, StepWork.VERB, name, "new", words, StudyKind.MIGRATE, True, run.old)]
+        return [RunStep(base, told, StepWork.VERB, label, name, "new", words, StudyKind.MIGRATE, True, run.old)]
     if run.kind is RunKind.SCALE:
         words = ("scale", str(plan.path(run.plan)), "--sandbox", "{new}", "--apply", "--yes", "--json")
-        return [RunStep(base, f"levels on {run.new}", StepWork.VERB, name, "new", words, StudyKind.SCALE, True)]
+        return [RunStep(base, f"levels on {run.new}", StepWork.VERB, label, name, "new", words, StudyKind.SCALE, True)]
     sides = {"old": run.old, "new": run.new}
     if run.kind is RunKind.BATCH:
         words = ("batch", "run", str(plan.path(run.plan)), "--executions", str(run.runs), "--sandbox", "{platform}",
                  "--apply", "--yes", "--json")  # fmt: skip
         return [
-            RunStep(f"{base} {side}", f"the chain on {platform}", StepWork.VERB, name, side, words,
+            RunStep(f"{base} {side}", f"the chain on {platform}", StepWork.VERB, f"{label}-{side}", name, side, words,
                     StudyKind.BATCH)
             for side, platform in sides.items()
         ]  # fmt: skip
@@ -114,7 +114,7 @@ def _scenario_steps(run: ScenarioRun, plan: RunPlan) -> list[RunStep]:
                      copy, "--sandbox", "{platform}", "--yes", "--json")  # fmt: skip
             told = f"replay {number} of {run.runs} on {platform}"
             found.append(
-                RunStep(f"{base} {side} {number}", told, StepWork.VERB, name, side, words,
+                RunStep(f"{base} {side} {number}", told, StepWork.VERB, f"{label}-{side}-{number}", name, side, words,
                         StudyKind.REPLAY)
             )  # fmt: skip
     return found
@@ -124,13 +124,12 @@ def words_of(
     step: RunStep, places: RunPlaces, run: ScenarioRun | None, *, attempt: int, capture: str
 ) -> tuple[str, ...]:
     """Return the words of a step with everything that is known when it begins."""
-    number = step.key.rsplit(" ", 1)[-1]
     values = {
         "trace": str(places.trace),
         "whole": str(places.trace.with_stem("whole")),
         "capture": capture,
         "dumps": str(places.public / "dumps"),
-        "outcome": str(places.outcome(step.side, int(number) if number.isdigit() else 1, attempt)),
+        "outcome": str(places.folder / f"{step.label}.{attempt}.outcome"),
     }
     if run is not None:
         values |= (

@@ -29,7 +29,14 @@ from pgdyno.studies.night.work import python_path
 from pgdyno.studies.project import run_platforms as platforms
 from pgdyno.studies.project.run_figures import ScenarioFound, of_chain, of_levels, of_migration, of_replays
 from pgdyno.studies.project.run_plan import RunKind, RunPlan, RunPlatform, ScenarioRun
-from pgdyno.studies.project.run_record import FoundFigure, FoundRow, ProjectRunRecord, RunStepRecord, write_run_record
+from pgdyno.studies.project.run_record import (
+    FoundFigure,
+    FoundRow,
+    ProjectRunRecord,
+    RunStepRecord,
+    read_run_record,
+    write_run_record,
+)
 from pgdyno.studies.project.run_steps import RunPlaces, RunStep, StepWork, run_steps, seconds_left, words_of
 from pgdyno.units import seconds_text
 
@@ -64,6 +71,12 @@ class ProjectRun:
         steps = run_steps(self.plan)
         ensure_folder(self.places.folder)
         with self._alone():
+            self.record = read_run_record(self.project) or self.record  # another run may have been at it until now
+            if self.record.dropped_at is not None:
+                return
+            done = self.record.done()
+            if "prepare" in done and any(step.key not in done for step in steps):
+                platforms.require_made(self.plan, self.places.sandboxes)
             self._note_edits(steps)
             places.ensure(self.places.public, places.PUBLIC)
             for number, step in enumerate(steps, 1):
@@ -73,9 +86,17 @@ class ProjectRun:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Be the one run of this plan. Raises EnvironmentUnsuitable where there is another."""
-        folder = os.open(self.places.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        """Be the one run of this plan. Raises EnvironmentUnsuitable where there is another, or the folder is not ours.
+
+        What is written there would follow what somebody else had put into it.
+        """
+        folder = os.open(self.places.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
+            if (owner := os.fstat(folder).st_uid) != os.geteuid():
+                raise EnvironmentUnsuitable(
+                    f'folder "{self.places.folder}" belongs to user id {owner}, and is not that of this run',
+                    hint="Move it away, or copy the plan into a folder of yours.",
+                )
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -151,7 +172,7 @@ class ProjectRun:
             longest = 2 * load.seconds + BEGIN_S + LEEWAY_S
             words = ("capture", "start", "--target", conninfo, "--yes", "--json", "--for", f"{longest:.0f}s",
                      "--output", str(folder))  # fmt: skip
-            child = _Child.start(self, words, f"capture.{began.attempt}")
+            child = _Child.start(self, words, f"{watch.step.label}.{began.attempt}")
             with child:
                 self._keep(self.record.with_step(watch.step.key, replace(began, process=child.identity)))
                 child.until(CAPTURING, BEGIN_S, self.halt)
@@ -181,7 +202,7 @@ class ProjectRun:
             if left is not None and step.resumable:
                 self.announce(f"study {left.id} is continued")
                 words = resumed_words(words, left.id)
-            child = _Child.start(self, words, f"{step.key.replace(' ', '-').replace('/', '-')}.{began.attempt}")
+            child = _Child.start(self, words, f"{step.label}.{began.attempt}")
             with child:
                 self._keep(self.record.with_step(step.key, replace(began, process=child.identity)))
                 code = child.wait(watch)
@@ -198,11 +219,13 @@ class ProjectRun:
         return next(run for run in self.plan.scenarios if run.scenario == step.scenario)
 
     def _left_study(self, step: RunStep, before: RunStepRecord) -> Study | None:
-        """Return the study that the step had begun when it was killed."""
+        """Return the study that the step had begun when it was killed; a shared store has those of others as well."""
+        sandbox = self.places.sandboxes[self._scenario(step).new]
         found = [
             study
             for study in self.store.studies()
             if study.kind is step.kind
+            and study.target == f"sandbox {sandbox}"
             and study.created_at >= before.began_at
             and study.state is not StudyState.COMPLETE
         ]
