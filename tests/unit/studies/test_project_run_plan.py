@@ -137,6 +137,7 @@ def test_a_slip_is_refused_with_its_line(slip: str, plan: Path) -> None:
     if at:
         assert f"line {line_of(plan, at)}:" in refused.value.message
     assert refused.value.hint
+    assert "batch chain" not in refused.value.hint
 
 
 def test_a_build_that_is_missing_is_refused_with_its_line(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:

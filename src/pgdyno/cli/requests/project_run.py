@@ -157,7 +157,7 @@ def _own_text(path: Path) -> str:
 
     if not path.exists():
         raise UsageError(f'there is no file "{path}"', hint="Name a project file; examples/certification has one.")
-    return read_own(path)
+    return read_own(path, hint="Name a project file; examples/certification has one.")
 
 
 def _with_programs(plan: RunPlan, words: tuple[str, ...]) -> RunPlan:

@@ -56,10 +56,10 @@ def program_of(word: str) -> str:
     return str(Path(found).absolute())
 
 
-def read_own(path: Path) -> str:
-    """Return the text of a chain's file. Root takes none that another account can change: it names programs."""
+def read_own(path: Path, *, hint: str = "Name the file of a batch chain.") -> str:
+    """Return the text of a file that says what is run. Root takes none that another account can change."""
     _require_own(path)
-    return read_text(path, hint="Name the file of a batch chain.")
+    return read_text(path, hint=hint)
 
 
 def require_own_files(chain: Chain) -> None:

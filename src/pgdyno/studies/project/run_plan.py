@@ -306,7 +306,9 @@ class _RunReader:
             raise UsageError(
                 f'file "{name}" is not named from the folder of the plan', hint="Put it there, or below it."
             )
-        text = read_own(self._folder / path)
+        text = read_own(
+            self._folder / path, hint="Put it into the folder of the plan, or name it as it is called there."
+        )
         self._files[name] = hashlib.sha256(text.encode()).hexdigest()
         return text
 
