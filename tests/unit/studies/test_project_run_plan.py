@@ -107,6 +107,10 @@ SLIPS: dict[str, tuple[str, str, str, str, str]] = {
     "a file elsewhere": (PLAN, '"data.sql"', '"../data.sql"', '"../data.sql"', "from the folder"),
     "no file": (PLAN, '"day.sql"', '"night.sql"', '"night.sql"', "night.sql"),
     "no unit": (PLAN, 'planned = "3min"', 'planned = "3"', 'planned = "3"', "not a time with a unit"),
+    "ages": (PLAN, 'planned = "3min"', 'planned = "1e290d"', 'planned = "1e290d"', "more than a year"),
+    "a name of two lines": (
+        PLAN, 'name = "migration"', 'name = "a\\noutage   none"', 'name = "a\\noutage', "not one line of text"
+    ),
     "unknown kind": (PLAN, 'kind = "scale"', 'kind = "scales"', 'kind = "scales"', "there is no kind"),
     "no data there": (
         PLAN, 'platforms = ["today", "control"]', 'platforms = ["today"]', "", "has no data yet"

@@ -16,6 +16,7 @@ from pathlib import Path
 from pgdyno.errors import PgdynoError, UsageError, hinted
 from pgdyno.model.tables import near_hint, table_of, tables_of, toml_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.outside.words import one_line
 from pgdyno.server.databases import OBSERVER
 from pgdyno.studies.batch.file import check_files, parse_chain
 from pgdyno.studies.batch.job_process import program_of, read_own
@@ -24,7 +25,7 @@ from pgdyno.studies.plan_reader import PlanReader
 from pgdyno.studies.scale.file import parse_plan as parse_levels
 
 HINT = "docs/reference/project.md has every key; examples/certification has a plan."
-MOST_RUNS, MOST_CLIENTS = 20, 1000
+MOST_RUNS, MOST_CLIENTS, MOST_PLANNED_S = 20, 1000, 366 * 86_400
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,15}")
 _DATABASE = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _OF_EVERY_SERVER = ("postgres", "template0", "template1", OBSERVER)
@@ -252,6 +253,9 @@ class _RunReader:
                 continue
             lines, name = self._lines.of("scenario", number, "run", 0), str(table.get("name", number + 1))
             place = f'scenario "{name}": run'
+            with self._reader.at(self._lines.of("scenario", number).of("name"), "scenario"):
+                if one_line(name) != name:
+                    raise UsageError(f"name {name!r} is not one line of text", hint="Steps are told by it, one a line.")
             with self._reader.at(lines.line, place):
                 own = table_of(table["run"], "run", _Run.__dataclass_fields__)
             raw = self._reader.fields(_Run, own, lines, place)
@@ -278,6 +282,9 @@ class _RunReader:
             if raw.runs and kind not in (RunKind.REPLAY, RunKind.BATCH):
                 raise UsageError(f"{kind} has no runs", hint="They are for replay and batch.")
         planned = self._reader.seconds(raw.planned, "planned", lines, place) or 0.0
+        with self._reader.at(lines.of("planned"), place):
+            if planned > MOST_PLANNED_S:
+                raise UsageError(f'planned "{raw.planned}" is more than a year', hint="Name the time of one run.")
         return ScenarioRun(name, kind, raw.new, raw.old, raw.plan, runs, planned)
 
     def _sides(self, kind: RunKind, raw: _Run, lines: TableLines, place: str) -> None:
