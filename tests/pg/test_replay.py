@@ -30,6 +30,7 @@ from pgdyno.replay.target_facts import identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.replay import run as replays
+from pgdyno.studies.replay.amendments import FixedBefore, fixed_before
 from pgdyno.studies.replay.check import check
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, run_rounds
@@ -248,6 +249,7 @@ def test_sessions_overlap_as_captured_and_each_step_is_on_record(sandbox18: Sand
             asked = ReplayOptions(trace, tmp_path / name)
             ready = prepare(target, asked)
             results.append(replay(store, ready, TargetRequest(), asked, announce=lambda _: None, tell=lambda _: None))
+            assert fixed_before(name, read_facts_of(tmp_path / name), store) == FixedBefore(1.0)
     assert set(results[0].phases) == {"prepare", "inject", "analyse"}
     assert set(results[1].phases) == {"prepare", "inject", "analyse", "tune"}
     captured = overlap_s([trace], "due_us")

@@ -307,6 +307,8 @@ class ReplayComparison:
     errors: Errors
     rows: RowsCompared
     notes: tuple[str, ...] = ()
+    amendments: tuple[str, ...] = ()
+    """What an outcome says otherwise than the record of its run, which was fixed before it and holds."""
 
     @property
     def exit_code(self) -> ExitCode:

@@ -11,7 +11,6 @@ from pgdyno.model.replay_comparison import (
     ClassComparison,
     ClassTable,
     CountedShare,
-    Fidelity,
     RawShare,
     ReplayComparison,
 )
@@ -59,7 +58,7 @@ def replay_page(found: ReplayComparison, *, ratio_limit: float = RATIO_LIMIT) ->
 def replay_sections(found: ReplayComparison, *, ratio_limit: float = RATIO_LIMIT) -> tuple[Section, ...]:
     """Return the sections of a comparison, whether the schedule was kept first."""
     return (
-        Section("fidelity", "Fidelity", "Did the replay keep its schedule?", tuple(_fidelity(found.fidelity))),
+        Section("fidelity", "Fidelity", "Did the replay keep its schedule?", tuple(_fidelity(found))),
         Section("outcome", "Outcome", "How many transactions were not slower?", tuple(_outcome(found))),
         Section("delays", "Delays", "How long were delays, and whose?", tuple(_delays(found))),
         *(
@@ -104,7 +103,11 @@ def _tiles(found: ReplayComparison) -> tuple[Tile, ...]:
     )  # fmt: skip
 
 
-def _fidelity(fidelity: Fidelity) -> Iterable[Block]:
+def _fidelity(found: ReplayComparison) -> Iterable[Block]:
+    fidelity = found.fidelity
+    if found.amendments:
+        held = "What was fixed before the run holds."
+        yield Notice((*(f"AMENDED after the start: {one}." for one in found.amendments), held))
     if fidelity.invalid:
         yield Notice(tuple(f"INVALID: {why}." for why in fidelity.invalid))
     if fidelity.unknown:

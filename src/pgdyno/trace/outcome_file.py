@@ -54,6 +54,8 @@ class OutcomeFacts:
     """Seconds since the epoch."""
     error_limit_percent: float
     """Fixed before the run."""
+    study: str = ""
+    """Of the run: its record in the store is from before the first statement. Empty in an outcome of before."""
     server_logs: bool = False
     """The target logged every statement: its own times can be compared with the capture's."""
     ended: str = ""

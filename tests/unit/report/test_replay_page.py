@@ -13,9 +13,12 @@ from click.testing import CliRunner
 from pgdyno.cli.main import command
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.shapes import plain
+from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.text import print_report
 from pgdyno.report.replay_page import replay_page
+from pgdyno.store.catalogue import Store
 from pgdyno.trace.compared_rows import ReplaySide
 from pgdyno.trace.comparing import compare_replay
 from pgdyno.trace.outcome_file import OutcomeFacts
@@ -88,6 +91,29 @@ def test_the_command_finds_the_trace_and_the_limit_of_the_outcome(folder):
     assert told["fidelity"]["limits"]["error_percent"] == 2.0
     with pytest.raises(UsageError, match="was fixed before it"):
         run("--replay", folder / "a", folder / "b", "--error-limit", 5)
+
+
+def test_an_edit_of_the_outcome_shows_in_the_comparison_and_on_its_page(folder, tmp_path):
+    words = ("--replay", folder / "a", folder / "b", "--store", tmp_path / "s.db")
+    facts = json.loads((folder / "b" / "outcome.json").read_text())
+    study = Study(
+        "replay-1", StudyKind.REPLAY, "t", StudyState.COMPLETE, 0.0, "x", "", {},
+        WorkloadSpec("replay", {}, "d1", "t", read_only=False, unit="statements"), LoadPlan(1, 1, 0.0, 1.0),
+        options={"replay": {"error_limit_percent": 1.0}},
+    )  # fmt: skip
+    with Store.open(tmp_path / "s.db") as store:
+        store.add_study(study)
+    (folder / "b" / "outcome.json").write_text(json.dumps(facts | {"study": "replay-1"}))
+    try:
+        told = json.loads(run(*words, "--json").output)
+        page = " ".join(run(*words).output.split())
+    finally:
+        write_facts(folder, "d1")
+    assert told["fidelity"]["limits"]["error_percent"] == 1.0
+    assert len(told["amendments"]) == 1
+    assert "AMENDED after the start" in page
+    assert json.loads(run(*words, "--json").output)["amendments"] == []
+    assert "names no study" in " ".join(run(*words).output.split())
 
 
 def test_an_outcome_of_another_trace_is_refused(folder):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.studies.replay.amendments import FixedBefore
     from pgdyno.trace.compared_rows import ReplaySide
     from pgdyno.trace.comparing import Rules
     from pgdyno.trace.outcome_file import OutcomeFacts
@@ -22,12 +25,14 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
     """Compare B with A and write the page; the exit code is that of the verdict, 3 for a run that does not count."""
     from pgdyno.model.shapes import plain
     from pgdyno.report.replay_page import replay_page
+    from pgdyno.report.wording import capital
     from pgdyno.trace.comparing import compare_replay
 
     again, kept = flags.again, flags.outcome
     trace = flags.trace or _trace_of(first, second)
     _refuse_others(trace, (first, second, again, kept))
-    rules = _rules(flags, kept or second)
+    fixed = {path: before for path in (first, second, again, kept) if path and (before := _fixed(flags, path))}
+    rules = _rules(flags, fixed.get(kept or second))
     found = compare_replay(
         trace,
         _side(first, trace),
@@ -35,6 +40,11 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
         again=None if again is None else _side(again, trace),
         kept=None if kept is None else _side(kept, trace),
         rules=rules,
+    )
+    found = replace(
+        found,
+        amendments=tuple(told for one in fixed.values() for told in one.amendments),
+        notes=(*found.notes, *(f"{capital(one.unknown)}." for one in fixed.values() if one.unknown)),
     )
     if flags.as_json and flags.output is None:
         click.echo(json.dumps(plain(found)))
@@ -100,15 +110,24 @@ def _refuse_others(trace: Path, paths: tuple[Path | None, ...]) -> None:
             )
 
 
-def _rules(flags: CompareFlags, outcome: Path) -> Rules:
+def _fixed(flags: CompareFlags, path: Path) -> FixedBefore | None:
+    """Return what was fixed before the run of an outcome, as the store has it; None of what is none."""
+    from pgdyno.studies.replay.amendments import fixed_before
+
+    facts = _facts(path)
+    if facts is None:
+        return None
+    return fixed_before(str(path), facts, open_store(flags.store_url) if facts.study else None)
+
+
+def _rules(flags: CompareFlags, before: FixedBefore | None) -> Rules:
     """Return the rules of the flags; a limit of errors that was fixed before the replay cannot be changed after it."""
     from pgdyno.model.replay_comparison import Limits
     from pgdyno.stats.class_verdicts import EffectLimits
     from pgdyno.stats.delays import DURATION_BOUNDS_MS
     from pgdyno.trace.comparing import Rules
 
-    asked, facts = flags.error_limit, _facts(outcome)
-    fixed = None if facts is None else facts.error_limit_percent
+    asked, fixed = flags.error_limit, None if before is None else before.error_limit_percent
     if asked is not None and fixed is not None and asked != fixed:
         raise UsageError(
             f"the limit of errors of this run is {fixed:g} %, and it was fixed before it",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from pgdyno.replay.target_facts import (
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
+from pgdyno.studies.replay.amendments import asked_options
 from pgdyno.studies.replay.board import LatestAnswers, ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
@@ -164,7 +165,7 @@ def replay(
     )
     study = replace(study, workload=load)
     steps, limits = Steps(_since_last(store, ready, began)), Limits(error_percent=options.error_limit_percent)
-    writer = OutcomeWriter(options.output, _facts_of(ready, options, began))
+    writer = OutcomeWriter(options.output, _facts_of(ready, options, study))
     store.add_study(study)
     with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
         try:
@@ -274,12 +275,6 @@ def _since_last(store: Store, ready: Ready, began: float) -> dict[str, float]:
     return {TUNE: began - max(ended)} if ended else {}
 
 
-def asked_options(study: Study) -> Mapping[str, object]:
-    """Return what a replay was asked for, as it was kept before it began."""
-    found = study.options.get(StudyKind.REPLAY.value)
-    return found if isinstance(found, Mapping) else {}
-
-
 class _Watch:
     """Looks at a run about five times a second: writes parts, tells, and says when and why it is to end."""
 
@@ -313,7 +308,7 @@ class _Watch:
         return bool(self.why)
 
 
-def _facts_of(ready: Ready, options: ReplayOptions, began: float) -> OutcomeFacts:
+def _facts_of(ready: Ready, options: ReplayOptions, study: Study) -> OutcomeFacts:
     server = ready.facts.server
     return OutcomeFacts(
         version=OUTCOME_VERSION,
@@ -327,6 +322,7 @@ def _facts_of(ready: Ready, options: ReplayOptions, began: float) -> OutcomeFact
         clock=options.clock.value,
         order=options.order.value,
         processes=options.processes,
-        began_at=began,
+        began_at=study.created_at,
         error_limit_percent=options.error_limit_percent,
+        study=study.id,
     )

@@ -1,0 +1,63 @@
+"""What stands beside an outcome, held against what the store has of its run since before the first statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import UsageError
+from pgdyno.model.study import Study, StudyKind
+
+if TYPE_CHECKING:
+    from pgdyno.store.catalogue import Store
+    from pgdyno.trace.outcome_file import OutcomeFacts
+
+_FIXED = {
+    "error_limit_percent": "a limit of errors in per cent of",
+    "trace_digest": "a trace with the digest",
+    "speed": "a speed of",
+    "clock": "the clock",
+    "order": "the order",
+}
+"""What is asked for before a run, as facts and study call it, and how it is said."""
+_SAME_MOMENT_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBefore:
+    """What was fixed before a run: its limit of errors, what was changed since then, and why that is not known."""
+
+    error_limit_percent: float
+    amendments: tuple[str, ...] = ()
+    unknown: str = ""
+
+
+def asked_options(study: Study) -> Mapping[str, object]:
+    """Return what a replay was asked for, as it was kept before it began."""
+    found = study.options.get(StudyKind.REPLAY.value)
+    return found if isinstance(found, Mapping) else {}
+
+
+def fixed_before(name: str, facts: OutcomeFacts, store: Store | None) -> FixedBefore:
+    """Return what was fixed before the run of the outcome `name`; where the store has it, the store decides."""
+    limit = facts.error_limit_percent
+    if store is None or not facts.study:
+        return FixedBefore(limit, unknown=f"outcome {name} names no study: nobody can tell whether its limits are old")
+    try:
+        study = store.study(facts.study)
+    except UsageError:
+        study = None
+    if study is None or study.id != facts.study or study.kind is not StudyKind.REPLAY:
+        return FixedBefore(limit, unknown=f"study {facts.study} of outcome {name} is not in the store {store.name}: "
+                           "nobody can tell whether its limits are old")  # fmt: skip
+    asked = asked_options(study)
+    changed = [
+        f"outcome {name} says {words} {getattr(facts, key)}, and {asked[key]} was fixed before its run"
+        for key, words in _FIXED.items()
+        if key in asked and asked[key] != getattr(facts, key)
+    ]
+    if abs(study.created_at - facts.began_at) > _SAME_MOMENT_S:
+        changed.append(f"outcome {name} says that it began at another moment than its study {study.id}")
+    kept = asked.get("error_limit_percent")
+    return FixedBefore(float(kept) if isinstance(kept, int | float) else limit, tuple(changed))
