@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.outside.documents import load_json
-from pgdyno.trace.schema import KeyLink, KeyTable
+from pgdyno.trace.schema import CachedRelation, KeyLink, KeyTable
 
 CAPTURE_VERSION = 1
 """Of the record: a reader refuses a newer one by name."""
@@ -123,6 +123,10 @@ class CaptureRecord:
     key_tables: tuple[KeyTable, ...] = ()
     """With a commit order: tables whose keys it has, and those that hold such keys."""
     key_links: tuple[KeyLink, ...] = ()
+    cached: tuple[CachedRelation, ...] = ()
+    """What was in shared buffers, by pg_buffercache; most pages first."""
+    cache_unread: str = ""
+    """Why that is not known, or not of all."""
     commits_lost: str | None = None
     """Why it is not whole, where it was asked for."""
 

@@ -64,6 +64,8 @@ def meta_of(
         version=TRACE_VERSION,
         key_tables=record.key_tables if record else (),
         key_links=record.key_links if record else (),
+        cached=record.cached if record else (),
+        cache_unread=record.cache_unread if record else "",
         keys_unplaced=found.keys_unplaced,
         style=f"{log_format} {'A' if found.alone > found.whole else 'B'}",
         server_version=record.server_version if record else None,

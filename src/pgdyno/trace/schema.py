@@ -140,6 +140,24 @@ class KeyLink:
 
 
 @dataclass(frozen=True, slots=True)
+class CachedRelation:
+    """A table or index of the source with pages in its shared buffers when the capture began."""
+
+    database: str
+    schema: str
+    name: str
+    cached: int
+    """Pages in shared buffers."""
+    blocks: int
+    """Pages on disk."""
+
+    @property
+    def share(self) -> float:
+        """Return how much of it was there."""
+        return min(1.0, self.cached / self.blocks) if self.blocks > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TraceMeta:
     """What stands beside a trace."""
 
@@ -171,6 +189,10 @@ class TraceMeta:
     key_tables: tuple[KeyTable, ...] = ()
     """Of a capture with a commit order: tables that make keys, or hold them."""
     key_links: tuple[KeyLink, ...] = ()
+    cached: tuple[CachedRelation, ...] = ()
+    """What the source had in shared buffers at the begin, most pages first."""
+    cache_unread: str = ""
+    """Why that is not known, or not of all."""
     keys_unplaced: int = 0
     """Transactions with generated keys of which nobody can tell which statements they were."""
     digest: str = ""

@@ -17,6 +17,7 @@ from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.server import places
+from pgdyno.studies.capture.cached import read_cached
 from pgdyno.studies.capture.commit_order import CommitOrder
 from pgdyno.studies.capture.finish import copied, ended_record
 from pgdyno.studies.capture.plan import CapturePlan
@@ -121,6 +122,7 @@ def _begun(target: Target, plan: CapturePlan, host: str | None) -> CaptureRecord
     """Return the record before the first change."""
     settings = {row.name: public_setting(row.name, row.setting) or "" for row in plan.facts.settings.values()}
     server, contents, moment = plan.facts.server, read_contents(target.postgres), read_moment(target.postgres)
+    cached, cache_unread = read_cached(target.postgres, [one.name for one in contents.databases])
     return CaptureRecord(
         version=CAPTURE_VERSION,
         id=plan.id,
@@ -143,6 +145,8 @@ def _begun(target: Target, plan: CapturePlan, host: str | None) -> CaptureRecord
         tables=contents.tables,
         sequences=contents.sequences,
         unread=contents.unread,
+        cached=cached,
+        cache_unread=cache_unread,
         holes=plan.holes,
         log_directory=str(plan.folder.path),
     )

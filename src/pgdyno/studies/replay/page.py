@@ -188,10 +188,11 @@ def _data(compared: tuple[ContentsComparison, ...]) -> Section:
 
 def _state(result: ReplayResult) -> tuple[tuple[str, str], ...]:
     """Return from which state the run began, where that was brought back."""
+    caches = (("caches at the begin", result.cache),) if result.cache else ()
     if not result.restored_by:
-        return (("state at the begin", "as it was found; not brought back by this run"),)
+        return (("state at the begin", "as it was found; not brought back by this run"), *caches)
     took = "" if result.restored_s is None else f", in {seconds_text(result.restored_s)}"
-    return (("state at the begin", f"{result.restored_by}{took}"), ("caches at the begin", result.cache))
+    return (("state at the begin", f"{result.restored_by}{took}"), *caches)
 
 
 def _about(record: StudyRecord) -> Section:

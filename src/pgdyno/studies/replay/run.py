@@ -28,6 +28,7 @@ from pgdyno.replay.target_facts import (
     require_room,
     room_of,
 )
+from pgdyno.replay.warming import warm
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.observed import observed_study
@@ -171,6 +172,9 @@ def replay(
         try:
             tape = options.output / TAPE
             try:
+                row.phase("warming shared buffers")
+                warmed = warm(ready.target.postgres, ready.meta, options.databases)
+                announce(f"shared buffers: {warmed}")
                 row.phase("making the tape")
                 announce(f"making the tape of {ready.meta.statements:,} statements")
                 taped = _taped(options, tape, announce)
@@ -191,8 +195,10 @@ def replay(
             data = _compared_data(ready, options, announce) if options.data_of is not None else ()
             steps.end(ANALYSE)
             result = replace(told, data=data, phases=dict(steps.seconds), elapsed_s=time.time() - began)
+            cache = warmed if restored is None else f"{restored.cache}; then {warmed}"
+            result = replace(result, cache=cache)
             if restored is not None:
-                result = replace(result, restored_by=restored.by, restored_s=restored.seconds, cache=restored.cache)
+                result = replace(result, restored_by=restored.by, restored_s=restored.seconds)
             writer.finish(tally.ended, tally, dict(steps.seconds))
             store.update_study(study.id, state=StudyState.COMPLETE, result=result)
         except BaseException as error:
