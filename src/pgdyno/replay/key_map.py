@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
 _BATCH = 20_000
+UNREAD = "statements that are too long to be read for keys, or do not parse"
 _MADE = tuple(
     TraceColumn(name, "VARCHAR" if name in ("database", "table", "column", "value") else "INTEGER", "of `MadeKey`")
     for name in MadeKey._fields
@@ -76,6 +77,8 @@ class MappedKeys:
     """Those that no answer brings back, by reason."""
     named: int = 0
     """Places of statements that name one of the others."""
+    left: Mapping[str, int] = field(default_factory=dict)
+    """What may name keys and stays as captured, by reason."""
 
 
 def map_keys(source: str, meta: TraceMeta, folder: Path, db: Connection) -> MappedKeys:
@@ -87,15 +90,15 @@ def map_keys(source: str, meta: TraceMeta, folder: Path, db: Connection) -> Mapp
     if not db.execute(f"SELECT count(*) FROM {source} WHERE keys IS NOT NULL").fetchall()[0][0]:
         return MappedKeys()
     names, without = KeyNames(meta.key_tables, meta.key_links), Counter[str]()
-    roots, counted = names.roots(), Counter[str]()
+    roots, counted, left = names.roots(), Counter[str](), Counter[str]()
     write_rows(folder / "made.parquet", _MADE, _made(source, names, db, without, counted))
-    write_rows(folder / "named.parquet", _NAMED, _named(source, names, roots, db))
+    write_rows(folder / "named.parquet", _NAMED, _named(source, names, roots, db, left))
     for name in ("made", "named"):
         db.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{folder / name}.parquet')")
     for command in _MAP:
         db.execute(command)
     (places,) = db.execute("SELECT coalesce(sum(len(names)), 0) FROM names").fetchall()[0]
-    return MappedKeys(counted["made"] + sum(without.values()), dict(without), int(places))
+    return MappedKeys(counted["made"] + sum(without.values()), dict(without), int(places), dict(left))
 
 
 def _made(
@@ -111,9 +114,9 @@ def _made(
 
 
 def _named(
-    source: str, names: KeyNames, roots: Mapping[KeyColumn, KeyColumn], db: Connection
+    source: str, names: KeyNames, roots: Mapping[KeyColumn, KeyColumn], db: Connection, left: Counter[str]
 ) -> Iterator[tuple[int, int, str, str, str, str, int, int]]:
-    """Give each place of a statement that may name a key."""
+    """Give each place of a statement that may name a key; `left` counts statements that are not read for them."""
     words = sorted({word.lower() for pair in roots for word in pair})  # an INSERT may name the table alone
     has_any = " OR ".join("contains(lower(sql), ?)" for _ in words) or "false"
     query = (
@@ -121,7 +124,9 @@ def _named(
         f" WHERE kind IN ('simple', 'extended') AND refused IS NULL AND ({has_any})"
     )
     for session, seq, database, kind, sql, params in _fetched(db, query, words):
-        for one in key_text(sql, names.columns).mentions:
+        text = key_text(sql, names.columns)
+        left[UNREAD] += text.is_unread
+        for one in text.mentions:
             root = root_of(one, roots)
             if root is None:
                 continue

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pgdyno.replay.captured import write_tape
+from pgdyno.replay.key_map import UNREAD as UNREAD_STATEMENTS
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.keys import KeyBook, KeyPlace
 from pgdyno.trace.engine.session import ReplaySession
@@ -23,13 +24,14 @@ from pgdyno.trace.keys.matching import (
     NOT_RETURNED,
     SEVERAL_TABLES,
     UNCERTAIN,
+    UNREAD,
     KeyedRow,
     KeyNames,
     made_keys,
     plain_name,
     root_of,
 )
-from pgdyno.trace.keys.mentions import ALL, Insertion, Mention, key_text
+from pgdyno.trace.keys.mentions import ALL, LONGEST, Insertion, KeyText, Mention, key_text
 from pgdyno.trace.parquet import read_meta, write_meta, write_rows
 from pgdyno.trace.schema import TRACE, KeyLink, KeyTable, TraceMeta
 
@@ -198,6 +200,27 @@ def test_a_tape_says_what_is_learned_and_what_is_named(tmp_path: Path) -> None:
         (1, 0): wire.query(update.replace("= 17", "= 4711", 1)),
     }
     assert (tally.keys_learned, tally.keys_sent, tally.keys_unknown) == (1, 2, 0)
+
+
+def test_a_list_of_very_many_values_is_left_as_captured_and_counted(tmp_path: Path) -> None:
+    long = f"SELECT 1 FROM orders WHERE id IN ({','.join(['17'] * LONGEST)})"
+    assert key_text(long) == KeyText(is_unread=True)
+    trace = trace_of(
+        tmp_path / "t.parquet",
+        {"session": 0, "seq": 0, "kind": "extended", "statement": "", "sql": INSERT, "params": ["x"], "tx": 1,
+         "keys": json.dumps([key(17)])},
+        {"session": 0, "seq": 1, "kind": "simple", "sql": long, "tx": 2},
+        {"session": 0, "seq": 2, "kind": "simple", "sql": long.replace("orders", "elsewhere").replace("id", "no")},
+        {"session": 0, "seq": 3, "kind": "simple", "sql": "SELECT 1 FROM orders WHERE id = 17", "tx": 3},
+    )  # fmt: skip
+    keys = write_tape(trace, tmp_path / "tape", Order.SESSION, lambda _: None).keys
+    assert (keys.named, keys.left) == (1, {UNREAD_STATEMENTS: 1})
+
+
+def test_keys_of_an_insert_that_is_too_long_to_be_read_have_that_reason() -> None:
+    long = "INSERT INTO orders (who) VALUES " + ",".join(["('x')"] * LONGEST)
+    assert made(long, INSERT, keys=[key(17)]) == ([], {UNREAD: 1})
+    assert made("!" + long, INSERT, keys=[key(17)])[1] == {}
 
 
 def test_what_a_server_says_never_becomes_sql() -> None:

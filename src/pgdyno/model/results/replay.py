@@ -30,6 +30,8 @@ class KeysKept:
     """Places that had the key of this replay."""
     unknown: int
     """Places that were sent as captured, as the key had not come back before."""
+    left: Mapping[str, int] = field(default_factory=dict)
+    """What may name keys and was sent as captured without a look at them, by reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

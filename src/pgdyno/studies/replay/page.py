@@ -159,6 +159,7 @@ def _keys(keys: KeysKept) -> Section:
         ("named later", f"in {plural(keys.named, 'place')} of statements"),
         ("sent as this replay's key", plural(keys.sent, "place")),
         ("sent as captured", f"{plural(keys.unknown, 'place')}, as the key had not come back before"),
+        *((f"left as captured, {count:,}", why) for why, count in keys.left.items()),
     )  # fmt: skip
     lost = f"{plural(keys.unplaced, 'transaction')} with keys could not be told from others, by id or by time"
     return Section(

@@ -98,6 +98,7 @@ def _keys(meta: TraceMeta, taped: Taped, tally: RunTally) -> KeysKept | None:
         learned=tally.keys_learned,
         sent=tally.keys_sent,
         unknown=tally.keys_unknown,
+        left={why: count for why, count in keys.left.items() if count},
     )
 
 

@@ -20,6 +20,7 @@ KeyColumn: TypeAlias = tuple[str, str]
 NO_INSERT = "no INSERT of the trace made them: a function, a trigger or a partition's own name"
 UNCERTAIN = "several INSERTs of the transaction may have made them"
 NOT_RETURNED = "their INSERT does not return them"
+UNREAD = "an INSERT of the transaction is too long to be read"
 SEVERAL_TABLES = "tables of this name are in several schemas"
 _SAVEPOINT = re.compile(r'\s*savepoint\s+("(?:[^"]|"")+"|\w+)', re.IGNORECASE)
 _BACK = re.compile(
@@ -90,6 +91,7 @@ def made_keys(
     by_table = dict[str, list[Mapping[str, str | None]]]()
     for qualified, values in keys:
         by_table.setdefault(plain_name(qualified), []).append(values)
+    has_unread = any(_is_unread_insert(row, names) for row in transaction)
     for table, rows in by_table.items():
         count = sum(value is not None for values in rows for value in values.values())
         made = [(row, one) for row, one in _inserts(transaction, names) if one.table == table]
@@ -97,6 +99,8 @@ def made_keys(
         open_, known = sizes.count(None), sum(size or 0 for size in sizes)
         if sum(one.name == table for one in names.tables) > 1:
             without[SEVERAL_TABLES] += count
+        elif has_unread:
+            without[UNREAD] += count
         elif not made or (not open_ and known < len(rows)):
             without[NO_INSERT] += count
         elif open_ > 1 or known > len(rows) or (not open_ and known != len(rows)):
@@ -107,6 +111,10 @@ def made_keys(
                 size = rest if one.rows is None else one.rows
                 yield from _returned(row, one, rows[at : at + size], table, columns.get(table, ()), without)
                 at += size
+
+
+def _is_unread_insert(row: KeyedRow, names: KeyNames) -> bool:
+    return not row.is_failed and "insert" in row.sql.lower() and key_text(row.sql, names.columns).is_unread
 
 
 def _inserts(transaction: Sequence[KeyedRow], names: KeyNames) -> list[tuple[KeyedRow, Insertion]]:

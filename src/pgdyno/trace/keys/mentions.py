@@ -12,6 +12,8 @@ from typing import Any
 
 from pgdyno.trace.fingerprints import CACHED, of_tree
 
+LONGEST = 16_384
+"""Characters: of a list of 200,000 values each would be a place of its own, in each execution."""
 _OPERATOR, _IN = 1, 7
 _COMPARED = frozenset({"=", "<>", "<", ">", "<=", ">="})
 ALL = "*"
@@ -49,16 +51,20 @@ class KeyText:
     inserts: tuple[Insertion, ...] = ()
     is_single: bool = True
     """It is one statement, and an INSERT is the whole of it."""
+    is_unread: bool = False
+    """It is longer than `LONGEST`, or does not parse: what it says of keys is not known."""
 
 
-_NOTHING = KeyText()
+_UNREAD = KeyText(is_unread=True)
 
 
 @lru_cache(maxsize=CACHED)
 def key_text(sql: str, columns: frozenset[tuple[str, tuple[str, ...]]] = frozenset()) -> KeyText:
     """Return what a text says; `columns` are those of tables in their order. Cached by text."""
+    if len(sql) > LONGEST:
+        return _UNREAD
     known = dict(columns)
-    return of_tree(sql, lambda found, walk: _read(found, walk, sql.encode(), known)) or _NOTHING
+    return of_tree(sql, lambda found, walk: _read(found, walk, sql.encode(), known)) or _UNREAD
 
 
 def _read(found: Any, walk: Callable[[Any], Any], text: bytes, columns: Mapping[str, tuple[str, ...]]) -> KeyText:  # noqa: ANN401
