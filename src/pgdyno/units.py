@@ -125,7 +125,7 @@ def digits_text(value: float, digits: int = 3) -> str:
 
     A bound that two or three pairs left beyond all measure stays short: nobody reads forty digits.
     """
-    text = f"{value:.{digits}g}"
+    text = f"{value:,.{digits}g}"
     return f"{float(text):,.0f}" if "e+" in text and abs(value) < _BEYOND_MEASURE else text
 
 

@@ -301,7 +301,7 @@ def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:
         left = max(ready.seconds - tally.at_us / 1e6, 0)
         progress.announce(
             f"{tally.done:,} answered, {tally.errors:,} of them differently than captured; {tally.open_sessions:,} "
-            f"sessions; latest {tally.late_us / 1000:.1f} ms by the injector; {seconds_text(left)} left"
+            f"sessions; latest {tally.late_us / 1000:,.1f} ms by the injector; {seconds_text(left)} left"
         )
 
     return tell

@@ -18,6 +18,8 @@ from pgdyno.report.wording import DURABILITY_MEANINGS, number_text
 from pgdyno.units import MINUTE, bytes_text, moment_text, plural, ranges_text, seconds_text
 from pgdyno.workloads.script_statements import BUILTIN_SQL
 
+REPLAYED = "replay"
+"""The workload that is a captured load, of a study of any kind."""
 NOT_TOLD = "unknown: the files do not tell it"
 DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "wal_sync_method": ""}
 """Built-in values of PostgreSQL 13 to 18, as a study keeps only settings that differ; empty where platforms do."""
@@ -149,6 +151,8 @@ def _driver(study: Study, trials: Sequence[Trial]) -> str:
         return f"pgbench, {count} as pods of a cluster; their output read by pgdyno {__version__}"
     looped = study.workload.parameters.get("driver") == "loop"
     tool = "pgdyno's own loop of sessions" if looped else "pgbench"
+    if study.workload.name == REPLAYED:
+        tool = "pgdyno's own engine of replays"
     return f"{tool}, {count}{bound}, {here}; pgdyno {__version__}"
 
 

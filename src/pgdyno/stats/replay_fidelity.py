@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.model.replay_comparison import Errors, Fidelity, Lateness, Limits
+from pgdyno.units import digits_text
 
 Integers: TypeAlias = NDArray[np.integer]
 
@@ -71,7 +72,7 @@ def _invalid(
     if not wanted or 100 * sent < limits.sent_percent * wanted:
         found.append(f"{sent:,} of {wanted:,} statements were sent, less than {limits.sent_percent:g} %")
     if injector_p99 > limit:
-        found.append(f"the injector was late: p99 {injector_p99:.3g} ms, more than {limit:.3g} ms")
+        found.append(f"the injector was late: p99 {digits_text(injector_p99)} ms, more than {digits_text(limit)} ms")
     if off is not None and off > limits.rate_percent:
         found.append(
             f"the schedule took {off:.2f} % longer by the injector or the gates, more than {limits.rate_percent:g} %"

@@ -31,6 +31,7 @@ def test_large_numbers_are_written_in_full_and_small_ones_to_three_digits() -> N
     found = [digits_text(value) for value in (10_000.0, 10_873.0, 316.1, 0.00353, 1e-5)]
     assert found == ["10,000", "10,900", "316", "0.00353", "1e-05"]
     assert digits_text(31_614.0, 4) == "31,610"
+    assert digits_text(4949.2, 4) == "4,949"
     assert digits_text(math.inf) == "inf"
     assert digits_text(1.4381e44, 4) == "1.438e+44", "forty digits are no figure, and cut a line of a chart"
     assert digits_text(9.96e11) == "996,000,000,000"

@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.replay_comparison import Fidelity
+from pgdyno.model.replay_comparison import Fidelity, Lateness
 from pgdyno.model.results.replay import KeysKept, ReplayResult
-from pgdyno.studies.replay.page import _keys
+from pgdyno.model.study import StudyKind
+from pgdyno.model.trial import WorkloadSpec
+from pgdyno.report.provenance import environment
+from pgdyno.studies.replay.page import _keys, _sections, _tiles
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
 from pgdyno.trace.schema import AnswerClass
+from study_example import make_study
 
 ANSWERS = dict.fromkeys([one.value for one in AnswerClass], 0) | {"success": 90, "expected": 5, "new": 3, "changed": 2}
 GOOD = ReplayResult(
@@ -34,6 +38,18 @@ def test_a_run_that_does_not_count_says_why_and_is_looked_at(result, word: str, 
     found = judgement(result)
     assert (found.word, found.code, bool(found.alert)) == (word, code, word == VOID)
     assert title in found.title
+
+
+def test_times_have_their_thousands_and_the_driver_is_the_engine() -> None:
+    late = replace(GOOD.fidelity, lateness=(Lateness("injector", 1.0, 4949.05, 12_345.0),))
+    times = {"p50": 4949.2}
+    result = replace(GOOD, fidelity=late, service_ms=times, response_ms=times, speed=4949.2)
+    told = repr((_tiles(result), _sections(result)))
+    for words in ("4,949.05 ms", "'4,949.050', '12,345.000'", "'4,949.200'", "4,949 x"):
+        assert words in told
+    load = WorkloadSpec("replay", {}, "d", "trace t", read_only=False, unit="statements")
+    study = replace(make_study(StudyKind.REPLAY, "replay-1"), workload=load)
+    assert dict(environment(study, ()).rows)["driver"].startswith("pgdyno's own engine of replays, 1 load generator")
 
 
 def test_keys_of_the_server_are_counted_mapped_and_not_by_reason() -> None:

@@ -68,7 +68,7 @@ class ReplayProgress:
         due, whole = (self._due[over - 1] if over else 0), (self._due[-1] if self._due else 0)
         return (
             f"{tally.sent:,} of {whole:,} statements sent, {due:,} due; {tally.errors:,} answered differently; "
-            f"the injector at most {tally.late_us / 1000:.1f} ms late{self._times}"
+            f"the injector at most {tally.late_us / 1000:,.1f} ms late{self._times}"
         )
 
     def _over_at(self, tally: RunTally) -> int:
@@ -82,10 +82,9 @@ class ReplayProgress:
         self._over = max(over, before)
         captured = "unknown"
         if timed := _between(self._timed, before, over):
-            captured = f"{_between(self._took, before, over) / timed / 1000:.1f} ms"
-        return (
-            f"; the last answers took {float(answers.mean()) / 1000:.1f} ms from their due moments, captured {captured}"
-        )
+            captured = f"{_between(self._took, before, over) / timed / 1000:,.1f} ms"
+        last = float(answers.mean()) / 1000
+        return f"; the last answers took {last:,.1f} ms from their due moments, captured {captured}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def _tiles(result: ReplayResult) -> tuple[Tile, ...]:
         ),
         Tile(
             "lateness of the injector",
-            f"{injector.p99:.2f} ms",
+            f"{injector.p99:,.2f} ms",
             "99th percentile",
             f"limit {digits_text(result.fidelity.injector_limit_ms or 0, 3)} ms",
             "",
@@ -84,7 +84,7 @@ def _tiles(result: ReplayResult) -> tuple[Tile, ...]:
 
 def _sections(result: ReplayResult) -> tuple[Section, ...]:
     late = result.fidelity.lateness
-    rows = tuple((one.part, f"{one.p50:.3f}", f"{one.p99:.3f}", f"{one.largest:.3f}") for one in late)
+    rows = tuple((one.part, f"{one.p50:,.3f}", f"{one.p99:,.3f}", f"{one.largest:,.3f}") for one in late)
     lateness = Table(("lateness by", "p50 ms", "p99 ms", "largest ms"), rows, ("p50 ms", "p99 ms", "largest ms"))
     kept = Section(
         "fidelity",
@@ -139,8 +139,8 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
     times = Table(
         ("time", *(f"{name} ms" for name in names)),
         (
-            ("service: from sending", *(f"{result.service_ms[name]:.3f}" for name in names)),
-            ("response: from the due moment", *(f"{result.response_ms[name]:.3f}" for name in names)),
+            ("service: from sending", *(f"{result.service_ms[name]:,.3f}" for name in names)),
+            ("response: from the due moment", *(f"{result.response_ms[name]:,.3f}" for name in names)),
         ),
         tuple(f"{name} ms" for name in names),
     )
