@@ -11,8 +11,16 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from pgdyno.trace import schema
+from pgdyno.trace.schema import TraceColumn
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 TRACE = """
 SELECT (n // per % 200)::INTEGER AS session, (n // per // 200 * per + n % per)::INTEGER AS seq, 'extended' AS kind,
@@ -30,6 +38,13 @@ FROM (SELECT session, seq, due_us, (random() * 100)::BIGINT AS lag, (execute_us 
   * CASE WHEN seq % getvariable('per') = 1 THEN getvariable('factor') ELSE 1 END)::BIGINT AS took FROM trace)"""
 
 
+def whole(query: str, columns: Sequence[TraceColumn], db: DuckDBPyConnection) -> DuckDBPyRelation:
+    """Return what a query gives, with NULL for the columns that it does not name."""
+    given = db.sql(query)
+    rest = [f'NULL::{one.type} AS "{one.name}"' for one in columns if one.name not in given.columns]
+    return given.project(", ".join(["*", *rest]))
+
+
 def make(folder: Path, transactions: int, statements: int) -> None:
     """Write a trace and three outcomes of a load whose classes differ; in B a quarter of them are 30 % slower."""
     import duckdb
@@ -39,12 +54,12 @@ def make(folder: Path, transactions: int, statements: int) -> None:
         db.execute("SET enable_progress_bar = false; SELECT setseed(0.5)")
         db.execute("SET VARIABLE per = ?", [statements])
         db.execute("SET VARIABLE rows = ?", [transactions * statements])
-        db.sql(TRACE).write_parquet(str(folder / "trace.parquet"))
+        whole(TRACE, schema.TRACE, db).write_parquet(str(folder / "trace.parquet"))
         db.read_parquet(str(folder / "trace.parquet")).create_view("trace")
         for name, factor in (("a", 1.0), ("b", 1.3), ("again", 1.0)):
             (folder / name).mkdir()
             db.execute("SET VARIABLE factor = ?", [factor])
-            db.sql(OUTCOME).write_parquet(str(folder / name / "part-0.parquet"))
+            whole(OUTCOME, schema.OUTCOME, db).write_parquet(str(folder / name / "part-0.parquet"))
 
 
 def main() -> int:

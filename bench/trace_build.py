@@ -46,8 +46,8 @@ print(0, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
 
 
-def write_log(sandbox: Sandbox, style: str, transactions: int) -> Path:
-    """Run the load with the logging of a style; return the log."""
+def write_log(sandbox: Sandbox, style: str, transactions: int, *, rate: int | None = None) -> Path:
+    """Run the load with the logging of a style, at a rate or as fast as it can; return the log."""
     target = sandbox.target()
     settings = {
         "logging_collector": "on", "log_destination": "csvlog", "log_directory": "log", "log_filename": f"{style}.log",
@@ -63,6 +63,7 @@ def write_log(sandbox: Sandbox, style: str, transactions: int) -> Path:
     sandbox.start()
     for mode in ("simple", "prepared"):
         argv = [str(target.program("pgbench")), "-n", "-M", mode, "-c", "10", "-j", "1", "-t", str(transactions)]
+        argv += [] if rate is None else ["-R", str(rate)]
         target.runner.run([*argv, dbname], env=target.postgres.environment(dbname))
     sandbox.stop()
     return sandbox.data_directory / "log" / f"{style}.csv"

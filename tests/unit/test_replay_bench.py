@@ -1,13 +1,22 @@
-"""What `bench/replay.py` counts: figures beside which others used little of the machine."""
+"""What the benches of replays count: figures beside which others used little of the machine; rows that are there."""
 
 from __future__ import annotations
 
+import json
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
-BENCH = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "replay.py"))
+from pgdyno.model.shapes import plain
+from pgdyno.trace.outcome_file import OutcomeFacts
+
+FACTS = OutcomeFacts(1, "t", "", "x", "18", "1", "e", 1.0, "schedule", "session", 1, 0.0, error_limit_percent=1.0)
+
+FOLDER = Path(__file__).parents[2] / "bench"
+BENCH = runpy.run_path(str(FOLDER / "replay_engines.py"))
+TABLE = runpy.run_path(str(FOLDER / "replay.py"))
 
 
 def test_what_others_used_is_all_that_was_busy_without_us() -> None:
@@ -21,3 +30,32 @@ def test_a_figure_beside_a_busy_machine_is_shown_and_not_counted() -> None:
     assert BENCH["words_of"]([(10.0, 60.0)]) == "none of 1 counts"
     assert BENCH["beside"](5.1).endswith("others 5.1 %, not counted")
     assert BENCH["beside"](5.0).endswith("others 5.0 %")
+
+
+def test_the_table_says_what_it_will_take_and_does_not_run_again_what_is_there(tmp_path: Path) -> None:
+    rows = TABLE["ROWS"]
+    assert {(FOLDER / row.program).exists() for row in rows} == {True}
+    (tmp_path / "saturated.txt").write_text("said")
+    words = TABLE["plan_words"](rows, tmp_path)
+    assert [word.split()[1] for word in words[:2]] == ["there", "about"]
+    left = sum(row.seconds for row in rows[1:])
+    assert words[-1] == f"about {left / 60:.0f} min on two quiet CPUs"
+
+
+def test_a_row_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    row, run = TABLE["ROWS"][0], TABLE["run"]
+    assert not run(row, [sys.executable, "-c", "print('half'); raise SystemExit(3)"], tmp_path, "commit 1")
+    assert not TABLE["kept"](tmp_path, row).exists()
+    assert run(row, [sys.executable, "-c", "print('whole')"], tmp_path, "commit 1")
+    assert TABLE["kept"](tmp_path, row).read_text().endswith("whole\n")
+
+
+def test_a_run_that_was_killed_is_made_again(tmp_path: Path) -> None:
+    pairs = runpy.run_path(str(FOLDER / "replay_pairs.py"))
+    place, facts = pairs["Place"](tmp_path, 1, 1), plain(FACTS)
+    for number, ended in enumerate(("complete", "")):
+        place.outcome(number).mkdir()
+        (place.outcome(number) / "outcome.json").write_text(json.dumps(facts | {"ended": ended}))
+    place.outcome(2).mkdir()
+    assert [place.has_run(number) for number in range(4)] == [True, False, False, False]
+    assert [one.name for one in tmp_path.iterdir()] == ["run-00"]
