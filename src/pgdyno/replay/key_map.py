@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.trace.engine.keys import KeyPlace
 from pgdyno.trace.keys.matching import KeyColumn, KeyedRow, KeyNames, MadeKey, made_keys, root_of
-from pgdyno.trace.keys.mentions import key_text
+from pgdyno.trace.keys.mentions import Mention, Within, key_text
 from pgdyno.trace.parquet import write_rows
 from pgdyno.trace.schema import TraceColumn, TraceMeta
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
 _BATCH = 20_000
+EXTENDED = "constants in statements of the extended protocol"
+_LEFT = {-1: Within.ARRAY.value, -2: Within.EXPRESSION.value, -3: EXTENDED}
+"""Places that stay as captured, by the number that stands for a `KeyPlace`."""
+_PLACE_OF = {why: place for place, why in _LEFT.items()}
+_MOST_ELEMENTS = 1_000
+"""Of an array: those behind are not counted."""
 UNREAD = "statements that are too long to be read for keys, or do not parse"
 _MADE = tuple(
     TraceColumn(name, "VARCHAR" if name in ("database", "table", "column", "value") else "INTEGER", "of `MadeKey`")
@@ -46,7 +52,7 @@ WHERE kind IN ('simple', 'extended') AND sql IS NOT NULL AND refused IS NULL
 """
 _MAP = (
     "CREATE TABLE used AS SELECT made.*, row_number() OVER () - 1 AS number FROM made WHERE field >= 0 AND EXISTS"
-    ' (FROM named WHERE named.database = made.database AND named."table" = made."table"'
+    ' (FROM named WHERE named.place >= 0 AND named.database = made.database AND named."table" = made."table"'
     ' AND named."column" = made."column" AND named.value = made.value)',
     "CREATE TABLE learns AS SELECT session, seq, list([number, row, field] ORDER BY row, field, number) AS learns"
     " FROM used GROUP BY session, seq",
@@ -54,7 +60,7 @@ _MAP = (
     SELECT named.session, named.seq, min(number) AS number, any_value(place) AS place, named."at",
       any_value(strlen(named.value)) AS size
     FROM named JOIN used USING (database, "table", "column", value)
-    WHERE named.session <> used.session OR named.seq <> used.seq
+    WHERE place >= 0 AND (named.session <> used.session OR named.seq <> used.seq)
     GROUP BY named.session, named.seq, named."at") GROUP BY session, seq""",
     # a sequence gives out whole numbers; of an INSERT of several rows the first of them counts
     """CREATE TABLE turns AS SELECT session, seq, turn, before_session, before_seq FROM (
@@ -65,6 +71,10 @@ _MAP = (
     ) WHERE value IS NOT NULL WINDOW whole AS (PARTITION BY database, "table", "column" ORDER BY value, session, seq)
   ) QUALIFY row_number() OVER (PARTITION BY session, seq ORDER BY "table", "column") = 1""",
 )  # fmt: skip
+
+_STAYING = """
+SELECT place, count(*) FROM named SEMI JOIN (FROM made WHERE field >= 0) USING (database, "table", "column", value)
+WHERE place < 0 GROUP BY place ORDER BY place DESC"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,8 @@ def map_keys(source: str, meta: TraceMeta, folder: Path, db: Connection) -> Mapp
         db.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{folder / name}.parquet')")
     for command in _MAP:
         db.execute(command)
+    for place, count in db.execute(_STAYING).fetchall():
+        left[_LEFT[place]] += int(count)
     (places,) = db.execute("SELECT coalesce(sum(len(names)), 0) FROM names").fetchall()[0]
     return MappedKeys(counted["made"] + sum(without.values()), dict(without), int(places), dict(left))
 
@@ -130,6 +142,10 @@ def _named(
             root = root_of(one, roots)
             if root is None:
                 continue
+            if one.within is not None:
+                for element in elements(one, params):
+                    yield session, seq, database, *root, element, _PLACE_OF[one.within.value], 0
+                continue
             value: str | None = one.constant
             if one.parameter is None:
                 at = one.at
@@ -139,6 +155,19 @@ def _named(
                 place, at = KeyPlace.BOUND, one.parameter
             if value is not None and (kind == "extended") == (place is KeyPlace.BOUND):
                 yield session, seq, database, *root, value, int(place), at
+            elif value is not None and kind == "extended":
+                yield session, seq, database, *root, value, _PLACE_OF[EXTENDED], at
+
+
+def elements(mention: Mention, params: Sequence[str | None] | None) -> list[str]:
+    """Return the values of a parameter or constant that is in an array or an expression, or an array itself."""
+    number = mention.parameter
+    value = mention.constant if number is None else params[number - 1] if params and number <= len(params) else None
+    if value is None:
+        return []
+    if value.startswith("{") and value.endswith("}"):
+        return [one.strip().strip('"') for one in value[1:-1].split(",", _MOST_ELEMENTS)[:_MOST_ELEMENTS]]
+    return [value]
 
 
 def _fetched(db: Connection, query: str, values: list[str] | None = None) -> Iterator[tuple[Any, ...]]:

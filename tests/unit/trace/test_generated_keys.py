@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pgdyno.replay.captured import write_tape
+from pgdyno.replay.key_map import EXTENDED, elements
 from pgdyno.replay.key_map import UNREAD as UNREAD_STATEMENTS
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.keys import KeyBook, KeyPlace
@@ -31,7 +32,7 @@ from pgdyno.trace.keys.matching import (
     plain_name,
     root_of,
 )
-from pgdyno.trace.keys.mentions import ALL, LONGEST, Insertion, KeyText, Mention, key_text
+from pgdyno.trace.keys.mentions import ALL, LONGEST, Insertion, KeyText, Mention, Within, key_text
 from pgdyno.trace.parquet import read_meta, write_meta, write_rows
 from pgdyno.trace.schema import TRACE, KeyLink, KeyTable, TraceMeta
 
@@ -60,7 +61,39 @@ def test_values_that_columns_are_compared_with_or_given() -> None:
     assert mentions("INSERT INTO s.lines VALUES ($1, 2), (3, $2)") == [
         (("lines",), "order_id", 1), (("lines",), "n", "2"), (("lines",), "order_id", "3"), (("lines",), "n", 2),
     ]  # fmt: skip
-    assert mentions("SELECT 1 FROM orders WHERE id = 1 + $1 OR id = ANY ($2) OR abs(5) = id") == []
+    assert mentions("SELECT 1 FROM orders WHERE id = (SELECT max(n) FROM lines) OR id = n OR 5 = 5") == []
+
+
+def test_values_that_cannot_be_replaced_are_seen_to_be_counted() -> None:
+    text = "SELECT 1 FROM orders WHERE id = 1 + $1 OR id = ANY ($2) OR abs(5) = id OR id <> ALL (ARRAY[6, $3])"
+    found = [(one.parameter or one.constant, one.within) for one in key_text(text, NAMES.columns).mentions]
+    assert found == [
+        ("1", Within.EXPRESSION), (1, Within.EXPRESSION), (2, Within.ARRAY), ("5", Within.EXPRESSION),
+        ("6", Within.ARRAY), (3, Within.ARRAY),
+    ]  # fmt: skip
+    array = Mention(("orders",), "id", parameter=1, within=Within.ARRAY)
+    assert elements(array, ['{17, "18"}']) == ["17", "18"]
+    assert elements(array, [None]) == elements(array, None) == []
+    assert len(elements(array, ["{" + "1," * 5_000 + "1}"])) == 1_000
+
+
+def test_keys_that_stay_as_captured_are_counted_by_where_they_stand(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path / "t.parquet",
+        {"session": 0, "seq": 0, "kind": "extended", "statement": "", "sql": INSERT, "params": ["x"], "tx": 1,
+         "keys": json.dumps([key(17)])},
+        *(
+            {"session": 0, "seq": seq, "kind": kind, "sql": f"SELECT 1 FROM orders WHERE {where}", "params": params,
+             "tx": 1 + seq, **({"statement": ""} if kind == "extended" else {})}
+            for seq, (kind, where, params) in enumerate([
+                ("extended", "id = ANY ($1)", ["{17,4,17}"]), ("simple", "id = ANY ('{17}')", None),
+                ("extended", "id = $1 + 0", ["17"]), ("extended", "id = 17 AND who = $1", ["17"]),
+                ("extended", "id = 18", []), ("simple", "id = 17", None),
+            ], start=1)
+        ),
+    )  # fmt: skip
+    keys = write_tape(trace, tmp_path / "tape", Order.SESSION, lambda _: None).keys
+    assert (keys.named, keys.left) == (1, {"in arrays": 3, "in expressions": 1, EXTENDED: 1, UNREAD_STATEMENTS: 0})
     assert mentions("not sql") == []
 
 

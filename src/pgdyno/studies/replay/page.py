@@ -25,8 +25,8 @@ _WORDS = {
 
 
 _UNSEEN_KEYS = (
-    "Keys in arrays and in expressions, and constants in statements of the extended protocol, are neither found nor "
-    "counted: they are sent as captured."
+    "Values in arrays and in expressions, and constants in statements of the extended protocol, are sent as captured; "
+    "those that equal a key of the column beside them are counted above, of each array the first 1,000."
 )
 
 

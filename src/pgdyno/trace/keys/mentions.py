@@ -1,12 +1,13 @@
 """What a text says of keys: values that a column is compared with or given, rows it inserts and what it returns. Pure.
 
-A value within an array, an expression or a function's call is not seen, nor what a function does.
+A value within an array, an expression or a function's call is seen to be counted; what a function does is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -14,10 +15,19 @@ from pgdyno.trace.fingerprints import CACHED, of_tree
 
 LONGEST = 16_384
 """Characters: of a list of 200,000 values each would be a place of its own, in each execution."""
-_OPERATOR, _IN = 1, 7
+_OPERATOR, _ANY, _ALL, _IN = 1, 2, 3, 7
+_COMPOSED = frozenset({"a_array_expr", "a_expr", "func_call", "coalesce_expr", "case_expr", "min_max_expr"})
+"""What has values within, none of which is the column's by itself; of a query within, its own comparisons tell."""
 _COMPARED = frozenset({"=", "<>", "<", ">", "<=", ">="})
 ALL = "*"
 """Instead of a column that is returned: all of the table."""
+
+
+class Within(StrEnum):
+    """Where a value stands that is not one by itself."""
+
+    ARRAY = "in arrays"
+    EXPRESSION = "in expressions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,8 @@ class Mention:
     at: int = 0
     """Of the constant's first byte in the text, after its quote."""
     is_number: bool = False
+    within: Within | None = None
+    """It cannot be replaced there, and stays as captured; an array may be one parameter or constant of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ def _read(found: Any, walk: Callable[[Any], Any], text: bytes, columns: Mapping[
     is_single = len(found.stmts) == 1 and found.stmts[0].stmt.WhichOneof("node") == "insert_stmt"
     for one in found.stmts:
         nodes = [node for _, node in walk(one.stmt)]
-        scope = _Scope(nodes, text)
+        scope = _Scope(nodes, text, walk)
         for node in nodes:
             kind = type(node).__name__
             if kind == "A_Expr":
@@ -105,8 +117,8 @@ def _returned(value: Any) -> str | None:  # noqa: ANN401
 class _Scope:
     """The tables of a statement, by the names that its columns are written with."""
 
-    def __init__(self, nodes: list[Any], text: bytes) -> None:
-        self._text = text
+    def __init__(self, nodes: list[Any], text: bytes, walk: Callable[[Any], Any]) -> None:
+        self._text, self._walk = text, walk
         self._named = dict[str, set[str]]()
         for node in nodes:
             if type(node).__name__ == "RangeVar":
@@ -116,14 +128,17 @@ class _Scope:
 
     def compared(self, node: Any) -> Iterator[Mention]:  # noqa: ANN401
         """Give the values of a comparison."""
-        if node.kind not in (_OPERATOR, _IN) or len(node.name) != 1 or node.name[0].string.sval not in _COMPARED:
+        is_compared = len(node.name) == 1 and node.name[0].string.sval in _COMPARED
+        if not is_compared or node.kind not in (_OPERATOR, _ANY, _ALL, _IN):
             return
         for column, value in ((node.lexpr, node.rexpr), (node.rexpr, node.lexpr)):
             if column.WhichOneof("node") == "column_ref":
                 tables, name = self._column(column.column_ref)
                 values = value.list.items if value.WhichOneof("node") == "list" else [value]
                 for one in values if tables else ():
-                    yield from self.valued(tables, name, one)
+                    found = self.valued(tables, name, one)
+                    is_array = node.kind in (_ANY, _ALL)
+                    yield from (replace(it, within=Within.ARRAY) if is_array else it for it in found)
 
     def inserted(self, node: Any, columns: Mapping[str, tuple[str, ...]]) -> Iterator[Mention]:  # noqa: ANN401
         """Give the values of the rows that are inserted."""
@@ -152,6 +167,18 @@ class _Scope:
             is_there = self._text[at:end] == found.encode()
             if found and is_there and (is_number or self._text[at - 1 : at] == self._text[end : end + 1] == b"'"):
                 yield Mention(tables, column, constant=found, at=at, is_number=is_number)
+        elif kind in _COMPOSED:
+            within = Within.ARRAY if kind == "a_array_expr" else Within.EXPRESSION
+            for _, node in self._walk(getattr(value, kind)):
+                yield from self._within(tables, column, node, within)
+
+    def _within(self, tables: tuple[str, ...], column: str, node: Any, within: Within) -> Iterator[Mention]:  # noqa: ANN401
+        name = type(node).__name__
+        if name == "ParamRef":
+            yield Mention(tables, column, parameter=int(node.number), within=within)
+        elif name == "A_Const" and (which := node.WhichOneof("val")) in ("ival", "fval", "sval"):
+            constant = {"ival": node.ival.ival, "fval": node.fval.fval, "sval": node.sval.sval}[which]
+            yield Mention(tables, column, constant=str(constant), within=within)
 
     def _column(self, column: Any) -> tuple[tuple[str, ...], str]:  # noqa: ANN401
         last = column.fields[-1]
