@@ -2,13 +2,14 @@
 
 Reports, captures and exports tell of servers, statements and people, and land where the user happens to be. They get
 mode 0600, folders 0700, whatever the umask says; PGDYNO_OUTPUT_MODE names another mode for new ones, and a file of the
-user's that is replaced keeps the one that it has. What another account has planted in a folder that it may write (a
-link, a pipe) is not followed. Every function raises the plain OSError; callers know what the file was for and say so.
+user's that is replaced keeps the one that it has. Nothing is written by a way that another account could lead
+elsewhere: each folder and link on it must be root's or ours. The folder that one stands in may be anybody's for a file
+that is named there, because the kernel holds it. Every function raises UsageError about such a way, and otherwise the
+plain OSError; callers know what the file was for and say so.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -19,12 +20,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pgdyno.errors import UsageError
+from pgdyno.outside.way import HERE, doubt_about_parts, name_of, ways
 
 VARIABLE = "PGDYNO_OUTPUT_MODE"
 PRIVATE, PUBLIC = 0o600, 0o644
 """PUBLIC is for configuration that other accounts read where it goes: units of systemd, a server's settings."""
-_LINKS = 40
-"""As many as the kernel follows."""
+_DESCRIPTOR = re.compile(r"/proc/self/fd/\d+")
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -58,25 +59,52 @@ def output(path: Path, *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
 def open_new(path: Path, *, mode: int = PRIVATE) -> BinaryIO:
     """Open a file that must not be there yet, to write and to read; a public one as the umask allows."""
     asked = _asked() if mode == PRIVATE else None
-    file = os.fdopen(os.open(path, _NEW, mode), "w+b")
+    check_folder(path.parent)  # a link that is there already is not followed, whoever made it
+    file = os.fdopen(os.open(_held(path), _NEW, mode), "w+b")
     if asked is not None:
         os.fchmod(file.fileno(), asked)
     return file
 
 
+def open_to_add(path: Path, mode: int) -> BinaryIO:
+    """Open a file to read, and to write at its end; it is made where it is missing. No link leads to it."""
+    check_folder(path.parent)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(_held(path), flags, mode)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise UsageError(
+            f'"{path}" is no file of one name alone, and is not written',
+            hint="What is written to it would be in another place too: name another file.",
+        )
+    return os.fdopen(descriptor, "r+b")
+
+
 def new_folder(path: Path) -> None:
-    """Make a folder that must not be there yet, and by the umask what is missing above it."""
+    """Make a folder that must not be there yet, and what is missing above it."""
     asked = _asked()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_folder(path)
+    make_folders(path.parent)
     path.mkdir(mode=0o700)
     if asked is not None:
         path.chmod(asked | (asked & 0o444) >> 2)
 
 
+def make_folders(path: Path) -> None:
+    """Make a folder where it is missing and what is missing above it; nobody else may write there."""
+    check_folder(path)
+    for part in (*reversed(path.parents), path):
+        if not part.is_dir():
+            part.mkdir(mode=0o755, exist_ok=True)
+    check_folder(path)  # somebody may have been faster than we were
+
+
 def ensure_folder(path: Path) -> None:
-    """Make a folder where it is missing; one that is there stays as it is, and is refused where it was planted."""
-    _place(path)
-    if not path.is_dir():
+    """Make a folder where it is missing; one that is there stays as it is."""
+    if path.is_dir():
+        check_folder(path)
+    else:
         new_folder(path)
 
 
@@ -91,21 +119,58 @@ def check_output(path: Path) -> None:
     staged.unlink()
 
 
+def checked_place(path: Path) -> Path:
+    """Return where a path leads through links that may be followed: relative where it begins in the current folder.
+
+    Raises UsageError where an account that is neither root nor ours could have it lead elsewhere.
+    """
+    if _DESCRIPTOR.fullmatch(str(path.parent)):
+        return path  # in a folder that is held open, and was checked
+    *passed, place = ways(_held(path))
+    if place.is_symlink():
+        passed.append(place)  # of a loop
+    doubt = _doubt(passed)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        status = place.lstat()
+        if doubt is None and not stat.S_ISREG(status.st_mode) and _is_planted(place, status):
+            doubt = f'"{place.absolute()}" was put there by {name_of(status.st_uid)}'
+    if doubt is not None:
+        raise _refusal(path, doubt)
+    return place
+
+
+def check_folder(path: Path, *, is_held: bool = True) -> None:
+    """Raise UsageError where another account could have what is written into a folder go elsewhere.
+
+    Where its files are not made by this module, `is_held` is False: then the current folder is judged like another.
+    """
+    passed = [*ways(_held(path) if is_held else path.absolute())]
+    if not _DESCRIPTOR.fullmatch(str(path)) and (doubt := _doubt(passed)) is not None:
+        raise _refusal(path, doubt)
+
+
+def _doubt(passed: list[Path]) -> str | None:
+    """Return who could exchange a folder or link that was passed; the one that we stand in is held, if it is alone."""
+    return doubt_about_parts(() if passed == [HERE] else passed, os.geteuid(), may_be_shared=True, may_be_missing=True)
+
+
+def _refusal(path: Path, doubt: str) -> UsageError:
+    return UsageError(
+        f'"{path}" is not written: {doubt}',
+        detail="Whoever controls a part of the way decides where a file goes.",
+        hint="Name one below folders that root or you alone can change, or go to its folder and name it alone.",
+    )
+
+
+def _held(path: Path) -> Path:
+    """Name a path from the folder that we stand in where it is below: nobody else can exchange that folder."""
+    whole, here = path.absolute(), Path.cwd()
+    return whole.relative_to(here) if whole.is_relative_to(here) else whole
+
+
 def _place(path: Path) -> tuple[Path, os.stat_result | None]:
-    """Return where a path leads through links that may be followed, and what is there."""
-    place = path.absolute()
-    for _ in range(_LINKS):
-        try:
-            status = place.lstat()
-        except FileNotFoundError:
-            break
-        if not stat.S_ISREG(status.st_mode) and _is_planted(place, status):
-            raise PermissionError(
-                errno.EPERM, "Another account has put a link or a pipe there, in a folder that it may write", str(place)
-            )
-        if not stat.S_ISLNK(status.st_mode):
-            break
-        place = place.parent / place.readlink()
+    """Return where a file goes, and what is there."""
+    place = checked_place(path)
     try:
         return place, path.stat()
     except FileNotFoundError:
@@ -113,7 +178,7 @@ def _place(path: Path) -> tuple[Path, os.stat_result | None]:
 
 
 def _is_planted(place: Path, status: os.stat_result) -> bool:
-    """Tell whether somebody may have put this there who is neither root nor us; cf. protected_symlinks in proc(5)."""
+    """Tell whether somebody put a pipe or a device there who is neither root nor us; a terminal's folder is root's."""
     ours = (0, os.geteuid())
     folder = place.parent.stat()
     return status.st_uid not in ours and (folder.st_uid not in ours or bool(folder.st_mode & 0o022))

@@ -5,13 +5,29 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pgdyno.capture.folder import write_folder
+from pgdyno.capture.texts import Capture
+from pgdyno.cli.terminal.files import make_folder
 from pgdyno.errors import UsageError
-from pgdyno.outputs import PUBLIC, check_output, ensure_folder, new_folder, open_new, output, write_output
+from pgdyno.outputs import (
+    PUBLIC,
+    check_output,
+    ensure_folder,
+    new_folder,
+    open_new,
+    open_to_add,
+    output,
+    write_output,
+)
+from pgdyno.store.engine import make_engine, parse_url
+from pgdyno.studies.batch.wrapped import WrappedJob, run_wrapped
+from pgdyno.trace.parquet import work_folder
 
 OTHER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs another account")
@@ -47,6 +63,7 @@ def test_a_new_file_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> Non
     assert mode(tmp_path / "report.html") == 0o600
     new_folder(tmp_path / "a" / "b")
     assert mode(tmp_path / "a" / "b") == 0o700
+    assert not mode(tmp_path / "a") & 0o022
     assert list(tmp_path.glob(".*")) == []
 
 
@@ -89,7 +106,7 @@ def test_what_is_no_mode_of_a_file_is_refused(tmp_path: Path, monkeypatch: pytes
 
 def test_a_link_of_our_own_is_followed_and_stays(tmp_path: Path) -> None:
     (tmp_path / "latest.html").symlink_to("reports/7.html")
-    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports").mkdir(mode=0o755)
     for text in ("one", "two"):
         write_output(tmp_path / "latest.html", text)
         assert (tmp_path / "reports" / "7.html").read_text() == text
@@ -112,8 +129,9 @@ def test_a_trap_of_another_account_in_a_shared_folder_is_not_followed(tmp_path: 
         path = tmp_path / "mine.html"
         path.symlink_to(trap)
     for act in (lambda: write_output(path, "ours"), lambda: check_output(path)):
-        with pytest.raises(PermissionError, match="Another account has put"):
+        with pytest.raises(UsageError, match=f'"{trap}" (belongs to|was put there by) user') as told:
             act()
+        assert told.value.hint is not None
     assert canary.read_text() == "untouched"
     assert not (tmp_path / "made").exists()
     assert names(shared) == ["report.html"]
@@ -129,6 +147,110 @@ def test_a_file_of_another_account_is_replaced_and_never_written(shared: Path) -
         write_output(theirs, "ours")
         assert kept.read() == "theirs"
     assert (theirs.stat().st_uid, mode(theirs)) == (os.geteuid(), 0o600)
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "file": lambda path: write_output(path, "ours"),
+    "look": check_output,
+    "new": open_new,
+    "added to": lambda path: open_to_add(path, 0o644),
+    "folder": new_folder,
+    "folder that may be there": lambda path: ensure_folder(path.parent),
+    "folder of a verb": make_folder,
+    "capture": lambda path: write_folder(Capture({}), path),
+    "store": lambda path: make_engine(parse_url(f"sqlite:///{path}")),
+    "record": lambda path: run_wrapped(WrappedJob("nightly", "load", 1), ["true"], path),
+}
+"""Whoever adds a way to write a file of the user's names it here."""
+
+
+@needs_root
+@pytest.mark.parametrize("trap", ["link", "folder", "open"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_nothing_is_written_by_a_way_that_another_account_controls(tmp_path: Path, shared: Path, name: str, trap: str):
+    inside = shared / "reports"
+    target = tmp_path / "roots"
+    target.mkdir(mode=0o755)
+    if trap == "link":
+        inside.symlink_to(target)
+    else:
+        inside.mkdir()
+        inside.chmod(0o777 if trap == "open" else 0o755)
+    if trap != "open":
+        os.lchown(inside, OTHER, OTHER)
+    for path in (inside / "made", inside / "below" / "made"):
+        doubt = "can be written by others" if trap == "open" else "belongs to user"
+        with pytest.raises(UsageError, match=f'"{inside}" {doubt}'):
+            WRITERS[name](path)
+    assert names(target) == []
+    assert names(inside) == []
+
+
+@needs_root
+def test_another_account_leads_no_record_of_a_job_elsewhere(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        Path(place).chmod(0o1777)
+        link = Path(place) / "records"
+        subprocess.run(["ln", "-s", str(tmp_path), str(link)], user=OTHER, group=OTHER, extra_groups=[], check=True)
+        words = ["job", "run", "--process", "p", "--name", "j", "--record", str(link / "jobs.csv"), "--", "true"]
+        done = subprocess.run([sys.executable, "-m", "pgdyno", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, names(tmp_path)) == (2, [])
+    assert f'"{link}" belongs to user' in done.stderr
+    assert "hint: " in done.stderr.lower()
+
+
+@needs_root
+def test_a_file_is_written_where_one_stands_whosever_folder_it_is(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = shared / "home"
+    theirs.mkdir()
+    os.chown(theirs, OTHER, OTHER)
+    monkeypatch.chdir(theirs)
+    for path in (Path("report.html"), theirs / "report.html"):
+        write_output(path, "ours")
+    assert Path("report.html").read_text() == "ours"
+    with open_to_add(Path("jobs.csv"), 0o644) as file:
+        file.write(b"row")
+    with work_folder(Path("trace.parquet")) as folder:
+        open_new(folder / "rows").close()
+    (theirs / "mine").mkdir()
+    for path in (Path("mine/report.html"), Path("../report.html")):  # its owner may exchange the one, and the other's
+        with pytest.raises(UsageError, match=f'"{theirs}" belongs to user'):
+            write_output(path, "ours")
+    for act in (lambda: new_folder(Path("captured")), lambda: make_engine(parse_url("sqlite:///store.db"))):
+        with pytest.raises(UsageError, match=f'"{theirs}" belongs to user'):
+            act()  # files are made in it by name, and its owner may exchange it
+
+
+def test_the_usual_places_are_written(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_folder(tmp_path / "data" / "me")
+    (tmp_path / "home").symlink_to("data")  # as a /home that lies elsewhere
+    (tmp_path / "data" / "me" / "up").symlink_to("../../shared")
+    monkeypatch.chdir(tmp_path / "home" / "me")
+    new_folder(shared / "mine")
+    for path in (
+        shared / "mine" / "a", shared / "a", tmp_path / "home" / "me" / "a", Path("b"), Path("up/c"), Path("../me/d"),
+    ):  # fmt: skip
+        write_output(path, "x")
+        assert path.read_text() == "x"
+    (tmp_path / "data" / "me" / "group").mkdir()
+    (tmp_path / "data" / "me" / "group").chmod(0o775)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "data" / "me" / "group", 0, OTHER)
+        with pytest.raises(UsageError, match="can be written by others"):
+            write_output(Path("group/a"), "x")
+    else:
+        write_output(Path("group/a"), "x")  # a umask of 002 is usual where each user has a group
+
+
+def test_nothing_is_added_to_a_file_of_two_names(tmp_path: Path) -> None:
+    (tmp_path / "roots").write_text("roots")
+    (tmp_path / "jobs.csv").hardlink_to(tmp_path / "roots")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("jobs.csv", "pipe"):
+        with pytest.raises(UsageError, match="one name alone"):
+            open_to_add(tmp_path / name, 0o644)
 
 
 def test_a_new_file_is_never_one_that_is_there(tmp_path: Path) -> None:
@@ -153,6 +275,7 @@ def test_looking_whether_a_file_can_be_written_leaves_nothing(tmp_path: Path) ->
     check_output(tmp_path / "report.html")
     assert names(tmp_path) == []
     (tmp_path / "report.html").write_text("old")
+    (tmp_path / "report.html").chmod(0o600)
     check_output(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text() == "old"
     for refused in (tmp_path, tmp_path / "none" / "report.html", tmp_path / "report.html" / "x"):
@@ -189,6 +312,7 @@ PRIVATE_PLACES = {
     "owner/runner.py", "undo/watch_record.py",  # outputs of children and the session's record, in private folders
     "remote/bootstrap.py", "remote/ssh.py",  # the agent's own cache, and its log in a private folder
     "workloads/driver_process.py", "workloads/hammerdb/driver.py", "workloads/script.py",
-    "workloads/session_loop.py",  # the folder of a run, which is made for it and removed
+    "workloads/session_loop.py",
+    "studies/project/run_platforms.py",  # the folder of a run, which is made for it and removed
     "server/binaries.py",
 }  # fmt: skip

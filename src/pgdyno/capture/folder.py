@@ -23,6 +23,7 @@ from pgdyno.capture.keys import (
 from pgdyno.capture.loose import key_of_loose_file
 from pgdyno.capture.texts import Capture
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.outputs import checked_place, make_folders
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import read_bytes
 
@@ -54,8 +55,9 @@ def write_folder(capture: Capture, folder: Path) -> None:
     }
     try:
         check_texts(capture.texts)
-        folder.mkdir(parents=True, exist_ok=True)
-        root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the user may name a link
+        make_folders(folder.parent)
+        checked_place(folder).mkdir(mode=0o755, exist_ok=True)
+        root = os.open(checked_place(folder), _FOLDER)  # the user may name a link
         try:
             for key, text in capture.texts.items():
                 _write(root, key, text)

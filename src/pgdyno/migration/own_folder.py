@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.outside.way import doubt_about_parts, ways
 from pgdyno.owner.account import Account
-from pgdyno.owner.programs import ways
 from pgdyno.owner.runner import LocalRunner
 
 
@@ -18,26 +18,13 @@ def require_own_way(folder: Path) -> None:
 
     What does not exist yet is made by us. Root goes no way that a group can change either.
     """
-    own = os.geteuid()
-    for part in ways(folder):
-        try:
-            status = part.lstat()
-        except OSError:
-            continue
-        if stat.S_ISLNK(status.st_mode):
-            doubt = "" if status.st_uid in (0, own) else f"belongs to user {status.st_uid}"
-        else:
-            others = stat.S_IWOTH | (stat.S_IWGRP if own == 0 and status.st_gid != 0 else 0)
-            is_open = bool(status.st_mode & others) and not status.st_mode & stat.S_ISVTX
-            doubt = "can be written by others" if is_open else ""
-            if status.st_uid not in (0, own):
-                doubt = f"belongs to user {status.st_uid}"
-        if doubt:
-            raise EnvironmentUnsuitable(
-                f'folder "{folder}" of the plan is not used: "{part}" {doubt}',
-                detail="Whoever can change it decides what is restored, with the rights of the target's role.",
-                hint="Name a folder below one that belongs to root or to you alone.",
-            )
+    doubt = doubt_about_parts(ways(folder), os.geteuid(), may_be_shared=True, may_be_missing=True)
+    if doubt is not None:
+        raise EnvironmentUnsuitable(
+            f'folder "{folder}" of the plan is not used: {doubt}',
+            detail="Whoever can change it decides what is restored, with the rights of the target's role.",
+            hint="Name a folder below one that belongs to root or to you alone.",
+        )
 
 
 def require_own(folder: Path, account: Account | None) -> None:

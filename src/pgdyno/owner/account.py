@@ -10,7 +10,7 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.owner.programs import ways
+from pgdyno.outside.way import ways
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.owner.programs import doubt_about
+from pgdyno.outside.way import doubt_about
 from pgdyno.owner.runner import Runner
 from pgdyno.server import places
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import platformdirs
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.owner.programs import ways
+from pgdyno.outside.way import doubt_about_parts, ways
 
 APPLICATION = "pgdyno"
 PUBLIC = 0o755
@@ -51,21 +50,13 @@ def state_dir() -> Path:
 
 
 def _require_roots_own(folder: Path) -> None:
-    for part in ways(folder.absolute()):
-        try:
-            status = part.lstat()
-        except (FileNotFoundError, NotADirectoryError):  # still to be made
-            continue
-        # In a sticky folder nobody renames or removes what is another's; a link's own mode says nothing.
-        is_open = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid != 0)
-        is_loose = not stat.S_ISLNK(status.st_mode) and is_open and not status.st_mode & stat.S_ISVTX
-        if status.st_uid != 0 or is_loose:
-            how = f"belongs to user id {status.st_uid}" if status.st_uid != 0 else "can be written by others"
-            raise EnvironmentUnsuitable(
-                f'folder "{folder}" cannot keep the state of root\'s sessions: "{part}" {how}',
-                detail="Whoever can change what a rollback reads decides what root does.",
-                hint="Set PGDYNO_HOME to a folder that only root can change, or run pgdyno as that user.",
-            )
+    doubt = doubt_about_parts(ways(folder.absolute()), 0, may_be_shared=True, may_be_missing=True)
+    if doubt is not None:
+        raise EnvironmentUnsuitable(
+            f'folder "{folder}" cannot keep the state of root\'s sessions: {doubt}',
+            detail="Whoever can change what a rollback reads decides what root does.",
+            hint="Set PGDYNO_HOME to a folder that only root can change, or run pgdyno as that user.",
+        )
 
 
 def _home(part: str) -> Path | None:

@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.live import JsonText
-from pgdyno.outputs import open_new
+from pgdyno.outputs import check_folder, make_folders, open_new
 
 BUSY_TIMEOUT_S = 10.0
 """How long a transaction waits for another process that writes to the same SQLite file, unless told otherwise."""
@@ -107,7 +107,8 @@ def _make_folder(url: URL) -> None:
         return
     folder = Path(url.database).parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        check_folder(folder, is_held=False)  # SQLite makes more files beside it, and follows links at their names
+        make_folders(folder)
         with suppress(FileExistsError):  # the files beside it get the mode that it has
             open_new(Path(url.database)).close()
     except OSError as error:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.outside.way import doubt_about
 from pgdyno.owner.inherited import ProgramKind, inherited
-from pgdyno.owner.programs import doubt_about
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.tally import RunTally
 

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, telling_files
 from pgdyno.model.shapes import shaped
-from pgdyno.outputs import check_output, new_folder, output, write_output
+from pgdyno.outputs import check_output, checked_place, output, write_output
 from pgdyno.outside import documents
 from pgdyno.outside.files import open_file, read_bytes
 from pgdyno.trace.schema import OUTCOME, SINCE_2, TRACE, TRACE_VERSION, TraceColumn, TraceMeta
@@ -100,10 +100,10 @@ def work_folder(beside: Path) -> Iterator[Path]:
 
     Its path is that of a descriptor: queries hold it, and a name that somebody chose may hold quotes and patterns.
     """
-    folder = beside.absolute().with_name(f".{beside.name[:100]}.{token_hex(8)}.work")
     with telling_files(UsageError, "Name a place where you may write."):
         check_output(beside)
-        new_folder(folder)
+        folder = checked_place(beside).with_name(f".{beside.name[:100]}.{token_hex(8)}.work")
+        folder.mkdir(mode=0o700)
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield Path(f"/proc/self/fd/{descriptor}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.outputs import PRIVATE, write_output
+from pgdyno.outputs import PRIVATE, make_folders, write_output
 from pgdyno.outside.files import read_text
 
 __all__ = ["make_folder", "read_outputs", "read_text", "unwritable", "write_text"]
@@ -28,7 +28,7 @@ def write_text(path: Path, text: str, noun: str = "file", *, option: str = "", m
 def make_folder(path: Path, *, option: str = "") -> None:
     """Make a folder that the user named, and what is missing above it. Raises UsageError that names it."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folders(path)
     except OSError as error:
         raise unwritable(path, "folder", error, option) from error
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.model.results.batch import CheckedResult
 from pgdyno.outside.files import read_text
+from pgdyno.outside.way import doubt_about
 from pgdyno.owner.durable import open_fresh
 from pgdyno.owner.inherited import ProgramKind
-from pgdyno.owner.programs import check_program, doubt_about
+from pgdyno.owner.programs import check_program
 from pgdyno.server.postgres import Postgres, redact
 from pgdyno.studies.batch import sql_program
 from pgdyno.studies.batch.chain import Chain, ChainJob, JobWork

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from pgdyno.errors import UsageError
 from pgdyno.model.results.batch import JobEnd
+from pgdyno.outputs import open_to_add
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.studies.batch.file import check_name
 from pgdyno.studies.batch.job_process import LONGEST_TAG, program_of
@@ -88,7 +89,7 @@ def _lock(file: BinaryIO) -> None:
 def _add_row(record: Path, row: Sequence[str] | None) -> None:
     """Add a row, below the names of the columns in an empty file; jobs that end at once take turns."""
     try:
-        with os.fdopen(os.open(record, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b") as file:
+        with open_to_add(record, 0o644) as file:
             _lock(file)
             text = io.StringIO()
             writer = csv.writer(text, lineterminator="\n")

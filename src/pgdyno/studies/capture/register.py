@@ -94,6 +94,9 @@ class CaptureFolder:
         except FileExistsError:
             place.rmdir()
             raise UsageError(f'"{output}" is there already', hint="Name a folder that does not exist yet.") from None
+        except UsageError:
+            place.rmdir()
+            raise
         except OSError as error:
             place.rmdir()
             raise EnvironmentUnsuitable(

@@ -17,7 +17,7 @@ import yaml
 from pgdyno.control.shell_words import restart_argv
 from pgdyno.errors import UsageError
 from pgdyno.outside.files import read_bytes
-from pgdyno.owner.programs import doubt_about
+from pgdyno.outside.way import doubt_about
 from pgdyno.units import digits_text
 
 MOST_BYTES, MOST_LEVELS = 1 << 16, 8
