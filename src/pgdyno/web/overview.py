@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno import units
+from pgdyno.errors import StoreError
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
 from pgdyno.model.study import Study, StudyState
@@ -114,7 +115,7 @@ class OverviewReader:
     def _read(self, now: float, page: int = 0) -> Overview:
         counts = self.store.trial_counts()
         (studies, unreadable), jobs = self._seldom(now) if page == 0 else (self._listed(page), self._seldom(now)[1])
-        cards = self._cards(LiveBoard(self.store).running(), counts, now)
+        cards, hidden = self._cards(LiveBoard(self.store).running(), counts, now)
         names = {study.id: study.name for study in (*studies, *(card.study for card in cards))}
         shown = tuple(_row(study, counts.get(study.id, {})) for study in studies[:PAGE])
         return Overview(
@@ -124,7 +125,7 @@ class OverviewReader:
             alerts=named(alerts_of(cards, studies, counts, jobs, now, self._failures(studies)), studies, cards),
             jobs=tuple(_waiting(job, names.get(job.study or "", "")) for job in jobs if _is_open(job, now)),
             rows=shown,
-            unreadable=unreadable,
+            unreadable={**hidden, **unreadable},
             page=page,
             has_more=len(studies) > PAGE,
         )
@@ -136,7 +137,10 @@ class OverviewReader:
         return self._ends
 
     def _end(self, study: str) -> StudyEnd:
-        last = self.store.trials(study, newest=1)
+        try:
+            last = self.store.trials(study, newest=1)
+        except StoreError as error:
+            return StudyEnd(error.one_line)
         outcome = last[-1].outcome if last else None
         return StudyEnd() if outcome is None else StudyEnd(outcome.reason or "", outcome.ended_at or 0.0)
 
@@ -150,10 +154,17 @@ class OverviewReader:
 
     def _cards(
         self, running: Sequence[Live], counts: Mapping[str, Mapping[str, int]], now: float
-    ) -> tuple[StudyCard, ...]:
+    ) -> tuple[tuple[StudyCard, ...], dict[str, str]]:
+        """Return the studies that run, and by its id why another one that does cannot be read."""
         self._trials = {live.study: self._trials[live.study] for live in running if live.study in self._trials}
-        cards = [self._card(live, counts.get(live.study, {}), now) for live in running if now - live.at < RECENT_S]
-        return tuple(card for card in cards if card is not None)
+        cards, unreadable = [], {}
+        for live in running:
+            if now - live.at < RECENT_S:
+                try:
+                    cards.append(self._card(live, counts.get(live.study, {}), now))
+                except StoreError as error:  # one row must not hide the others
+                    unreadable[live.study] = error.one_line
+        return tuple(card for card in cards if card is not None), unreadable
 
     def _card(self, live: Live, counts: Mapping[str, int], now: float) -> StudyCard | None:
         study = self.store.study(live.study)

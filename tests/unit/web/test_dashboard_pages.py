@@ -109,6 +109,35 @@ def test_what_others_wrote_into_the_store_breaks_no_page_and_runs_nowhere(tmp_pa
             assert "json" not in page or answer.headers["content-type"] == "application/json", page
 
 
+@pytest.mark.parametrize(
+    ("spoilt", "reason"),
+    [
+        ("UPDATE study SET state = 'odd' WHERE id = ?", "odd"),
+        ("UPDATE study SET plan = '[' WHERE id = ?", "cannot be read: "),
+        ("UPDATE trial SET role = 'odd' WHERE study_id = ?", "odd"),
+        ("UPDATE trial SET counters = '[' WHERE study_id = ?", "JSON"),
+    ],
+)
+@pytest.mark.parametrize("state", ["running", "failed", "complete"])
+def test_a_study_that_cannot_be_read_hides_no_other(tmp_path: Path, spoilt: str, reason: str, state: str) -> None:
+    path = tmp_path / "shared.db"
+    with Store.open(path) as store:
+        sound, bad = example.add_tune(store), example.add_ab(store)
+        for one in (sound, bad):
+            LiveBoard(store).show(Live(one, time.time(), time.time() - 9, "here", 1, run=1))
+    with closing(sqlite3.connect(path)) as spoiling:
+        spoiling.execute("DROP TRIGGER trial_is_final")
+        spoiling.execute("UPDATE study SET state = ?, created_at = ?", (state, time.time()))
+        spoiling.execute(spoilt, (bad,))
+        spoiling.commit()
+    with Store.open(path) as store:
+        answer = ask(make_app(store, OPEN), "/")
+    assert answer.status == 200
+    assert f"/studies/{sound}" in answer.body
+    assert bad in answer.body
+    assert reason in answer.body
+
+
 @pytest.mark.parametrize("path", ["/target?name=x", "/beside?first=a&second=b", "/runs/1"])
 def test_nobody_sees_them_without_the_token(store: Store, path: str) -> None:
     assert ask(make_app(store, CLOSED), path).status in (303, 401)
