@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import HostFlags, host_request
 from pgdyno.cli.terminal.columns import column_lines, terminal_width
 from pgdyno.errors import ExitCode, PgdynoError, RollbackError, UsageError
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +59,9 @@ def command(flags: _Flags) -> int:
             )
             return ExitCode.OK
         chosen = _unfinished(found, last=flags.last) if flags.session is None else _named(found, flags.session)
+        if not chosen and not flags.as_json and not flags.forget:
+            click.echo(nothing_text(found, flags.host))
+            return ExitCode.OK
         if flags.dry_run:
             return _show_plans(place, chosen, as_json=flags.as_json)
         if flags.forget:
@@ -93,6 +98,19 @@ def _unfinished(found: list[BundleInfo], *, last: bool) -> list[BundleInfo]:
     return [info for info in found if info.state in (SessionState.ABANDONED, SessionState.UNREADABLE)]
 
 
+def nothing_text(found: list[BundleInfo], host: str | None) -> str:
+    """Say that nothing was left open, and how a change that `apply` kept is taken back where there is one."""
+    from pgdyno.undo.rollback import SessionState
+
+    kept = [info.directory.name for info in found if info.state is SessionState.KEPT]
+    if not kept:
+        return "nothing to roll back"
+    command = shlex.join(["pgdyno", "rollback", kept[0], *(("--host", host) if host else ())])
+    return (
+        f"nothing to roll back but {plural(len(kept), 'change')} that apply kept, by ID and the newest first: {command}"
+    )
+
+
 def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, store_url: str | None) -> int:
     from pgdyno.cli.main import print_error
     from pgdyno.undo.restore import Restored
@@ -125,8 +143,6 @@ def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, stor
             worst = ExitCode.DAMAGED
     if as_json:
         click.echo(json.dumps({"restored": results}))
-    elif not chosen:
-        click.echo("nothing to roll back")
     return worst
 
 
@@ -167,7 +183,7 @@ def _show_plans(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> 
     if as_json:
         click.echo(json.dumps({"plans": [{"session": name, "plan": lines} for name, lines in plans.items()]}))
     else:
-        click.echo("\n".join(line for lines in plans.values() for line in lines) or "nothing to roll back")
+        click.echo("\n".join(line for lines in plans.values() for line in lines))
     return ExitCode.OK
 
 
