@@ -14,6 +14,7 @@ from pgdyno.cli.arguments.numbers import Finite, Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.trial import SPEEDS
 from pgdyno.units import plural
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _TELL_S = 10.0
 class _Flags(TargetFlags, JsonFlag, StoreFlag):
     trace: Path = argument("TRACE")
     speed: float | None = flag(
-        "Speed of the replay, as a multiple of the captured one.  [default: 1]", type=Finite(0, min_open=True)
+        "Speed of the replay, as a multiple of the captured one.  [default: 1]", type=Finite(*SPEEDS)
     )
     level: float | None = flag(
         "Replay at this percentage of production load, from the level that the trace states.",

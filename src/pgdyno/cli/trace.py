@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import NEW_FILE, Flags, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.numbers import Finite
 from pgdyno.cli.terminal.reporting import emit
 from pgdyno.units import plural
 
@@ -50,7 +51,7 @@ class _BuildFlags(_OutputFlag, _ReadingFlags, JsonFlag):
     captured_level: float = flag(
         "Load level of the logged time, in percent of production.",
         default=100.0,
-        type=click.FloatRange(0, min_open=True),
+        type=Finite(0.001, 1e6),
     )
 
 

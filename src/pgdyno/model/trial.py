@@ -65,6 +65,24 @@ LEAST_WARMUP_S, LEAST_WINDOW_S = 1.0, 2.0
 """The seconds of a load that never count, and the shortest window that gives a score."""
 
 
+RATES = 0.001, 1e7
+"""Transactions per second that a load can be sent at: one in a quarter of an hour, and more than any server takes."""
+SPEEDS = 0.001, 1000.0
+"""Multiples of the captured speed that a trace can be sent at."""
+
+
+def check_rate(rate: float) -> None:
+    """Raise UsageError on a rate of an open loop that is none: no load comes of it, and figures without bounds."""
+    if not RATES[0] <= rate <= RATES[1]:
+        raise UsageError(f"rate {rate:g} is not a number of transactions per second from {RATES[0]:g} to {RATES[1]:g}")
+
+
+def check_speed(speed: float, of: str) -> None:
+    """Raise UsageError on a speed of a trace that is none; `of` names it, with its value."""
+    if not SPEEDS[0] <= speed <= SPEEDS[1]:
+        raise UsageError(f"{of} is not from {SPEEDS[0]:g} to {SPEEDS[1]:g} times the captured speed")
+
+
 def check_length(warmup_s: float, measure_s: float) -> None:
     """Raise UsageError where a load, in seconds, is too short to be scored whatever it does."""
     least = LEAST_WARMUP_S + LEAST_WINDOW_S

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.model.trial import LoadPlan, WorkloadSpec
+from pgdyno.model.trial import SPEEDS, LoadPlan, WorkloadSpec
 from pgdyno.owner.account import Account
 from pgdyno.replay.records_reader import RecordsReader
 from pgdyno.replay.reel import OwnDescriptor, Reel, ReelWindow, make_reel
@@ -38,7 +38,7 @@ PARAMETERS = (
     Parameter("trace", "", "the trace, as pgdyno trace build makes it; replay:TRACE is short for it"),
     Parameter("database", "", "database of the target with the data from before the capture; each clone is of it"),
     Parameter("init", "", "script for psql that makes those data instead, such as pg_dump writes"),
-    Parameter("speed", 1.0, "how many times as fast as captured", low=0.001, high=1000),
+    Parameter("speed", 1.0, "how many times as fast as captured", low=SPEEDS[0], high=SPEEDS[1]),
     Parameter("clock", "schedule", "schedule: due at the captured moment; think: a captured pause after the answer"),
     Parameter("order", "session", "session, table or row: which statements wait for those of other sessions"),
     Parameter("from_s", 0.0, "begin of what is sent, in seconds of the trace", low=0),

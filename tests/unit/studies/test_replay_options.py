@@ -27,6 +27,12 @@ def test_two_hours_of_the_60_per_cent_level_are_compressed(level: float, minutes
     assert 120 / level_speed(level, captured_level=60) == pytest.approx(minutes)
 
 
+@pytest.mark.parametrize(("level", "captured"), [(1e-320, 60), (1e9, 60), (100, 0), (100, 1e-320), (1e300, 1e-300)])
+def test_a_level_that_no_load_can_be_sent_at_is_refused(level: float, captured: float) -> None:
+    with pytest.raises(UsageError, match=r"of a trace of level .* is not from 0.001 to 1000 times the captured speed"):
+        level_speed(level, captured)
+
+
 FACTS = OutcomeFacts(
     version=OUTCOME_VERSION, trace="t", trace_digest="d", target="x", server_version="18", system_identifier="1",
     engine="e", speed=1.0, clock="schedule", order="session", processes=1, began_at=1_790_000_000.25,

@@ -64,6 +64,8 @@ def test_the_dry_run_prints_levels_criterion_order_undo_outage_and_bounds() -> N
         ('measure = "20s"', 'measure = "20MB"', "line 12: load: measure:"),
         ('workload = "select-only"', 'workload = "selectonly"', 'line 8: load: workload "selectonly" is not known'),
         ("rate = 400", "rate = -4", "line 9: load: rate -4 is not a number of transactions"),
+        ("rate = 400", "rate = 1e-320", "line 9: load: rate 9.99989e-321 is not a number of transactions"),
+        ("rate = 400", "rate = 1e8", "line 9: load: rate 1e+08 is not a number of transactions per second from 0.001"),
         ('success = "1 %"', 'success = "1"', 'line 16: criterion: success "1" is not a tolerance'),
         ('path_length = "5 %"', "", 'line 15: criterion: "path_length" is missing'),
         ("latency_p95", "latency_p42", 'line 19: criterion: response_time "latency_p42" is not one of'),

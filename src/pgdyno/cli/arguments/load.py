@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import Flags, flag
-from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.numbers import Finite, Time
 from pgdyno.model.matrix import BUILTIN, MODES
+from pgdyno.model.trial import RATES
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
@@ -56,9 +57,7 @@ class LoadFlags(Flags):
     clients: int | None = flag("Sessions.  [default: the host's cores]", "-c", type=click.IntRange(1))
     jobs: int | None = flag("pgbench threads.  [default: 1 for 8 clients]", "-j", type=click.IntRange(1))
     protocol: str = flag("pgbench's query protocol.", "-M", default="prepared", type=click.Choice(PROTOCOLS))
-    rate: float | None = flag(
-        "Open loop: transactions per second to schedule.", "-R", type=click.FloatRange(0, min_open=True)
-    )
+    rate: float | None = flag("Open loop: transactions per second to schedule.", "-R", type=Finite(*RATES))
     connect_each: bool = flag("A new connection for each transaction.", "-C")
     warmup: float = flag("Longest warm-up, in seconds.", default=20.0, type=Time("s", 0))
     measure: float = flag("Measured window, in seconds.", default=30.0, type=Time("s", 2))

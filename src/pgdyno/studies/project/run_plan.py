@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import PgdynoError, UsageError, hinted
 from pgdyno.model.tables import near_hint, table_of, tables_of, toml_of
+from pgdyno.model.trial import check_rate
 from pgdyno.outside.toml_lines import TableLines, TomlLines
 from pgdyno.outside.words import one_line
 from pgdyno.server.databases import OBSERVER
@@ -229,8 +230,8 @@ class _RunReader:
             if not 1 <= seconds <= 86_400:
                 raise UsageError(f'time "{raw.time}" is not from 1s to 1d')
         with self._reader.at(lines.of("rate"), "capture"):
-            if not 0 <= raw.rate <= 1e6:
-                raise UsageError(f"rate {raw.rate:g} is not a number of transactions per second")
+            if raw.rate != 0:  # a closed loop
+                check_rate(raw.rate)
         with self._reader.at(lines.of("on"), "capture"):
             if raw.on not in data.platforms:
                 raise UsageError(f'platform "{raw.on}" has no data', hint="Name it in platforms of [data].")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.model.guard import GuardPlan
+from pgdyno.model.trial import check_speed
 from pgdyno.trace.engine.plan import Clock
 from pgdyno.trace.gates import Order
 
@@ -45,4 +46,6 @@ def level_speed(level: float, captured_level: float) -> float:
 
     Levels in per cent: two hours that are the 60 % level are sent 1.667 times as fast for 100 %, in 72 minutes.
     """
-    return level / captured_level
+    speed = level / captured_level if captured_level > 0 else 0.0
+    check_speed(speed, f"level {level:g} of a trace of level {captured_level:g}")
+    return speed

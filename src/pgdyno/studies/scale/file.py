@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.tables import table_of, tables_of, toml_of
-from pgdyno.model.trial import check_length
+from pgdyno.model.trial import check_length, check_rate, check_speed
 from pgdyno.model.verdict import Metric
 from pgdyno.outside.toml_lines import TableLines, TomlLines
 from pgdyno.server.postgres import refuse_secrets
@@ -267,13 +267,12 @@ def _check_load(plan: ScalePlan, load: _Load, reader: PlanReader, lines: TableLi
     with reader.at(lines.of("rate"), "load"):
         if plan.is_captured and load.rate:
             raise UsageError("a captured load has no rate", hint="The trace says what is sent when; see speed.")
-        if not plan.is_captured and not 0 < load.rate <= 1e7:
-            raise UsageError(f"rate {load.rate:g} is not a number of transactions per second at 100 %")
+        if not plan.is_captured:
+            check_rate(load.rate)
     with reader.at(lines.of("speed"), "load"):
         if load.speed != 1.0 and not plan.is_captured:
             raise UsageError("speed is for a captured load", hint="Give rate instead.")
-        if not 0.001 <= load.speed <= 1000:
-            raise UsageError(f"speed {load.speed:g} is not from 0.001 to 1000")
+        check_speed(load.speed, f"speed {load.speed:g}")
     with reader.at(lines.of("parameters"), "load"):
         if "speed" in plan.parameters:
             raise UsageError("speed is a key of [load], which each level multiplies")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.model.trial import LoadPlan
+from pgdyno.model.trial import LoadPlan, check_rate
 from pgdyno.owner.account import Account
 from pgdyno.server import places
 from pgdyno.server.binaries import find_build, readable_build
@@ -126,8 +126,8 @@ def check_plan(plan: LoadPlan) -> None:
         raise UsageError(f"clients {plan.clients} and jobs {plan.jobs} must be at least 1")
     if plan.protocol not in PROTOCOLS:
         raise UsageError(f'protocol "{plan.protocol}" is not one of {", ".join(PROTOCOLS)}')
-    if plan.rate is not None and plan.rate <= 0:
-        raise UsageError(f"rate {plan.rate:g} must be above 0 transactions per second")
+    if plan.rate is not None:
+        check_rate(plan.rate)
     if plan.duration_s <= 0:
         raise UsageError(f"a run of {plan.duration_s:g} s measures nothing")
 
