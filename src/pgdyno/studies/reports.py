@@ -24,6 +24,7 @@ from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.studies.kinds import kind_of
+from pgdyno.studies.session.ownership import is_alive_here
 from pgdyno.trial.run_evidence import read_evidence
 
 RECORDED_TABLES = ("cpu", "database", "disk", "memory", "sessions", "waits", "wal")
@@ -41,12 +42,13 @@ def compose(record: StudyRecord) -> Report:
 def build_report(store: Store, study_id: str) -> Report:
     """Return the report of a study, by its id, a prefix of it, or `last`.
 
-    An unfinished study gives a report without a verdict; one that says to run and shows no sign of life is interrupted.
+    An unfinished study gives a report without a verdict; one whose process is gone or silent is interrupted.
     Raises UsageError when there is no such study.
     """
     study = store.study(study_id)
     if study.state is StudyState.RUNNING and any(
-        live.study == study.id and live.is_silent(time.time()) for live in LiveBoard(store).running()
+        live.study == study.id and (live.is_silent(time.time()) or is_alive_here(live) is False)
+        for live in LiveBoard(store).running()
     ):
         study = replace(study, state=StudyState.INTERRUPTED)
     trials = store.trials(study.id)

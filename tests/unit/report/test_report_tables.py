@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import study_example as example
 from pgdyno.cli.store import command as store_command
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.linux.identity import ProcessIdentity, pid_namespace, uptime
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.figure import Table
 from pgdyno.model.live import Live
@@ -195,6 +196,21 @@ def test_a_study_that_was_killed_does_not_run_in_its_report(tmp_path: Path, sile
         study = example.make_study(study_id="killed")
         store.add_study(replace(study, state=StudyState.RUNNING))
         LiveBoard(store).show(Live(study.id, time.time() - silent_s, time.time() - 9000, "db1", 42))
+        assert build_report(store, study.id).word == word
+
+
+@pytest.mark.parametrize(("is_gone", "word"), [(False, "running"), (True, "interrupted")])
+def test_a_study_whose_process_is_gone_is_interrupted_at_once(tmp_path: Path, is_gone: bool, word: str) -> None:
+    own = ProcessIdentity.own()
+    ticks = own.start_ticks - is_gone  # another process has the number now
+    live = Live(
+        "killed", time.time(), time.time() - 9, "here", own.pid,
+        start_ticks=ticks, boot_id=own.boot_id, namespace=pid_namespace(), uptime=uptime(),
+    )  # fmt: skip
+    with Store.open(tmp_path / "store.db") as store:
+        study = example.make_study(study_id=live.study)
+        store.add_study(replace(study, state=StudyState.RUNNING))
+        LiveBoard(store).show(live)
         assert build_report(store, study.id).word == word
 
 

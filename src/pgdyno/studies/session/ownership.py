@@ -32,7 +32,7 @@ def runner_of(store: Store, study_id: str, *, sleep: Callable[[float], None] = t
     seen = board.row(study_id)
     if seen is None:
         return None
-    verdict = _is_alive_here(seen)
+    verdict = is_alive_here(seen)
     if verdict is not None:
         return seen if verdict else None
     waited_s = 0.0
@@ -45,7 +45,7 @@ def runner_of(store: Store, study_id: str, *, sleep: Callable[[float], None] = t
     return None
 
 
-def _is_alive_here(live: Live) -> bool | None:
+def is_alive_here(live: Live) -> bool | None:
     """Tell whether the process of a row lives; None when it cannot be seen from here."""
     own = ProcessIdentity.own()
     if live.boot_id != own.boot_id:
