@@ -194,7 +194,8 @@ class Session:
             directory = self._target.directory
             running = restart_need.note(None if directory is None else sighup.postmaster(directory))
             self._note(INTENT, {"settings": dict(configuration), "restart": wants_restart, **running})
-            settings = self._bring_into_force(configuration, wants_restart, databases)
+            is_way_back = restart == "never" and configuration == BASELINE
+            settings = self._bring_into_force(configuration, wants_restart, databases, is_way_back=is_way_back)
             self._in_force = configuration
             linux = configuration.linux()
             name = snapshot.fingerprint(settings.values(), linux)
@@ -268,8 +269,13 @@ class Session:
             yield
 
     def _bring_into_force(
-        self, configuration: Configuration, wants_restart: bool, databases: Sequence[str]
+        self, configuration: Configuration, wants_restart: bool, databases: Sequence[str], *, is_way_back: bool
     ) -> dict[str, SettingState]:
+        """Stage, activate and read back.
+
+        The way back of a reload is not judged first, which opens one session after the other: a crippled load waits
+        for it, and what was in force before cannot be refused.
+        """
         postgres = configuration.postgresql()
         try:
             with telling_files(EnvironmentUnsuitable, _AWAY):
@@ -277,7 +283,7 @@ class Session:
                 self._route.stage(postgres, session=self.id)
                 if postgres:
                     self._route.check(postgres)
-                if self._target.route is None:
+                if self._target.route is None and not is_way_back:
                     self._standbys = preflight.check(
                         self._target,
                         postgres,

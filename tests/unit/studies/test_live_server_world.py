@@ -219,6 +219,24 @@ def test_a_guard_of_the_sentry_does_not_keep_the_baseline_from_coming_back(serve
         server.world.rest(600.0)  # it goes on in the baseline
 
 
+@pytest.mark.requirement("R-TUN-11")
+def test_a_breach_of_the_sentry_is_seen_in_a_twentieth_of_a_second(server):
+    """Its thread finds it while we wait: of the second that the way back has, the waits take next to nothing."""
+    server.world.apply(B)
+    real, tripped = server.sleep, []
+
+    def sleep(seconds):
+        if not tripped and server.now > 1010.0:
+            server.breach = breached()
+            tripped.append(server.now)
+        real(seconds)
+
+    server.world.sleep = sleep
+    with pytest.raises(GuardBreached):
+        server.world.count(25.0)
+    assert server.now - tripped[0] <= 0.051
+
+
 def test_the_stop_file_ends_a_wait_and_a_rest(server):
     server.world.apply(B)
     server.world.stop.path.touch()

@@ -1,7 +1,8 @@
 """The real world of a live study: a server under its users' load, switched through the undo session, watched by guards.
 
-Between two readings nothing is done but to wait; each wait looks twice a second for a guard's breach, the stop file,
-and what somebody else changes. Everything that ends an arm is an exception: the executor brings the baseline back.
+Between two readings nothing is done but to wait; each wait looks twenty times a second for a guard's breach and
+the stop file, and twice for what the sessions do. Everything that ends an arm is an exception: the executor brings the
+baseline back.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from pgdyno.undo.session import ServerSession
 
 T = TypeVar("T")
 TURN_S = 0.25
+LOOK_S = 0.05
+"""A breach waits for no longer than this to be seen; a look reads nothing of the server."""
 SESSIONS_S = 0.5
 QUIET_TURN_S = 1.0
 APPLY_S = 300.0
@@ -254,7 +257,7 @@ class ServerWorld:
             if now >= self._next_step:
                 self._next_step = now + STEP_S
                 self._see_statements()
-            self.sleep(max(0.0, min(due - self.clock(), TURN_S)))
+            self.sleep(max(0.0, min(due - self.clock(), LOOK_S)))
         self._look()
 
     def _look(self) -> None:
