@@ -46,8 +46,8 @@ def short_study(
 ) -> LiveResult:
     """Run a study of two arms with a reference of five seconds."""
     options = LiveOptions(
-        reference_s=5, budget_s=BUDGET_S, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs), guard_rest_s=1.0,
-        operators=operators,
+        reference_s=5, budget_s=BUDGET_S, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs),
+        guard_rest_s=1.0, operators=operators,
     )  # fmt: skip
     arms = AskedArms({}, settings, rule)
     with open_store(os.environ.get("PGDYNO_STORE")) as store:

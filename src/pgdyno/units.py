@@ -182,6 +182,12 @@ def plural(count: int | str, noun: str) -> str:
     return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
 
 
+def agreeing(count: int | str, noun: str, one: str, many: str) -> str:
+    """Write a count with its noun and what is said of it: `1 session waits`, `2 sessions wait`."""
+    said = plural(count, noun)
+    return f"{said} {one}" if said == f"1 {noun}" else f"{said} {many}"
+
+
 def ranges_text(numbers: Sequence[int]) -> str:
     """Write whole numbers as ranges: `1-4, 7`."""
     runs: list[list[int]] = []

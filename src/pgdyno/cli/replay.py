@@ -15,7 +15,7 @@ from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.trial import SPEEDS
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -272,7 +272,9 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
     )
     announce(f"sent by {ready.engine}")
     if refused := sum(meta.refused.values()):
-        announce(f"{refused:,} statements are never sent: pgdyno trace show {options.trace} says why")
+        announce(
+            f"{agreeing(refused, 'statement', 'is', 'are')} never sent: pgdyno trace show {options.trace} says why"
+        )
     if ready.unknown and options.stand_in is not None:
         announce(f"{options.stand_in} opens the sessions of {', '.join(ready.unknown)}, whose passwords are not known")
     announce("what they change stays changed; the outcome goes to " + str(options.output))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pgdyno.model.samples import Event
 from pgdyno.probes.host.reading import HostCounters
 from pgdyno.probes.views import ViewsReading, was_reset
+from pgdyno.units import agreeing, plural
 
 _RESET_VIEWS = ("database", "checkpointer", "wal")
 
@@ -21,7 +22,9 @@ def host_events(before: HostCounters, after: HostCounters) -> list[Event]:
         )
     swapped_in, swapped_out = _growth(before, after, "pswpin"), _growth(before, after, "pswpout")
     if swapped_in or swapped_out:
-        found.append(Event(after.t, "swap", f"{swapped_out} pages were swapped out and {swapped_in} in"))
+        found.append(
+            Event(after.t, "swap", f"{agreeing(swapped_out, 'page', 'was', 'were')} swapped out and {swapped_in} in")
+        )
     return found
 
 
@@ -87,7 +90,7 @@ def _autovacuum(before: ViewsReading, after: ViewsReading) -> list[Event]:
     was, now = _workers(before), _workers(after)
     if was is None or now is None or bool(was) == bool(now):
         return []
-    text = f"{now} autovacuum worker(s) began" if now else "the autovacuum workers are done"
+    text = f"{plural(now, 'autovacuum worker')} began" if now else "the autovacuum workers are done"
     return [Event(after.t, "autovacuum", text)]
 
 

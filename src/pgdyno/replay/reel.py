@@ -19,7 +19,7 @@ from pgdyno.trace.cut import CutOptions, cut_trace
 from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.gates import Order
 from pgdyno.trace.parquet import connection, trace_source
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.template import APPLICATION_NAME
 
@@ -89,7 +89,9 @@ def make_reel(trace: Path, window: ReelWindow, order: Order, folder: Path, tell:
             )
         tell(f"making the tape of {trace.name}")
         path = work / "tape"
-        taped = write_tape(trace, path, order, lambda rows: tell(f"{rows:,} rows are on the tape"), APPLICATION_NAME)
+        taped = write_tape(
+            trace, path, order, lambda rows: tell(f"{agreeing(rows, 'row', 'is', 'are')} on the tape"), APPLICATION_NAME
+        )
         return _classed(trace, _nameless(path, folder), taped, asked)
 
 

@@ -10,7 +10,7 @@ from pgdyno.model.verdict import Interval, Word
 from pgdyno.report.figures import ends_of, interval_series, intervals_table, ratio_axis
 from pgdyno.report.scales import zero_based
 from pgdyno.report.wording import number_text
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 
 MOST_DRAWN = 25
 _LONGEST = 60
@@ -60,7 +60,7 @@ def delay_bars(bins: Sequence[DelayBin]) -> Figure | None:
     return Figure(
         kind=FigureKind.BARS,
         id="replay-delays",
-        title=f"{sum(one.count for one in bins):,} transactions were delayed",
+        title=agreeing(sum(one.count for one in bins), "transaction", "was delayed", "were delayed"),
         question="How long were delays?",
         x=Axis("delay"),
         y=Axis("delayed transactions", lo=0.0, hi=top),

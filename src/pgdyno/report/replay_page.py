@@ -19,7 +19,7 @@ from pgdyno.report.replay_figures import bin_text, class_forest, class_text, del
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.wording import TONES, bare_range_text, capital, number_text
 from pgdyno.stats.ratios import rounded, signed
-from pgdyno.units import digits_text, plural
+from pgdyno.units import agreeing, digits_text, plural
 
 RATIO_LIMIT = 1.05
 _MOST_CLASSES = 100
@@ -240,7 +240,7 @@ def _errors(found: ReplayComparison) -> Iterable[Block]:
     errors = found.errors
     told = [
         f"{plural(errors.expected, 'error')} of the capture came again.",
-        f"{errors.unexpected:,} answers are not the captured ones.",
+        agreeing(errors.unexpected, "answer", "is not the captured one.", "are not the captured ones."),
     ]
     told += [
         f"Of these, {n:,}: {cause.value}."

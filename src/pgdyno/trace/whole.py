@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pgdyno.trace.schema import Lost
+from pgdyno.units import plural
 
 _MISSING = {
-    "truncated": "statements whose text or values the log truncated or left out",
-    "unreadable": "records that are not log lines",
-    "without_params": "statements whose bound values are not in the log",
-    "gaps": "lines missing within sessions",
+    "truncated": ("statement", "whose text or values the log truncated or left out"),
+    "unreadable": ("record", "that the log does not have as lines of its own"),
+    "without_params": ("statement", "whose bound values are not in the log"),
+    "gaps": ("line", "missing within sessions"),
 }
 _CUT = {
-    "cut_sessions": "sessions that began before the log",
-    "cut_statements": "statements cut off by the beginning or the end of the log",
+    "cut_sessions": ("session", "that began before the log"),
+    "cut_statements": ("statement", "cut off by the beginning or the end of the log"),
 }
 HINTS = {
     "truncated": "Set log_parameter_max_length = -1 and log_min_error_statement = error, and capture again.",
@@ -29,12 +30,16 @@ def missing(lost: Lost) -> dict[str, int]:
 
 def missing_words(lost: Lost) -> list[str]:
     """Return what is missing, a sentence each."""
-    return [f"{count:,} {_MISSING[name]}" for name, count in missing(lost).items()]
+    return [_words(count, *_MISSING[name]) for name, count in missing(lost).items()]
 
 
 def cut_words(lost: Lost) -> list[str]:
     """Return what the edges of the log cut: every capture of a server that runs has such."""
-    return [f"{count:,} {words}" for name, words in _CUT.items() if (count := getattr(lost, name))]
+    return [_words(count, *words) for name, words in _CUT.items() if (count := getattr(lost, name))]
+
+
+def _words(count: int, noun: str, said: str) -> str:
+    return f"{plural(count, noun)} {said}"
 
 
 def hint(lost: Lost) -> str:

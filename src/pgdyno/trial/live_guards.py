@@ -18,7 +18,7 @@ from pgdyno.model.guard import Absent, Breach, GuardPlan, GuardReading, Indicato
 from pgdyno.model.guard_table import LIVE_GUARDS
 from pgdyno.stats.body_index import PeriodCounts, StatementBody
 from pgdyno.trial.guards import GuardStatus, judge
-from pgdyno.units import digits_text, seconds_text
+from pgdyno.units import agreeing, digits_text, plural, seconds_text
 
 STEP_S = 2.0
 """Statements are read so often while an arm is in force."""
@@ -126,10 +126,10 @@ class LiveGuards:
         cores = self.load.cores or UNKNOWN_CORES
         usual = max(1.0, self.load.active_p99, CORES_SHARE * cores)
         queued = max(0, active - blocked)  # who waits for a lock is of lock-waits
-        about = f"{queued} sessions at work, {digits_text(usual)} are usual{self._burst_text}"
+        about = f"{plural(queued, 'session')} at work, {digits_text(usual)} are usual{self._burst_text}"
         value = min(1.0, queued / usual) if self._burst_text else queued / usual
         readings = [GuardReading("backlog", t, value, about=about), self._oldest(t, at, begun)]
-        about = f"{blocked} sessions wait for locks, {self.load.most_blocked} did at most"
+        about = f"{agreeing(blocked, 'session', 'waits', 'wait')} for locks, {self.load.most_blocked} did at most"
         readings.append(GuardReading("lock-waits", t, blocked / max(FEW_BLOCKED, self.load.most_blocked), about=about))
         return next((breach for breach in map(self._stand, readings) if breach is not None), None)
 
@@ -154,7 +154,10 @@ class LiveGuards:
             return GuardReading("statement-time", t, value, about=f"{about}{self._burst_text}")
         at_work = min((active for _, active in self._active), default=0)
         if usual_calls >= USUAL and at_work >= max(1.0, self.load.active_p95):
-            about = f"{calls:.0f} calls ended while {at_work} sessions were at work, {usual_calls:.0f} are usual"
+            about = (
+                f"{plural(f'{calls:.0f}', 'call')} ended while {agreeing(at_work, 'session', 'was', 'were')} at work, "
+                f"{usual_calls:.0f} are usual"
+            )
             return GuardReading("statement-time", t, usual_calls / (calls + 1), about=about)
         return GuardReading("statement-time", t, Absent("too few statements ended to tell"))
 

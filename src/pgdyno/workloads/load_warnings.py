@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from pgdyno.model.trial import LoadPlan
+from pgdyno.units import agreeing
 from pgdyno.workloads.pgbench.folded_log import FoldedLog
 from pgdyno.workloads.pgbench.transaction_log import Tally
 
@@ -154,7 +155,11 @@ def _short(facts: LoadFacts) -> LoadWarning | None:
     if facts.seconds >= SHORT_RUN_S and facts.counts.committed >= FEW_TRANSACTIONS:
         return None
     few = facts.counts.committed < FEW_TRANSACTIONS
-    words = f"{facts.counts.committed} transactions are few" if few else f"{facts.seconds:.0f} s are a short load"
+    words = (
+        agreeing(facts.counts.committed, "transaction", "is too few", "are few")
+        if few
+        else f"{facts.seconds:.0f} s are a short load"
+    )
     return LoadWarning(
         LoadWarningKind.RUN_TOO_SHORT,
         f"{words}: percentiles above p95 mean little",

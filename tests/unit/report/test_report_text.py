@@ -17,7 +17,7 @@ from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import forest
 from pgdyno.report.sections import Charts, Report, Section, TableBlock, Tone
 from pgdyno.report.wording import change_text, number_text, range_text, tile
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 
 
 def effect(knob: str, before: str, after: str, interval: Interval) -> Effect:
@@ -124,6 +124,9 @@ def test_numbers_of_people() -> None:
     assert plural(3, "pair") == "3 pairs"
     assert plural(12_345, "row") == "12,345 rows"
     assert (plural("1", "session"), plural("1.2", "session")) == ("1 session", "1.2 sessions"), "written already"
+    assert agreeing(1, "session", "waits", "wait") == "1 session waits"
+    assert agreeing(1_200, "session", "waits", "wait") == "1,200 sessions wait"
+    assert agreeing("1", "session", "is", "are") == "1 session is"
 
 
 def test_a_tile_without_a_verdict_claims_nothing() -> None:

@@ -357,3 +357,9 @@ def test_what_goes_on_is_told_with_its_moments(server):
     assert dict(seen)["rest"] == 60
     assert dict(seen)["A"] >= 10
     assert dict(seen)["checkpoint"] == 0, "it was seen to begin, and nothing more"
+
+
+def test_a_lone_session_waits_and_several_wait(server):
+    for blocked, words in ((1, "1 session waits for locks"), (2, "2 sessions wait for locks")):
+        server.world.guards.sessions(server.now, 3, blocked)
+        assert [lamp for lamp in server.world.guards.lamps if words in lamp.text]

@@ -13,7 +13,7 @@ from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution
 from pgdyno.model.inventory import Purpose
-from pgdyno.units import percent_text, rate_text
+from pgdyno.units import agreeing, percent_text, rate_text
 
 SIGNIFICANT_READS = 0.05
 """Share of the requests on the log's disks; below it a WAL sender or the archiver reads a segment now and then."""
@@ -55,7 +55,9 @@ def wal_device_reads(case: Case) -> Judgement:
     evidence = [said]
     standbys = known(case.server.standbys, "the number of standbys")
     if standbys:
-        evidence.append(f"{standbys} standbys are connected; a WAL sender that lags reads the log from disk.")
+        evidence.append(
+            f"{agreeing(standbys, 'standby', 'is', 'are')} connected; a WAL sender that lags reads the log from disk."
+        )
     return Fires(
         changes=(Change(ChangeKind.MANUAL, value="keep reads off the disks of the log"),),
         current=f"{percent_text(share, 1)} of the requests are reads",

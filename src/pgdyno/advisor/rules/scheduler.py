@@ -11,7 +11,7 @@ from pgdyno.model import linux
 from pgdyno.model.evidence import Concurrency, DeviceActivity, HostActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
-from pgdyno.units import percent_text
+from pgdyno.units import agreeing, percent_text, plural
 
 DEBUGFS_FILE = "/sys/kernel/debug/sched/migration_cost_ns"
 DEFAULT_NS, LOWERED_NS = 500_000, 50_000
@@ -83,7 +83,7 @@ def _conditions(case: Case) -> tuple[Judgement | None, list[str]]:
 def _many_tasks(case: Case) -> tuple[bool, str]:
     cpus = known(case.host.processor.cpus, "the number of CPUs")
     active = known(_concurrency(case).active_mean, "the number of active sessions")
-    sentence = f"{active:.3g} sessions are active on {cpus} CPUs"
+    sentence = f"{agreeing(f'{active:.3g}', 'session', 'is', 'are')} active on {plural(cpus, 'CPU')}"
     if active <= cpus:
         return False, f"{sentence}: it is for many more users than processors"
     return True, f"Many active tasks: {sentence}."

@@ -7,7 +7,7 @@ from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import active_sessions, shown, usable_cpus
 from pgdyno.model.evidence import Concurrency
 from pgdyno.model.facts import Unknown
-from pgdyno.units import percent_text
+from pgdyno.units import agreeing, percent_text, plural
 
 CROWDED = 2.0
 """Active sessions for each CPU from which they mostly wait for one."""
@@ -97,13 +97,13 @@ def lock_growth(case: Case) -> Judgement:
     )
     names = ", ".join(f"{name} {mean:.2g}" for name, mean in waits[:3])
     return Fires(
-        current=f"{waiting:.3g} sessions wait for a lock",
+        current=agreeing(f"{waiting:.3g}", "session", "waits for a lock", "wait for a lock"),
         proposed="fewer sessions at a time: a pool, and shorter transactions",
         values={"share": percent_text(waiting / active)},
         evidence=(
             f"{waiting:.3g} of {active:.3g} active sessions wait for a lock on average"
             + (f": {names}." if names else "."),
-            *((f"The log shows {deadlocks} deadlocks.",) if deadlocks else ()),
+            *((f"The log shows {plural(deadlocks, 'deadlock')}.",) if deadlocks else ()),
         ),
     )
 

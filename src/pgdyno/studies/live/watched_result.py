@@ -41,7 +41,7 @@ from pgdyno.stats.sequential import Design
 from pgdyno.stats.statement_deltas import StatementDeltas
 from pgdyno.studies.live.checking import watch_notes
 from pgdyno.studies.live.reference import STEP_S, Watched
-from pgdyno.units import digits_text
+from pgdyno.units import agreeing, digits_text
 
 ENOUGH_S = 600.0
 """A shorter reference says little of a real server."""
@@ -235,8 +235,9 @@ def _notes(
     cores, busy = facts.host.cores, sorted(one.active for one in seen.sessions)
     if isinstance(cores, int) and busy and busy[len(busy) // 2] > cores:
         found.append(
-            f"Half of the time more than {cores} sessions were at work, which is all the cores: on a saturated server "
-            "everything waits for everything, and effects are hard to tell. Look for quieter hours."
+            f"Half of the time more than {agreeing(cores, 'session', 'was', 'were')} at work, which is all the "
+            "cores: on a saturated server everything waits for everything, and effects are hard to tell. "
+            "Look for quieter hours."
         )
     if _only_reads(seen, reference):
         found.append(

@@ -14,7 +14,7 @@ from pgdyno.model.cpus import parse_cpus
 from pgdyno.model.matrix import WITH_HISTORY
 from pgdyno.model.record import CheckRecord
 from pgdyno.targets.target import Target
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 from pgdyno.workloads.protocol import LoadResult, Workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.template import checkpoint
@@ -59,7 +59,8 @@ def history_check(grown: int, reported: int, partial: str | None) -> CheckRecord
 
     A generator that was killed took with it what its log had not yet been told: there the history may only be ahead.
     """
-    meaning = f"the history table grew by {plural(grown, 'row')}, and {reported} transactions were reported"
+    told = agreeing(reported, "transaction", "was", "were")
+    meaning = f"the history table grew by {plural(grown, 'row')}, and {told} reported"
     if partial is None:
         return CheckRecord(HISTORY, abs(grown - reported), meaning)
     if grown < reported:

@@ -50,7 +50,7 @@ from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
 from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
-from pgdyno.units import plural, seconds_text
+from pgdyno.units import agreeing, plural, seconds_text
 
 PREPARE, INJECT, ANALYSE, TUNE = "prepare", "inject", "analyse", "tune"
 """The steps of a run; the last is what a person does between two of them."""
@@ -212,7 +212,12 @@ def replay(
 
 def _taped(options: ReplayOptions, tape: Path, announce: Callable[[str], None]) -> Taped:
     try:
-        return write_tape(options.trace, tape, options.order, lambda rows: announce(f"{rows:,} rows are on the tape"))
+        return write_tape(
+            options.trace,
+            tape,
+            options.order,
+            lambda rows: announce(f"{agreeing(rows, 'row', 'is', 'are')} on the tape"),
+        )
     except OSError as error:
         raise EnvironmentUnsuitable(
             f'the tape of the replay cannot be written to "{options.output}"',

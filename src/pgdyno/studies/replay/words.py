@@ -6,7 +6,7 @@ from pgdyno.model.results.replay import ReplayResult
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
 from pgdyno.trace.schema import AnswerClass
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 
 COUNTS, VOID = "counts", "invalid"
 UNLIKE = (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED)
@@ -14,7 +14,8 @@ UNLIKE = (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED)
 
 def judgement(result: ReplayResult) -> Judgement:
     """Return whether the run counts, and how it was answered; one that does not count has to be looked at."""
-    sent = f"{result.fidelity.sent:,} of {result.fidelity.statements:,} statements were sent and answered"
+    wanted = agreeing(result.fidelity.statements, "statement", "was", "were")
+    sent = f"{result.fidelity.sent:,} of {wanted} sent and answered"
     unlike, why = unlike_of(result), void_text(result)
     if result.is_valid:
         title = f"{sent} on schedule; {unlike:,} were answered differently than in the capture"
