@@ -99,10 +99,12 @@ def pids_with(word: str) -> list[int]:
 
 
 def kill_all(*words: str) -> None:
-    """Kill every process that has one of these words in its argument list."""
-    for pid in {pid for word in words for pid in pids_with(word)}:
-        with suppress(ProcessLookupError):  # the end of one may be that of another
-            os.kill(pid, signal.SIGKILL)
+    """Kill every process that has one of these words in its argument list, none of which sees another one's end."""
+    pids = {pid for word in words for pid in pids_with(word)}
+    for sign in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            with suppress(ProcessLookupError):  # the end of one may be that of another
+                os.kill(pid, sign)
 
 
 def test_a_session_reloads_restarts_and_restores(sshd: Sshd, host: RemoteHost, server: Target) -> None:
