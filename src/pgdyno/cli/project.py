@@ -120,7 +120,7 @@ def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
     """Print how every criterion stands, and return the exit code."""
     from pgdyno.errors import ExitCode
     from pgdyno.model.project import CriterionStatus
-    from pgdyno.studies.project.page import bound_text, judged, overall
+    from pgdyno.studies.project.judged import bound_text, judged, overall
     from pgdyno.units import plural
 
     project, facts, fixed, edits = known_project(path, store_url)

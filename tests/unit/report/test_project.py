@@ -39,7 +39,8 @@ from pgdyno.studies.project.build import (
 )
 from pgdyno.studies.project.file import TEMPLATE, parse_project
 from pgdyno.studies.project.fix import amend, fix, pending, read_record, record_path
-from pgdyno.studies.project.page import judged, late_scenarios, overall, project_page
+from pgdyno.studies.project.judged import judged, late_scenarios, overall
+from pgdyno.studies.project.page import project_page
 
 SEED = Path(__file__).parents[2] / "data" / "projects" / "customer_benchmark.toml"
 NOW = 1_790_000_000.0

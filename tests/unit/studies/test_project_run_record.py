@@ -15,7 +15,8 @@ from pgdyno.report.drawing import markdown
 from pgdyno.studies.batch.comparing import compare
 from pgdyno.studies.project.build import ProjectFacts, read_project
 from pgdyno.studies.project.file import parse_project
-from pgdyno.studies.project.page import judged, project_page
+from pgdyno.studies.project.judged import judged
+from pgdyno.studies.project.page import project_page
 from pgdyno.studies.project.run_figures import chain_found, replays_found
 from pgdyno.studies.project.run_record import (
     FoundFigure,
