@@ -225,7 +225,7 @@ def _options(flags: _Flags) -> ReplayOptions:
         raise UsageError("--speed and --level exclude each other", hint="A level is a speed, by the trace's own level.")
     if level is not None:
         speed = level_speed(level, read_meta(flags.trace).captured_level)
-    output = flags.output or flags.trace.with_name(f"{flags.trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome")
+    output = flags.output or flags.trace.parent / f"{flags.trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome"
     return ReplayOptions(
         trace=flags.trace,
         output=output,

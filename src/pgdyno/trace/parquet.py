@@ -224,6 +224,8 @@ def write_rows(path: Path, columns: Sequence[TraceColumn], rows: Iterable[Sequen
 
 def meta_path(trace: Path) -> Path:
     """Return where the facts of a trace lie: `NAME.json` beside `NAME.parquet`."""
+    if not trace.name:
+        raise UsageError(f'"{trace}" is a folder and no trace', hint="Name the .parquet file of a trace.")
     return trace.with_suffix(".json")
 
 

@@ -58,7 +58,7 @@ def test_check_of_a_trace_and_of_logs(trace: Path, tmp_path: Path) -> None:
     log.write_bytes(EXAMPLE.read_bytes().replace(b"unnamed portal with parameters: $1 = '0'", b""))
     done = run("check", log)
     assert done.return_value == 1
-    assert "missing: 1 statements whose bound values are not in the log" in done.stderr
+    assert "missing: 1 statement whose bound values are not in the log" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["pg.csv"]
 
 
@@ -115,6 +115,13 @@ def test_another_table_is_no_trace(trace: Path, tmp_path: Path) -> None:
     write_rows(other, TRACE[:3], [(1, 2, "x")])
     other.with_suffix(".json").write_bytes(trace.with_suffix(".json").read_bytes())
     assert 'is no trace: column "due_us" is missing' in str(run("show", other).exception)
+
+
+@pytest.mark.parametrize("folder", [".", "/"])
+@pytest.mark.parametrize("words", [("trace", "show"), ("replay", "--sandbox", "new")])
+def test_a_folder_without_a_name_is_no_trace(words: tuple[str, ...], folder: str) -> None:
+    error = CliRunner().invoke(command, [*words, folder], standalone_mode=False).exception
+    assert f'"{folder}" is a folder and no trace' in str(error)
 
 
 def test_cut_by_application_and_what_reads(trace: Path, tmp_path: Path) -> None:
