@@ -30,6 +30,7 @@ from pgdyno.targets.connect import open_target
 from pgdyno.undo import server_lock
 from pgdyno.undo.apply import Session
 from server_image import files_of, settings_of
+from store_copies import content_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 SAME = "pg/test_two_tuners.py::test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on"
@@ -153,7 +154,7 @@ def conf(folder: Path, name: str, text: str) -> str:
     ],
 )
 def test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on(
-    server: Sandbox, account_of: Callable[[str | None], Account], root_is_first: bool
+    server: Sandbox, account_of: Callable[[str | None], Account], root_is_first: bool, tmp_path: Path
 ) -> None:
     owner = server.target().os_user
     first, second = account_of(None if root_is_first else owner), account_of(owner if root_is_first else None)
@@ -175,7 +176,9 @@ def test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on(
         out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode in (0, 1, 3), err
     result = json.loads(out.splitlines()[-1])
-    with Store.open(first.home / "data" / "pgdyno.db") as store:
+    copy = tmp_path / "copy.db"  # root opens no store in a folder of another account
+    copy.write_bytes(content_of(first.home / "data" / "pgdyno.db"))
+    with Store.open(copy) as store:
         states = {trial.state for trial in store.trials(result["study"])}
     assert TrialState.ABANDONED not in states
     assert TrialState.VOID not in states
