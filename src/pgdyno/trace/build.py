@@ -2,6 +2,8 @@
 
 Memory does not grow with the log: texts are in DuckDB, which spills beside the output; between two segments only open
 statements and a few numbers of each session that has not ended are kept.
+
+A little past 400 lines: reading, pairing and sorting are steps of one build that share its state and connection.
 """
 
 from __future__ import annotations

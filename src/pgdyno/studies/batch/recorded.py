@@ -128,8 +128,7 @@ def _runs(chain: Chain, rows: Sequence[_Row], execution: int, first: float) -> l
     """Return a run for every job of the chain: the last row of each, and what has none is told so."""
     found = {row.job.key: row for row in rows}
     if len(found) < len(rows):
-        seen = set[str]()
-        twice = next(row for row in rows if row.job.key in seen or seen.add(row.job.key))  # type: ignore[func-returns-value]
+        twice = found[next(row.job.key for row in rows if found[row.job.key] is not row)]
         raise UsageError(
             f'{twice.where}: job "{twice.job.key}" is there twice in execution {execution}',
             hint="Give the whole of its attempts as one row, with their number under attempts.",
