@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from urllib.parse import quote
-from uuid import uuid4
 
 import pytest
 
@@ -19,17 +16,9 @@ pytestmark = pytest.mark.requirement("R-EXP-09")
 WORDS = ["tune", "-w", "ybio", "--report", "é n.html"]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'queue.db'}"
-        return
-    postgres = request.getfixturevalue("sandbox18").target().postgres
-    name = f"queue_{uuid4().hex[:12]}"
-    postgres.execute(f"CREATE DATABASE {name}")
-    given = postgres.environment()
-    yield f"postgresql://{given['PGUSER']}@/{name}?host={quote(given['PGHOST'], safe='')}&port={given['PGPORT']}"
-    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+@pytest.fixture
+def url(new_store: Callable[[], str]) -> str:
+    return new_store()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from fix_postgres import NIGHT
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -245,7 +246,7 @@ def test_ten_thousand_trials_are_listed_in_under_a_second(store: Store) -> None:
     from pgdyno.store.schema import TRIAL, TRIAL_SETTING
 
     store.add_study(study())
-    settings_ = {f"knob_{n}": "1GB" for n in range(8)}
+    settings_ = {f"knob_{n}": "1GB" for n in range(2)}
     row = codec.spec_to_row(study().id, spec(**settings_)) | codec.outcome_to_row(OUTCOME)
     with store.write() as connection:
         connection.execute(insert(TRIAL), [row | {"id": n} for n in range(1, 10_001)])
@@ -326,7 +327,11 @@ class FinishOnce(RuleBasedStateMachine):
 def test_any_order_of_calls_keeps_finished_trials_as_they_are(url: str) -> None:
     machine = cast(type[FinishOnce], type("OnThisStore", (FinishOnce,), {"where": url}))
     quick = settings(
-        max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=15 if NIGHT else 6,
+        stateful_step_count=15,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
     )
     run_state_machine_as_test(machine, settings=quick)
 
