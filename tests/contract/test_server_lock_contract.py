@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,11 +35,13 @@ EIGHT = Configuration.of({"work_mem": "8MB"})
 DEAD = ProcessIdentity(pid=1, start_ticks=-1, boot_id="an earlier boot")
 
 
-@pytest.fixture
-def server(make_sandbox: Callable[..., Sandbox]) -> Sandbox:
-    sandbox = make_sandbox("locked")
+@pytest.fixture(scope="module")
+def server(server_home: Path) -> Iterator[Sandbox]:
+    """One server for all: each test leaves it as it was, but for roles and databases of its own."""
+    sandbox = Sandbox.open_or_create("locked", root=server_home)
     sandbox.start()
-    return sandbox
+    yield sandbox
+    sandbox.destroy()
 
 
 @dataclass
