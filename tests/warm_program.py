@@ -321,7 +321,7 @@ def _rename(*words: str) -> None:
 
 
 def _import_program() -> None:
-    for part in ("cli", "studies", "trial", "workloads", "probes", "undo", "report"):
+    for part in ("cli", "studies", "trial", "workloads", "probes", "undo", "report", "web"):
         package = import_module(f"pgdyno.{part}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.rpartition(".")[2].startswith("__"):

@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 import study_example as example
 from pgdyno.store.catalogue import Store
+from warm_program import RunningText
 
 TOKEN = "a-token-of-the-tests-0123456789"
 SERVE = """
@@ -43,9 +43,7 @@ Connect = Callable[[], socket.socket]
 @contextlib.contextmanager
 def served(store: Path, *, token: str = TOKEN, pem: str = "", limits: str = QUICK) -> Iterator[Connect]:
     """Serve in a process of its own, which ends by a signal and must have said nothing."""
-    words = [sys.executable, "-c", SERVE, str(store), token, pem, limits]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    with RunningText(SERVE, str(store), token, pem, limits) as process:
         line = process.stdout.readline()
         assert line, process.communicate()[1]
         try:
