@@ -38,7 +38,7 @@ pytest_plugins = [
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code. Each commit
 # has a seed of its own, so what a push does not draw another one or the night does.
-examples = 300 if "PGDYNO_TEST_NIGHT" in os.environ else 50
+examples = 300 if "PGDYNO_TEST_NIGHT" in os.environ else 25
 settings.register_profile("shared machine", deadline=None, max_examples=examples)
 settings.load_profile("shared machine")
 

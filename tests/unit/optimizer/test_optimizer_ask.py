@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from fix_postgres import NIGHT
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer import candidates
 from pgdyno.optimizer.ask import Suggestion, ask
@@ -168,24 +169,25 @@ def test_failures_are_learned_from() -> None:
     def measure(point: Point) -> float | None:
         return None if fails(point) else math.log(float(point["k2"])) / 5 + math.log(float(point["k0"])) / 20
 
-    failed = sum(seen.value is None for seed in range(6) for seen in search(space, measure, 30, seed=seed)[10:])
+    seeds = 6 if NIGHT else 3
+    failed = sum(seen.value is None for seed in range(seeds) for seen in search(space, measure, 30, seed=seed)[10:])
     rng = np.random.default_rng(0)
     chance = np.mean([fails({d.name: d.from_unit(float(rng.random())) for d in space}) for _ in range(2000)])
-    assert failed < 120 * chance * 0.7, f"{failed} of 120 failed"
+    assert failed < 20 * seeds * chance * 0.7, f"{failed} of {20 * seeds} failed"
 
 
 def test_one_knob_that_is_a_cliff_is_found_within_fifteen_trials() -> None:
     """A knob of twenty is worth 3x once it passes 60 % of its range, as memory is when the working set fits."""
-    space, found = wide(20), 0
+    space, found, seeds = wide(20), 0, 20 if NIGHT else 8
     edge = float(Encoding(space).dimensions[0].decode((0.6,)))
-    for seed in range(20):
+    for seed in range(seeds):
         rng = np.random.default_rng(seed)
 
         def measure(point: Point, rng: np.random.Generator = rng) -> float:
             return (math.log(3) if float(point["k0"]) > edge else 0.0) + 0.05 * float(rng.normal())
 
         found += any((seen.value or 0) > 0.7 for seen in search(space, measure, 15, seed=seed))
-    assert found >= 18
+    assert found >= (18 if NIGHT else seeds - 1)
 
 
 def test_a_skipped_point_counts_as_tried_and_no_model_sees_it() -> None:

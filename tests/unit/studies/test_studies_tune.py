@@ -1,6 +1,7 @@
 """The whole tune on response surfaces that are known."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -20,9 +21,16 @@ from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
 
 
-def test_the_one_knob_that_matters_is_found_proved_and_left_alone():
+@cache
+def whole_tune():
+    """Return the laboratory and the answer of the tune that most tests look at. They change neither."""
     laboratory = SimulatedLaboratory(shared_buffers_cliff)
     tuned, _ = run(laboratory)
+    return laboratory, tuned
+
+
+def test_the_one_knob_that_matters_is_found_proved_and_left_alone():
+    laboratory, tuned = whole_tune()
     assert set(tuned.winner) == {"shared_buffers"}
     assert tuned.proof is not None
     verdict = tuned.proof.headline.verdict
@@ -73,8 +81,7 @@ def test_a_search_of_few_runs_over_many_knobs_says_that_importance_is_unknown():
 
 
 def test_the_proof_rests_on_trials_of_its_own():
-    laboratory = SimulatedLaboratory(shared_buffers_cliff)
-    tuned, _ = run(laboratory)
+    _, tuned = whole_tune()
     proof = {trial.id for block in tuned.proof.blocks.complete for trial in block.values()}
     searched = {trial.id for trial in (*tuned.search.trials, *tuned.search.baselines)}
     assert proof
@@ -122,8 +129,7 @@ def test_drift_of_the_machine_is_not_credited_to_knobs():
 
 @pytest.mark.parametrize("kill_after", [0, 1, 3, 9, 17, 24, 30] if NIGHT else [0, 3, 17, 30])
 def test_a_killed_tune_resumes_to_the_same_answer_without_measuring_anything_twice(kill_after):
-    whole = SimulatedLaboratory(shared_buffers_cliff)
-    tuned, _ = run(whole)
+    whole, tuned = whole_tune()
     killed = SimulatedLaboratory(shared_buffers_cliff, kill_after=kill_after)
     with pytest.raises(KeyboardInterrupt):
         run(killed)
@@ -225,7 +231,6 @@ def test_failing_configurations_are_learned_from_and_never_win():
 
 @pytest.mark.requirement("R-TUN-19")
 def test_the_same_seed_asks_the_same_questions():
-    one, two = SimulatedLaboratory(shared_buffers_cliff), SimulatedLaboratory(shared_buffers_cliff)
-    run(one)
+    (one, _), two = whole_tune(), SimulatedLaboratory(shared_buffers_cliff)
     run(two)
     assert [t.spec for t in one.store.kept] == [t.spec for t in two.store.kept]
