@@ -40,6 +40,8 @@ pytestmark = [
 QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 RESTARTING = Configuration.of({"max_connections": "42", "work_mem": "9MB"})
 REAL_TUNERS = True
+NICE = os.getpriority(os.PRIO_PROCESS, 0)
+"""Of this run, which may itself have been begun by `nice`."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,11 @@ def test_a_start_of_ours_that_differs_is_damage_and_shows_no_value(
     restored = session.rollback()
     assert not restored.is_whole
     text = "\n".join(restored.damage)
-    for words in ("nice value 0 instead of -3", "limit NOFILE", "without the variables MARK_OF_THE_DBA, PGDATESTYLE"):
+    for words in (
+        f"nice value {NICE} instead of {NICE - 3}",
+        "limit NOFILE",
+        "without the variables MARK_OF_THE_DBA, PGDATESTYLE",
+    ):
         assert words in text
     assert "one two" not in text
     assert not session.rollback().is_whole, "a second look finds it as well"
@@ -174,7 +180,7 @@ def test_what_a_person_started_is_told_and_is_theirs(
     assert restored.damage == ()
     assert restored.settings_differences == ()
     assert any("DateStyle" in str(note) for note in restored.notes), "of PGDATESTYLE, and no deed of ours"
-    assert "nice value 0 instead of -3" in caplog.text
+    assert f"nice value {NICE} instead of {NICE - 3}" in caplog.text
     assert "MARK_OF_THE_DBA" in caplog.text
     assert "one two" not in caplog.text
 
@@ -305,7 +311,7 @@ def test_as_the_owner() -> None:
 
         message, detail, hint = run(5).split("|")
         assert message.endswith("could not be started again as the process that it is")
-        assert detail == "It would come back with nice value 5 instead of 0."
+        assert detail == f"It would come back with nice value {NICE + 5} instead of {NICE}."
         assert "without nice" in hint
         assert seen(control.data_directory) == before
         assert run(0) == "True"
