@@ -18,6 +18,7 @@ from psycopg import sql
 from tuner_process import await_line
 
 from debian_cluster import debian_cluster
+from foreign_server import initialise
 from free_ports import free_ports
 from pgdyno.control import Control, PgCtl
 from pgdyno.owner.runner import LocalRunner
@@ -25,6 +26,7 @@ from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.snapshot import SettingState
 from pgdyno.undo.watch import Deadlines
+from templates import made_once
 from warm_program import RunningText
 
 PASSWORD = "oR4nge-Wolf'7\\ x"
@@ -104,14 +106,12 @@ def locked_server(bin_dir: Path, home: Path) -> Iterator[LockedServer]:
     user = "postgres" if os.geteuid() == 0 else None
     data, log = home / "data", home / "log"
     home.mkdir(mode=0o755, exist_ok=True)
-    data.mkdir(mode=0o700)
     log.touch()
     if user is not None:
         account = pwd.getpwnam(user)
-        for path in (home, data, log):
+        for path in (home, log):
             os.chown(path, account.pw_uid, account.pw_gid)
-    initdb = [str(bin_dir / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
-    LocalRunner().run(initdb, user=user)
+    made_once(f"foreign {bin_dir} {user}", data, lambda: initialise(bin_dir, data, user))
     (port,) = free_ports(1)
     (data / "pg_hba.conf").write_text(_HBA)
     with (data / "postgresql.conf").open("a") as file:

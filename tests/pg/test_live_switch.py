@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +24,7 @@ from pgdyno.studies.live.kept import mark_killed
 from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
-from warm_program import run_pgdyno
+from warm_program import RunningText, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
@@ -96,14 +93,8 @@ def test_a_killed_study_leaves_the_server_as_it_was_and_goes_on_from_its_pairs(
 ) -> None:
     target = any_postgres.target()
     with as_found(any_postgres), planted_load(target.postgres, {"64MB": 0.4}):
-        with subprocess.Popen(
-            [sys.executable, str(DRIVER), target.postgres.conninfo, "work_mem=64MB"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(DRIVER.parent)},
-        ) as process:
+        with RunningText(DRIVER.read_text(), target.postgres.conninfo, "work_mem=64MB") as process:
             try:
-                assert process.stdout is not None
                 said = []
                 for line in process.stdout:
                     said.append(line)

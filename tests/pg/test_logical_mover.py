@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,6 +26,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.binaries import embedded_bin_dir
 from pgdyno.store.catalogue import Store
 from pgdyno.targets.accounts import load_account
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = pytest.mark.pg
 WAIT_S = 120.0
@@ -225,9 +224,9 @@ window = "10min"
 """
     )
     plan.chmod(0o600)
-    argv = [sys.executable, "-m", "pgdyno", "migrate", "rehearse", str(plan), "--apply", "--yes"]
+    words = ["migrate", "rehearse", str(plan), "--apply", "--yes"]
     with psycopg.connect(place.source.postgres.conninfo) as lock:
-        killed = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        killed = RunningPgdyno(*words)
         wait_until(lambda: killed.poll() is not None or left_on(place) >= 2)
         lock.execute("LOCK TABLE public.orders")
         killed.send_signal(signal.SIGKILL)
@@ -235,13 +234,12 @@ window = "10min"
     wait_until(lambda: left_on(place) == 0)
     with Store.open(pgdyno_home / "store.db") as store:
         study = store.studies()[0].id
-    leave_all_behind([*argv, "--resume", study], place)
+    leave_all_behind([*words, "--resume", study], place)
     assert left_on(place) >= 2, "who would have taken it away was killed too"
-    words = [sys.executable, "-m", "pgdyno", "cleanup", "--only", "migration", "--yes", "--json"]
-    said = subprocess.run(words, capture_output=True, text=True, check=False)
+    said = run_pgdyno("cleanup", "--only", "migration", "--yes", "--json")
     assert json.loads(said.stdout)["dropped"] == [study], said
     assert left_on(place) == 0
-    done = subprocess.run([*argv, "--resume", study], capture_output=True, text=True, check=False)
+    done = run_pgdyno(*words, "--resume", study)
     assert done.returncode == 0, done
     with Store.open(pgdyno_home / "store.db") as store:
         result = store.study(study).told(MigrateResult)
@@ -256,10 +254,10 @@ window = "10min"
     assert left_on(place) == 0
 
 
-def leave_all_behind(argv: list[str], place: MovePlace) -> None:
+def leave_all_behind(words: list[str], place: MovePlace) -> None:
     """Kill the guard of a rehearsal, which gets another one, and then both of them, while tables are copied."""
     with psycopg.connect(place.source.postgres.conninfo) as lock:
-        killed = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        killed = RunningPgdyno(*words)
         wait_until(lambda: killed.poll() is not None or left_on(place) >= 2)
         lock.execute("LOCK TABLE public.orders")
         (first,) = guards_of(killed.pid)

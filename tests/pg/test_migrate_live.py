@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +24,7 @@ from pgdyno.studies.migrate.timing import path_of
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.accounts import load_account
+from warm_program import RunningPgdyno
 
 pytestmark = pytest.mark.pg
 P = MigrationPhase
@@ -136,10 +135,7 @@ def test_a_migration_is_rehearsed_killed_resumed_and_judged(
     assert "source: is only read" in said.stderr
     assert "code:   what users of the source made" in said.stderr
     assert not (pgdyno_home / "dumps").exists()
-    killed = subprocess.Popen(
-        [sys.executable, "-m", "pgdyno", "migrate", "rehearse", str(plan), "--apply", "--yes"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ),
-    )  # fmt: skip
+    killed = RunningPgdyno("migrate", "rehearse", str(plan), "--apply", "--yes")
     until = time.monotonic() + WAIT_S
     while not in_the_import(journal_of(pgdyno_home)):
         assert killed.poll() is None

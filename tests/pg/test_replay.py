@@ -12,7 +12,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -51,6 +50,7 @@ from pgdyno.trace.parquet import connection, read_meta, read_rows, write_meta, w
 from pgdyno.trace.schema import TRACE, TraceMeta
 from server_image import write_as_owner
 from trace_load import run_load
+from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("replay")]
 
@@ -359,8 +359,7 @@ def test_a_base_backup_a_template_and_a_command_bring_a_state_back(captured: Cap
 
 def test_the_verb_ends_with_the_words_and_the_code_of_what_it_found(captured: Captured, tmp_path: Path) -> None:
     def told(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = [str(Path(sys.executable).with_name("pgdyno")), "replay", str(captured.trace), *words]
-        return subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "PGDYNO_HOME": str(tmp_path)})
+        return run_pgdyno("replay", str(captured.trace), *words, PGDYNO_HOME=str(tmp_path))
 
     with captured.copy("asked") as request:
         assert request.dsn is not None
@@ -391,11 +390,8 @@ def test_a_replay_that_is_killed_leaves_no_session_and_what_was_answered(
     with captured.copy("killed") as copy:
         assert copy.dsn is not None
         marked(captured, copy)
-        argv = [str(Path(sys.executable).with_name("pgdyno")), "replay", str(captured.trace), "--target", copy.dsn]
-        process = subprocess.Popen(
-            [*argv, "--yes", "--engine", engine, "--speed", "0.01", "--output", str(folder)],
-            env={**os.environ, "PGDYNO_HOME": str(tmp_path)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        words = ["replay", str(captured.trace), "--target", copy.dsn, "--yes", "--engine", engine, "--speed", "0.01"]
+        process = RunningPgdyno(*words, "--output", str(folder), PGDYNO_HOME=str(tmp_path))
         records = folder / "engine-0.records"
         while not (records.exists() and records.stat().st_size):
             assert process.poll() is None

@@ -31,6 +31,7 @@ from pgdyno.undo import server_lock
 from pgdyno.undo.apply import Session
 from server_image import files_of, settings_of
 from store_copies import content_of
+from warm_program import RunningPgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 SAME = "pg/test_two_tuners.py::test_the_second_tuner_of_another_account_is_refused_and_the_first_goes_on"
@@ -52,11 +53,9 @@ class Account:
     """An account that runs pgdyno with a state folder of its own: root, or the one that owns the server."""
 
     def __init__(self, user: str | None, home: Path) -> None:
-        self.home = home
+        self.home, self.user = home, user
         self._ids: dict[str, object] = {}
-        if user is None:
-            self.python = sys.executable
-        else:
+        if user is not None:
             account = pwd.getpwnam(user)
             shutil.chown(home, account.pw_uid, account.pw_gid)
             self._ids = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
@@ -76,6 +75,13 @@ class Account:
 
     @contextmanager
     def start(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        if self.user is None:
+            with RunningPgdyno(*words, PGDYNO_HOME=str(self.home)) as process:
+                try:
+                    yield process  # type: ignore[misc]  # it has all that is called here
+                finally:
+                    process.kill()
+            return
         with subprocess.Popen(
             [self.python, "-m", "pgdyno", *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/", env=self.env, **self._ids,
