@@ -87,7 +87,9 @@ def scene(foreign: Target) -> Iterator[Scene]:
     scene.main.write_bytes(scene.before)
     scene.dropin.unlink(missing_ok=True)
     scene.target.postgres.execute("ALTER SYSTEM RESET ALL")
-    scene.control().restart()  # what waits for a restart waits until then, also when its line is gone
+    scene.reload()
+    if snapshot.differences(scene.settings, scene.read()):
+        scene.control().restart()  # what waits for a restart waits until then, also when its line is gone
 
 
 def killed(session: Session) -> Restored:
