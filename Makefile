@@ -7,6 +7,7 @@ DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 6
 PURE_JOBS ?= 2
+SERVER_JOBS ?= 10
 FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
@@ -51,8 +52,8 @@ pages:
 quiet: $(DEV)
 	$(BIN)/pytest $(SHUFFLED) -m "alone and quiet" tests/host
 
-servers: $(DEV)
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
+servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
+	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
 pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do
 	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit

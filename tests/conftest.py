@@ -51,6 +51,13 @@ for name in [one for one in os.environ if one.startswith("PG")]:
     if not name.startswith(("PGDYNO_TEST_", "PGDYNO_BLESS")):
         del os.environ[name]
 
+LONGEST = (
+    "patroni", "test_project_run", "tprocc", "matrix-live", "replay", "apply-advice", "litter", "staircase-live",
+    "cli-studies", "test_night_live", "test_watchdog_password", "test_control_contract", "test_cli_studies",
+    "test_live_search_run", "test_live_switch", "test_two_tuners", "test_migrate_live",
+)  # fmt: skip
+"""Groups and files that workers are longest at; pytest-xdist must not sort them anew: --no-loadscope-reorder."""
+
 # Root runs no program from below a folder that everybody can write to, and tests make programs.
 if os.geteuid() == 0:
     root_of_tests = Path("/var/cache/pgdyno-tests")
@@ -59,11 +66,13 @@ if os.geteuid() == 0:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep a file whose tests share a server, or a study that is over, on one worker: each would make its own."""
+    """Keep tests that share a server, a browser or a study that is over on one worker: each would make its own."""
     if "unit" in item.path.parts or item.get_closest_marker("xdist_group"):
         return
     used = item._fixtureinfo.name2fixturedefs.values()
-    if any(fixture.scope == "module" for fixtures in used for fixture in fixtures):
+    if "web" in item.path.parts:
+        item.add_marker(pytest.mark.xdist_group("browser"))
+    elif any(fixture.scope == "module" for fixtures in used for fixture in fixtures):
         item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
@@ -71,15 +80,22 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes long, in the random order else: what begins last would be waited for by all workers.
 
-    That is what is marked so, and tests that wait for each other.
+    That is LONGEST, then what is marked so, and tests that wait for each other.
     """
     if "PGDYNO_TEST_NIGHT" not in os.environ:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("night")])
         items[:] = [item for item in items if not item.get_closest_marker("night")]
     if astray := [item.nodeid for item in items if item.get_closest_marker("alone") and "host" not in item.path.parts]:
         raise pytest.UsageError(f"marked alone outside tests/host, where alone nobody looks for it: {astray[0]}")
-    long = ("slow", "xdist_group")
-    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in long))
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    group = item.get_closest_marker("xdist_group")
+    name = group.args[0] if group is not None else item.path.stem
+    if name in LONGEST:
+        return LONGEST.index(name)
+    return len(LONGEST) + (group is None and item.get_closest_marker("slow") is None)
 
 
 def pytest_collection_finish() -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from conftest import LONGEST
+
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.mark.xdist_group("of-this-test")
@@ -11,3 +17,12 @@ def test_workers_are_told_the_group(request: pytest.FixtureRequest) -> None:
     if not getattr(request.config.option, "loadgroup", False):  # set in workers alone
         pytest.skip("groups matter to workers that --dist loadgroup feeds")
     assert request.node.nodeid.endswith("@of-this-test")
+
+
+def test_what_takes_longest_is_there() -> None:
+    """A name that is no group and no file any more would begin nothing first."""
+    files = {
+        path.stem: path.read_text() for folder in ("pg", "contract") for path in (TESTS / folder).glob("test_*.py")
+    }
+    for name in LONGEST:
+        assert name in files or any(f'xdist_group("{name}")' in text for text in files.values()), name

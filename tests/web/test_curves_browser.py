@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from fix_browser import Browser
+from fix_postgres import NIGHT
 from pgdyno.report.drawing.html import write_html
 from seed_charts import batch_windows, delays, locks, scaling
 from staircase_example import curves, page, staircase
 
 pytestmark = pytest.mark.web
+LOOKS = [(width, dark) for width in (1200, 700, 390) for dark in (False, True)]
+if not NIGHT:  # each width, and either of the two
+    LOOKS = [(1200, False), (700, True), (390, False)]
 
 BARE_CANVASES = """
 [...document.querySelectorAll("[data-figure]")].filter(host => ![...host.querySelectorAll("canvas")].some(canvas => (
@@ -53,8 +57,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.requirement("R-REP-02")
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 700, 390])
+@pytest.mark.parametrize(("width", "dark"), LOOKS)
 def test_twenty_steps_and_two_curves_are_drawn(browser: Browser, shown: Path, dark: bool, width: int) -> None:
     opened = browser.page()
     opened.open(shown, width=width, dark=dark)
