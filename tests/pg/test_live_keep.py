@@ -26,6 +26,7 @@ from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
 from server_image import eventually, files_of, settings_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.requirement("R-REP-12", "R-SAF-01")]
+SAME = "pg/test_live_keep.py::test_a_winner_is_kept_and_taken_back_by_an_operator"
 OPERATORS = Operators({"alice": "a" * 40})
 
 
@@ -34,7 +35,7 @@ def contents(folder: Path) -> dict[str, tuple[object, ...]]:
     return {name: (digest, owner, mode) for name, (digest, _, owner, mode) in files_of(folder).items()}
 
 
-@pytest.mark.parametrize("altered", [False, True])
+@pytest.mark.parametrize("altered", [pytest.param(False, marks=pytest.mark.night(SAME)), True])
 def test_a_winner_is_kept_and_taken_back_by_an_operator(
     make_sandbox: Callable[..., Sandbox], pgdyno_home: Path, altered: bool
 ) -> None:
