@@ -1,15 +1,16 @@
 """`pgdyno` as a process of its own without a start's imports, which are half of the CPU that a short study costs.
 
-The first call of a worker starts a process that has imported the program and waits; each call is a fork of it, with
-words, environment and outputs of its own, to which signals go as to any process. A test that is about what comes
-before the first verb (a broken pipe, the interpreter's own flags) starts a real one. So are the watchdogs of sessions
-that such forks and the tests themselves begin; a tuner that is a real process has real ones.
+The first call of a run of pytest starts a process that has imported the program and waits; each call of any worker is a
+fork of it, with words, environment and outputs of its own, to which signals go as to any process. A test that is about
+what comes before the first verb (a broken pipe, the interpreter's own flags) starts a real one. So are the watchdogs of
+sessions that such forks and the tests themselves begin; a tuner that is a real process has real ones.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -31,13 +32,15 @@ from typing import IO, TYPE_CHECKING, NoReturn, Self
 
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.undo import watch, watch_record
-from templates import empty_store, use_templates
+from templates import FOLDER, empty_store, use_templates
 
 if TYPE_CHECKING:
     import pytest
 
 _ARGUMENTS = 4096
 """Bytes of arguments that a fork may be seen with."""
+_IDLE = 20
+"""Half seconds without a worker after which a run of pytest is taken for killed."""
 _asking = threading.Lock()
 """A session's thread may ask for a watchdog while a test asks for something else."""
 
@@ -205,19 +208,37 @@ class RunningText(RunningPgdyno):
 
 @cache
 def _warm() -> socket.socket:
-    """Start the process that forks; it ends with this one, whose end of the socket it reads."""
+    """Return a way to the process that forks; one of a run of pytest starts it, the other workers find it."""
     if _address is not None:
-        found = socket.socket(socket.AF_UNIX)
-        found.connect(_address)
-        return found
-    ours, theirs = socket.socketpair()
-    with theirs:
-        theirs.set_inheritable(True)
-        argv = [sys.executable, __file__, str(theirs.fileno()), "-" * _ARGUMENTS]
+        return _joined(_address)
+    folder = Path(os.environ[FOLDER])
+    with (folder / "warm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        place = folder / "warm"
+        with suppress(FileNotFoundError, ConnectionRefusedError):  # none was begun, or it was killed
+            return _joined(f"\0{place.read_text()}")
+        name = f"pgdyno-tests-{os.getpid()}"
+        _start(f"\0{name}")
+        place.write_text(name)
+        return _joined(f"\0{name}")
+
+
+def _start(address: str) -> None:
+    """Start the process that forks; it listens from now on, and ends with the run of pytest."""
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(address)
+        door.listen(64)
+        door.set_inheritable(True)
+        argv = [sys.executable, __file__, str(door.fileno()), "-" * _ARGUMENTS]
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
         os.posix_spawn(sys.executable, argv, os.environ, file_actions=[nothing])
-    atexit.register(ours.close)
-    return ours
+
+
+def _joined(address: str) -> socket.socket:
+    found = socket.socket(socket.AF_UNIX)
+    found.connect(address)
+    atexit.register(found.close)
+    return found
 
 
 def _number(connection: socket.socket) -> int:
@@ -229,25 +250,26 @@ def _text(stream: IO[bytes]) -> str:
     return stream.read().decode()
 
 
-def _serve(connection: socket.socket, door: socket.socket) -> None:
+def _serve(door: socket.socket) -> None:
+    """Begin what is asked for until nobody is left who could ask."""
     begun: dict[int, tuple[int, socket.socket]] = {}
-    asking = {connection.fileno(): connection}
+    asking: dict[int, socket.socket] = {}
     ready = select.poll()
-    ready.register(connection, select.POLLIN)
     ready.register(door, select.POLLIN)
-    while True:
-        for number, _ in ready.poll():
+    idle, folder = 0, Path(os.environ[FOLDER])
+    while asking or (folder.exists() and idle < _IDLE):
+        found = ready.poll(None if asking else 500)
+        idle = 0 if found else idle + 1
+        for number, _ in found:
             if number == door.fileno():
-                fork, _ = door.accept()
-                asking[fork.fileno()] = fork
-                ready.register(fork, select.POLLIN)
+                worker, _ = door.accept()
+                asking[worker.fileno()] = worker
+                ready.register(worker, select.POLLIN)
             elif (asks := asking.get(number)) is not None:
                 if made := _begin(asks):
                     handle = os.pidfd_open(made[0])
                     begun[handle] = made
                     ready.register(handle, select.POLLIN)
-                elif asks is connection:
-                    return
                 else:
                     ready.unregister(number)
                     asking.pop(number).close()
@@ -271,7 +293,8 @@ def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
     for number in standard:
         os.close(number)
     told = socket.socket(fileno=asks)
-    told.sendall(pid.to_bytes(8, "big"))
+    with suppress(OSError):  # who asked was killed meanwhile
+        told.sendall(pid.to_bytes(8, "big"))
     return pid, told
 
 
@@ -336,8 +359,6 @@ if __name__ == "__main__":
     gc.freeze()  # no fork looks through, and so copies, what it has of us
     gc.set_threshold(50_000)
     use_forks()
-    with socket.socket(socket.AF_UNIX) as door:
-        _address = f"\0pgdyno-tests-{os.getpid()}"
-        door.bind(_address)
-        door.listen(64)
-        _serve(socket.socket(fileno=int(sys.argv[1])), door)
+    with socket.socket(fileno=int(sys.argv[1])) as door:
+        _address = door.getsockname().decode()
+        _serve(door)
