@@ -6,7 +6,7 @@ RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 6
-PURE_JOBS ?= 2
+PURE_JOBS ?= 3
 SERVER_JOBS ?= 10
 FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
