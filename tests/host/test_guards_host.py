@@ -17,7 +17,7 @@ from guarded_study import Guarded, assert_answered, guarded
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
 from pgdyno.kernel import swap_file
 from pgdyno.linux import processes
-from pgdyno.model.guard import Colour
+from pgdyno.model.live import Colour
 from pgdyno.model.trial import TrialState
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock

@@ -17,7 +17,7 @@ from fix_postgres import public_dir
 from guarded_study import CANDIDATE, Guarded, assert_answered, guarded, work_mem
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.guard import Colour
+from pgdyno.model.live import Colour
 from pgdyno.model.trial import TrialState, WorkloadSpec
 from pgdyno.owner.runner import LocalRunner
 from pgdyno.sandbox.sandbox import Sandbox

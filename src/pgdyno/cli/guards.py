@@ -36,7 +36,7 @@ def command(flags: _Flags) -> int:
     A trial ends at once when a guard turns red, and the baseline is brought back. Reads only; without --target it looks
     at the sandbox, which is started for it. Exit code 1 when a guard is red now.
     """
-    from pgdyno.model.guard import Colour
+    from pgdyno.model.live import Colour
     from pgdyno.probes.guards.reader import GuardReader
     from pgdyno.studies.session.opening import opened
     from pgdyno.trial.guard_settings import guard_plan

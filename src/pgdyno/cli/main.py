@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
 import importlib
 import io
@@ -70,8 +69,10 @@ VERBS: dict[str, str] = {
 PROGRAM = "pgdyno"
 # Before NumPy is loaded: the matrices of a search are small, and threads that spin for them take the CPUs of the load.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-NEW_OBJECTS = 50_000
-"""Modules and what is read of a server are many objects and no garbage: looking through them every 700 took a tenth."""
+NEW_OBJECTS = 150_000
+"""Modules and what is read of a server are many objects and no garbage: looking through them every 700 took a tenth.
+
+More than any verb makes until its first answer: the two looks of `serve` at what it had loaded took a twentieth."""
 gc.set_threshold(NEW_OBJECTS)
 MODULES = {"import": "importing"}
 """The module of a verb whose name Python keeps for itself."""
@@ -113,6 +114,8 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the verb that was typed; of one that there is not, an error that names the nearest."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(args[0], VERBS, cutoff=0.6)
             guess = f"Did you mean {' or '.join(f'{PROGRAM} {verb}' for verb in near)}? " if near else ""
             raise UsageError(

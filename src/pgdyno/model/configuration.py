@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.model.linux import is_of_host
 from pgdyno.outside.numbers import is_without_measure
 
 
@@ -50,6 +49,8 @@ class Configuration(Mapping[str, str]):
 
     def linux(self) -> Configuration:
         """Return what is set on the host alone: Linux knobs, and bounds around the server."""
+        from pgdyno.model.linux import is_of_host  # reads the table of the knobs, which a page about runs does without
+
         return Configuration(tuple(item for item in self.settings if is_of_host(item[0])))
 
     def postgresql(self) -> Configuration:

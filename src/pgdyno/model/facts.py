@@ -7,8 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from pgdyno.model.linux import SWAP_AREA
-
 _LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
 """Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
 NOT_OF_ENVIRONMENT = ("data_disk_free_bytes", *_LATER, "container")
@@ -183,6 +181,8 @@ class Facts:
         they hold for the host and not for one server; those that this user may not read are left out. Two runs in an
         unchanged environment share it; free disk space and a swap file of pgdyno's own are left out.
         """
+        from pgdyno.model.linux import SWAP_AREA  # reads the table of the knobs
+
         host = asdict(self.host)
         for name in NOT_OF_ENVIRONMENT:
             host.pop(name)

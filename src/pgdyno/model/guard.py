@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
+from pgdyno.model.live import Colour
 from pgdyno.model.shapes import Named, plain, shaped
 
 TRIPS = 3
@@ -18,15 +19,6 @@ class GuardKind(StrEnum):
 
     CONFIGURATION = "configuration"
     ENVIRONMENT = "environment"
-
-
-class Colour(StrEnum):
-    """The state of a guard. Every display shows the word, so that none relies on colour alone."""
-
-    OFF = "off"
-    GREEN = "green"
-    AMBER = "amber"
-    RED = "red"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
@@ -44,6 +45,15 @@ class LivePoint:
     def to_text(self) -> str:
         """Return the point's row as JSON. To be asked once, when the point is made, as `shortened`."""
         return json.dumps(_figures(self))
+
+
+class Colour(StrEnum):
+    """The state of a guard. Every display shows the word, so that none relies on colour alone."""
+
+    OFF = "off"
+    GREEN = "green"
+    AMBER = "amber"
+    RED = "red"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import RunsBesideOthers
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.verdict import Verdict
-from pgdyno.report.sections import Tone
 from pgdyno.report.side_names import SideNames
-from pgdyno.report.wording import TONES, change_text, range_text, sentence
+from pgdyno.report.wording import TONES, Tone, change_text, range_text, sentence
 
 if TYPE_CHECKING:  # the dashboard's first page asks for the judgement of studies of every other kind too
     from pgdyno.model.results.ab import AbResult

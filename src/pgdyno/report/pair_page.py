@@ -11,9 +11,10 @@ from pgdyno.report.appendix import closed
 from pgdyno.report.data_checks import with_checks
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.run_details import plan_section, run_details
-from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import TONES, capital, quantity_text, sentence, tile
+from pgdyno.report.tiles import tile
+from pgdyno.report.wording import TONES, Tone, capital, quantity_text, sentence
 
 QUESTION = "How does the second run stand beside the first?"
 

@@ -8,19 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TypeAlias
 
 from pgdyno.model.figure import Figure, Table
-
-
-class Tone(StrEnum):
-    """How good the news is; always shown beside a word, never by colour alone."""
-
-    GOOD = "good"
-    BAD = "bad"
-    NEUTRAL = "neutral"
-    UNSURE = "unsure"
+from pgdyno.report.wording import Tone as Tone
 
 
 @dataclass(frozen=True, slots=True)

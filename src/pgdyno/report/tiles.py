@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.parts import Compared, Side
-from pgdyno.model.verdict import Metric
+from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report.sections import Tile
-from pgdyno.report.wording import tile
+from pgdyno.report.wording import TONES, Tone, change_text, number_text, quantity_text, range_text
 
 ONE_SIDE = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99, Metric.SERVER_CPU)
 COMPARED = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
@@ -26,3 +26,23 @@ def of_both(result: Compared) -> tuple[Tile, ...]:
     verdicts = {one.metric: one for one in (*result.closed_others, *((verdict,) if verdict else ()))}
     metrics = dict.fromkeys((*((verdict.metric,) if verdict else ()), *COMPARED))
     return tuple(tile(verdicts.get(metric), metric, before.value(metric), after.value(metric)) for metric in metrics)
+
+
+def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: float | None) -> Tile:
+    """Make the tile of one metric; without a verdict it shows the two figures and claims nothing."""
+    unit = metric.unit
+    detail = f"{number_text(before)} → {quantity_text(after, unit)}"
+    label = metric.label
+    if verdict is None:
+        if before is None:
+            return Tile(label, quantity_text(after, unit), "", "", "", Tone.NEUTRAL)
+        return Tile(label, detail, "", "no verdict on this metric", "", Tone.UNSURE)
+    interval = verdict.interval
+    return Tile(
+        label,
+        change_text(interval.ratio),
+        f"{interval.confidence * 100:g} % interval {range_text(interval)}",
+        detail,
+        verdict.word.value,
+        TONES[verdict.word],
+    )

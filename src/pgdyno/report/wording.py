@@ -8,11 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
 
 from pgdyno.model.trial import LatencySummary, Role, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
-from pgdyno.report.sections import Tile, Tone
 from pgdyno.units import digits_text
+
+
+class Tone(StrEnum):
+    """How good the news is; always shown beside a word, never by colour alone."""
+
+    GOOD = "good"
+    BAD = "bad"
+    NEUTRAL = "neutral"
+    UNSURE = "unsure"
+
 
 TONES = {
     Word.BETTER: Tone.GOOD,
@@ -174,26 +184,6 @@ def sentence(verdict: Verdict, subject: str, reference: str) -> str:
 def capital(text: str) -> str:
     """Return the text with its first letter large and the rest as it was."""
     return text[:1].upper() + text[1:]
-
-
-def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: float | None) -> Tile:
-    """Make the tile of one metric; without a verdict it shows the two figures and claims nothing."""
-    unit = metric.unit
-    detail = f"{number_text(before)} → {quantity_text(after, unit)}"
-    label = metric.label
-    if verdict is None:
-        if before is None:
-            return Tile(label, quantity_text(after, unit), "", "", "", Tone.NEUTRAL)
-        return Tile(label, detail, "", "no verdict on this metric", "", Tone.UNSURE)
-    interval = verdict.interval
-    return Tile(
-        label,
-        change_text(interval.ratio),
-        f"{interval.confidence * 100:g} % interval {range_text(interval)}",
-        detail,
-        verdict.word.value,
-        TONES[verdict.word],
-    )
 
 
 def settings_text(settings: Mapping[str, str]) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pgdyno.model.results.parts import Compared
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Verdict
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report
 from pgdyno.report.side_names import SideNames
-from pgdyno.report.study_record import StudyRecord
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections import Report
+    from pgdyno.report.study_record import StudyRecord
 
 Named = tuple[str, int | None]
 """How a run is called in the flight recorder, and its number."""

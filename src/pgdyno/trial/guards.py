@@ -7,18 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pgdyno.model.guard import (
-    Absent,
-    Breach,
-    Colour,
-    Failed,
-    Guard,
-    GuardLimit,
-    GuardPlan,
-    GuardReading,
-    Indicator,
-)
+from pgdyno.model.guard import Absent, Breach, Failed, Guard, GuardLimit, GuardPlan, GuardReading, Indicator
 from pgdyno.model.guard_table import GUARDS
+from pgdyno.model.live import Colour
 from pgdyno.units import bytes_text, digits_text, seconds_text
 
 AMBER_CEILING, CLEAR_CEILING = 0.8, 0.7

@@ -15,8 +15,16 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
-from pgdyno.model.guard import Breach, Colour, Concurrent, Failed, GuardPlan, GuardReading, Indicator
+from pgdyno.model.guard import (
+    Breach,
+    Concurrent,
+    Failed,
+    GuardPlan,
+    GuardReading,
+    Indicator,
+)
 from pgdyno.model.guard_table import GUARDS, WINDOW_S
+from pgdyno.model.live import Colour
 from pgdyno.probes.guards.reader import UNSEEN, GuardedLoad, Tick
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.model.guard import Colour
 from pgdyno.model.job import Job, JobState
+from pgdyno.model.live import Colour
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.studies.kinds import judged, kind_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.model.guard import Colour
-from pgdyno.model.live import Live
+from pgdyno.model.live import Colour, Live
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.person.operator_request import OperatorRequest
 from pgdyno.model.study import Study

@@ -14,7 +14,7 @@ from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Live
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Trial, TrialState
-from pgdyno.report.sections import Tone
+from pgdyno.report.wording import Tone
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pkgutil import get_data
 from typing import Protocol, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -55,22 +55,23 @@ def overview_page(overview: Overview, acting: Acting) -> str:
 
 def overview_parts(overview: Overview, acting: Acting) -> dict[str, object]:
     """Return what the page replaces each second: pieces of HTML by their place, and the figures of the strips."""
-    parts = _parts()
+    parts = cast(_Parts, _macros("parts.html.j2"))
     return {
         "alerts": str(parts.alerts(overview)),
         "queue": str(parts.queue(overview)),
         "studies": str(parts.studies(overview)),
-        "cards": [_card(card, acting, parts) for card in overview.cards],
+        "cards": [_card(card, acting) for card in overview.cards],
     }
 
 
-def _card(card: StudyCard, acting: Acting, parts: _Parts) -> dict[str, object]:
+def _card(card: StudyCard, acting: Acting) -> dict[str, object]:
+    cards = cast(_Cards, _macros("cards.html.j2"))
     return {
         "study": card.live.study,
-        "html": str(parts.card(card, acting)),
-        "head": str(parts.card_head(card)),
-        "desk": str(parts.card_desk(card, acting)),
-        "trials": str(parts.card_trials(card)),
+        "html": str(cards.card(card, acting)),
+        "head": str(cards.card_head(card)),
+        "desk": str(cards.card_desk(card, acting)),
+        "trials": str(cards.card_trials(card)),
         "points": card.live.to_json()["points"],
         "history": card.history,
     }
@@ -95,7 +96,9 @@ def missing_page(said: str) -> str:
 def static_file(name: str) -> tuple[bytes, str]:
     """Return the bytes and the type of a file. Raises KeyError for a name that is not ours."""
     package, path, media_type = FILES[name]
-    return files(package).joinpath(path).read_bytes(), media_type
+    content = get_data(package, path)
+    assert content is not None, "it is part of the package"
+    return content, media_type
 
 
 class _Parts(Protocol):
@@ -104,14 +107,19 @@ class _Parts(Protocol):
     def alerts(self, overview: Overview) -> str: ...
     def queue(self, overview: Overview) -> str: ...
     def studies(self, overview: Overview) -> str: ...
+
+
+class _Cards(Protocol):
+    """Those of `cards.html.j2`, by far the most of the page: compiled when the first study runs."""
+
     def card(self, card: StudyCard, acting: Acting) -> str: ...
     def card_desk(self, card: StudyCard, acting: Acting) -> str: ...
     def card_head(self, card: StudyCard) -> str: ...
     def card_trials(self, card: StudyCard) -> str: ...
 
 
-def _parts() -> _Parts:
-    return cast(_Parts, _environment().get_template("parts.html.j2").module)
+def _macros(name: str) -> object:
+    return _environment().get_template(name).module
 
 
 @cache
@@ -119,6 +127,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("pgdyno.web"),
         autoescape=True,
+        optimized=False,  # its folding of constants is a tenth of what a template takes, and gains nothing here
         undefined=StrictUndefined,
         finalize=printable_value,
         trim_blocks=True,

@@ -7,7 +7,8 @@ import io
 import pytest
 
 from pgdyno.cli.terminal.progress import Progress, lamps_text
-from pgdyno.model.guard import Colour, Indicator
+from pgdyno.model.guard import Indicator
+from pgdyno.model.live import Colour
 
 LAMPS = (
     Indicator("memory", Colour.GREEN, "8 GB"),

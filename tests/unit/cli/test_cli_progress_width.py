@@ -11,7 +11,8 @@ import pytest
 
 from pgdyno.cli.terminal.progress import Progress, fitted
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.guard import Colour, Indicator
+from pgdyno.model.guard import Indicator
+from pgdyno.model.live import Colour
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer import ask

@@ -16,7 +16,8 @@ from pgdyno.report.drawing import markdown, text_charts
 from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import forest
 from pgdyno.report.sections import Charts, Report, Section, TableBlock, Tone
-from pgdyno.report.wording import change_text, number_text, range_text, tile
+from pgdyno.report.tiles import tile
+from pgdyno.report.wording import change_text, number_text, range_text
 from pgdyno.units import agreeing, plural
 
 

@@ -9,7 +9,8 @@ import pytest
 from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.facts import SettingFact
-from pgdyno.model.guard import Colour, Indicator
+from pgdyno.model.guard import Indicator
+from pgdyno.model.live import Colour
 from pgdyno.server.role_settings import Override
 from pgdyno.studies.live.checking import (
     LiveAccess,

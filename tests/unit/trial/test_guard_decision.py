@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.model.guard import Absent, Colour, Failed, GuardLimit, GuardPlan, GuardReading
+from pgdyno.model.guard import Absent, Failed, GuardLimit, GuardPlan, GuardReading
 from pgdyno.model.guard_table import GB, GUARDS
+from pgdyno.model.live import Colour
 from pgdyno.trial.guard_settings import guard_plan, limit_text, parse_limit
 from pgdyno.trial.guards import GuardStatus, is_beyond, judge, limit_of
 

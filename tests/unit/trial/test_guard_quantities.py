@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guard_ticks import a_tick, ticks
-from pgdyno.model.guard import Absent, Colour, Concurrent, Failed, GuardKind, GuardPlan
+from pgdyno.model.guard import Absent, Concurrent, Failed, GuardKind, GuardPlan
 from pgdyno.model.guard_table import GUARDS
+from pgdyno.model.live import Colour
 from pgdyno.probes.guards.memory import OwnKills
 from pgdyno.probes.guards.reader import Tick
 from pgdyno.trial.guard_history import History, Origin

@@ -14,7 +14,8 @@ from guard_ticks import a_tick
 from laboratory_parts import Parts, made
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.guard import Colour, Failed, GuardPlan
+from pgdyno.model.guard import Failed, GuardPlan
+from pgdyno.model.live import Colour
 from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.probes.guards.reader import BY_SQL_ALONE, GuardedLoad, Tick
 from pgdyno.trial import sentry as sentry_module

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from live_simulation import LiveSimulation, SimulatedLoad
-from pgdyno.model.guard import Colour
 from pgdyno.model.guard_table import GUARDS, LIVE_GUARDS
+from pgdyno.model.live import Colour
 from pgdyno.stats.body_index import PeriodCounts, StatementBody, body_of
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.live_guards import STEP_S, LiveGuards, LiveLoad

@@ -13,8 +13,8 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.guard import Colour, Indicator
-from pgdyno.model.live import Live, LivePoint
+from pgdyno.model.guard import Indicator
+from pgdyno.model.live import Colour, Live, LivePoint
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState

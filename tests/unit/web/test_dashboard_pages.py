@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from jinja2 import Environment, PackageLoader
 
 import study_example as example
 from dashboard_asking import CLOSED, OPEN, ask
@@ -18,6 +19,7 @@ from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.live import Live, LivePoint
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from pgdyno.web import pages
 from pgdyno.web.app import make_app
 
 HOSTILE = "<script>alert(1)</script>"
@@ -27,6 +29,25 @@ HOSTILE = "<script>alert(1)</script>"
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.open(tmp_path / "store.db") as opened:
         yield opened
+
+
+def test_the_templates_of_running_studies_are_read_when_one_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, get_source = [], PackageLoader.get_source
+
+    def noting(self: PackageLoader, environment: Environment, template: str) -> object:
+        read.append(template)
+        return get_source(self, environment, template)
+
+    monkeypatch.setattr(PackageLoader, "get_source", noting)
+    pages._environment.cache_clear()
+    app = make_app(store, OPEN)
+    assert ask(app, "/").status == 200
+    assert sorted(read) == ["frame.html.j2", "overview.html.j2", "parts.html.j2"]
+    study = example.add_tune(store)
+    now = time.time()
+    LiveBoard(store).show(Live(study, now, now, "here", 1))
+    assert f'data-study="{study}"' in ask(make_app(store, OPEN), "/").body
+    assert read[3:] == ["cards.html.j2"]
 
 
 def test_a_target_has_its_facts_studies_and_changes_with_their_undo(store: Store) -> None:

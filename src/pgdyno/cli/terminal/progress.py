@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from pgdyno.model.guard import Colour
+from pgdyno.model.live import Colour
 from pgdyno.model.loading import LoadedShare
 from pgdyno.model.trial import Role, TrialState
 from pgdyno.model.verdict import Metric

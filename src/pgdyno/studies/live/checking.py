@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts
-from pgdyno.model.guard import Colour, Indicator
+from pgdyno.model.guard import Indicator
+from pgdyno.model.live import Colour
 from pgdyno.server.role_settings import Override, subject
 from pgdyno.units import percent_text
 

@@ -28,6 +28,7 @@ from pgdyno.report.sections import (
 )
 from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.tiles import tile
 from pgdyno.report.wording import (
     TONES,
     capital,
@@ -35,7 +36,6 @@ from pgdyno.report.wording import (
     gained_text,
     sentence,
     settings_text,
-    tile,
 )
 from pgdyno.stats.compound import inverse
 from pgdyno.studies.staircase.figure import StairRow, interaction_sentence, span_text, staircase
