@@ -1,26 +1,25 @@
 """The knob catalogue: what is worth searching, in which range, what a trial needs to judge it, and why it matters.
 
-Reads `data/postgresql.toml` through pydantic (the one module that imports it) and joins it with the policy, which
-alone decides class and search. Context, unit, minimum, maximum and words are not here: they come from the running
-server's `pg_settings`.
+Reads `data/postgresql.toml` and joins it with the policy, which alone decides class and search. Context, unit, minimum,
+maximum and words are not here: they come from the running server's `pg_settings`.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Expression, parse
 from pgdyno.knobs.policy import Durability, SearchPolicy, ruling_of
+from pgdyno.model.tables import read_table, toml_of
 from pgdyno.units import plural
+
+_MOST_CYCLES = 10
+_LEAST_WHY, _LEAST_SOURCE = 60, 10
 
 
 class Group(StrEnum):
@@ -68,18 +67,17 @@ class TakesEffect(StrEnum):
 class Needs:
     """What a trial must offer before a knob can show its effect; a trial without it does not search the knob."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
     warm_cache: bool = False
     """A warm-up before the window: a cold cache measures the disk."""
     write_load: bool = False
     """Transactions that write."""
-    checkpoint_cycles: Annotated[int, Field(ge=0, le=10)] = 0
+    checkpoint_cycles: int = 0
     """Whole checkpoint cycles inside of the window."""
-    vacuum_cycles: Annotated[int, Field(ge=0, le=10)] = 0
+    vacuum_cycles: int = 0
     """Rounds of autovacuum inside of the window, on tables that keep their bloat between trials."""
     analyze: bool = False
     """Tables analyzed again after the change."""
-    connections: Annotated[int, Field(ge=0)] = 0
+    connections: int = 0
     """At least so many concurrent sessions."""
     huge_page_pool: bool = False
     """Huge pages reserved by the kernel."""
@@ -148,46 +146,21 @@ class Catalogue(Mapping[str, Knob]):
         return len(self.knobs)
 
 
-class _KnobRow(BaseModel):
+@dataclass(frozen=True, slots=True)
+class _KnobRow:
     """One table of the file, before it is trusted."""
 
-    model_config = ConfigDict(extra="forbid")
     group: Group
     scale: Scale
+    why: str
+    source: str
     low: str | None = None
     high: str | None = None
     special: tuple[float, ...] = ()
     choices: tuple[str, ...] = ()
-    needs: Needs = Needs()
-    why: str = Field(min_length=60)
-    source: str = Field(min_length=10)
+    needs: Needs = field(default_factory=Needs)
     interactions: tuple[str, ...] = ()
     takes_effect: TakesEffect | None = None
-    kernel: dict[str, object] = {}  # read by model.linux
-
-    @field_validator("low", "high")
-    @classmethod
-    def _parses(cls, text: str | None) -> str | None:
-        if text is not None:
-            try:
-                parse(text)
-            except UsageError as error:
-                raise ValueError(error.message) from error
-        return text
-
-    @model_validator(mode="after")
-    def _fits_scale(self) -> _KnobRow:
-        numeric = self.scale is not Scale.ENUM
-        if numeric != (self.low is not None and self.high is not None):
-            raise ValueError("a log or linear scale needs low and high, an enum has neither")
-        if numeric and self.choices:
-            raise ValueError("choices are for the enum scale")
-        if not numeric and self.special:
-            raise ValueError("special values are for the log and linear scales")
-        return self
-
-
-_ROWS: TypeAdapter[dict[str, _KnobRow]] = TypeAdapter(dict[str, _KnobRow])
 
 
 @cache
@@ -202,15 +175,7 @@ def parse_catalogue(text: str, beside: Collection[str] = ()) -> Catalogue:
     Raises UsageError, naming knob and field, on a table that does not fit the schema, and on a knob that the policy
     does not know or never lets a search move.
     """
-    try:
-        rows = _ROWS.validate_python(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"knob catalogue is not TOML: {error}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"knob catalogue: {place}: {first['msg']}") from error
-    knobs = {name: _knob(name, row) for name, row in rows.items()}
+    knobs = {name: _knob(name, table) for name, table in toml_of(text, "knob catalogue").items()}
     for knob in knobs.values():
         for other in knob.interactions:
             if other not in knobs and other not in beside:
@@ -218,19 +183,25 @@ def parse_catalogue(text: str, beside: Collection[str] = ()) -> Catalogue:
     return Catalogue(knobs)
 
 
-def _knob(name: str, row: _KnobRow) -> Knob:
+def _knob(name: str, table: object) -> Knob:
+    where = f"knob catalogue: {name}"
+    if isinstance(table, dict):
+        table = {key: value for key, value in table.items() if key != "kernel"}  # which model.linux reads
+    row = read_table(_KnobRow, table, where)
+    if wrong := _wrong(row):
+        raise UsageError(f"{where}: {wrong}")
     ruling = ruling_of(name)
     if ruling is None or ruling.durability is None or not ruling.settable:
-        raise UsageError(f"knob catalogue: {name}: the policy does not let anyone tune it")
+        raise UsageError(f"{where}: the policy does not let anyone tune it")
     return Knob(
         name=name,
         durability=ruling.durability,
         search=ruling.search,
         group=row.group,
         scale=row.scale,
-        low=parse(row.low) if row.low is not None else None,
-        high=parse(row.high) if row.high is not None else None,
-        special=row.special,
+        low=_parsed(row.low, f"{where}: low"),
+        high=_parsed(row.high, f"{where}: high"),
+        special=tuple(map(float, row.special)),
         choices=row.choices,
         needs=row.needs,
         why=" ".join(row.why.split()),
@@ -238,3 +209,30 @@ def _knob(name: str, row: _KnobRow) -> Knob:
         interactions=row.interactions,
         takes_effect=row.takes_effect,
     )
+
+
+def _wrong(row: _KnobRow) -> str:
+    """Return what of a row does not fit together, empty where all does."""
+    numeric = row.scale is not Scale.ENUM
+    if numeric != (row.low is not None and row.high is not None):
+        return "a log or linear scale needs low and high, an enum has neither"
+    if numeric and row.choices:
+        return "choices are for the enum scale"
+    if not numeric and row.special:
+        return "special values are for the log and linear scales"
+    if not (0 <= row.needs.checkpoint_cycles <= _MOST_CYCLES and 0 <= row.needs.vacuum_cycles <= _MOST_CYCLES):
+        return f"a trial has 0 to {_MOST_CYCLES} cycles"
+    if row.needs.connections < 0:
+        return "connections cannot be fewer than none"
+    if len(row.why) < _LEAST_WHY or len(row.source) < _LEAST_SOURCE:
+        return f"why has at least {_LEAST_WHY} characters, source {_LEAST_SOURCE}"
+    return ""
+
+
+def _parsed(text: str | None, where: str) -> Expression | None:
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error.message}") from error

@@ -77,14 +77,19 @@ def test_loads_quickly() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('scale = "log"', 'scale = "cubic"', "work_mem.scale"),
+        ('scale = "log"', 'scale = "cubic"', "work_mem: scale"),
         ('low = "1MB"\n', "", "needs low and high"),
         ('high = "2GB"', 'high = "2GB +"', "ends where a value is missing"),
-        ('source = "the manual"', 'colour = "red"\nsource = "the manual"', "work_mem.colour"),
+        ('source = "the manual"', 'colour = "red"\nsource = "the manual"', 'work_mem: unknown key "colour"'),
         ("[work_mem]", "[fsync]", "fsync"),
         ("[work_mem]", "[no_such_knob]", "no_such_knob"),
         ('source = "the manual"', 'source = "the manual"\ninteractions = ["nonsense"]', "nonsense"),
         ('source = "the manual"', 'source = "the manual"\nneeds = { luck = true }', "luck"),
+        ('source = "the manual"', 'source = "the manual"\nneeds = { vacuum_cycles = 11 }', "0 to 10 cycles"),
+        ('source = "the manual"', 'source = "the manual"\nneeds = { connections = -1 }', "fewer than none"),
+        ('source = "the manual"', 'source = "me"', "source 10"),
+        ('source = "the manual"', 'source = "the manual"\nspecial = ["-1"]', "not a list of numbers"),
+        ('source = "the manual"', 'source = "the manual"\nchoices = ["1MB"]', "for the enum scale"),
         ('source = "the manual"', "source = ", "not TOML"),
     ],
 )
