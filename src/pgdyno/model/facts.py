@@ -7,22 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from pgdyno.model.shapes import Unknown as Unknown  # there, so that who needs no facts loads none
+
 _LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
 """Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
 NOT_OF_ENVIRONMENT = ("data_disk_free_bytes", *_LATER, "container")
 """Facts of the host that do not make an environment. A container is told beside the counters; its limits count."""
 OF_SERVER = ("version", "block_size", "data_checksums")
 """Facts of the server that do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """A fact that could not be had, with the reason in words; never replaced by a default."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"unknown ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)

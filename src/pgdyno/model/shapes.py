@@ -17,14 +17,22 @@ from functools import cache
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from pgdyno.model.facts import Unknown
-
 T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 Annotation: TypeAlias = Any
 """A class, a union or a generic type, as it stands behind a field: `typing` has no narrower name for that."""
 _Reader = Callable[[Any, str], object]
 _PLAIN = frozenset({bool, int, str, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A fact that could not be had, with the reason in words; never replaced by a default."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"unknown ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pgdyno.studies.project.file import TEMPLATE
 from warm_program import run_pgdyno
 
 NEEDLESS_TO_SERVE = (
-    "psycopg", "numpy", "scipy", "pydantic", "rich", "statistics", "pgdyno.undo",
+    "psycopg", "numpy", "scipy", "pydantic", "rich", "statistics", "pgdyno.undo", "pgdyno.model.facts",
     "pgdyno.model.linux", "pgdyno.model.guard", "pgdyno.report.sections", "pgdyno.report.study_record",
 )  # fmt: skip
 HEAVY = ("numpy", "scipy", "sqlalchemy", "psycopg", "rich", "jinja2", "pydantic", "psutil")
@@ -72,6 +72,8 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
         ("pgdyno.studies.bench.run", ("scipy", "jinja2", "rich", "pydantic")),
         ("pgdyno.studies.staircase.run", ("scipy", "jinja2", "rich")),
         ("pgdyno.report.inventory_page", ("rich", "pgdyno.model.results", "pgdyno.model.trial", "pgdyno.workloads")),
+        ("pgdyno.owner.worker", ("tomllib", "pgdyno.model.facts", "pgdyno.model.linux")),
+        ("pgdyno.advisor.rules.storage_server", ("pgdyno.advisor.storage_server",)),
         ("pgdyno.report.advice.text", ("numpy", "pgdyno.model.trial", "pgdyno.report.sections")),
         ("pgdyno.studies.advice.advise", ("numpy", "scipy", "sqlalchemy", "pydantic", "pgdyno.studies.staircase")),
     ],

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.block_stack import device_of, disks_of, place_of
 from pgdyno.advisor.case import Case, known
-from pgdyno.advisor.disk_order import consecutive
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
@@ -31,6 +30,8 @@ def disk_selection(case: Case) -> Judgement:
         if unknown is not None:
             return CannotTell(f"what kind of storage {unknown.name} is on is unknown ({unknown.storage})")
         return DoesNotApply("no disk below the data files is one of a storage server that this host can recognise")
+    from pgdyno.advisor.disk_order import consecutive  # brings the choice of volumes, which few hosts have
+
     addresses = _addresses(case.host, behind)
     if consecutive(addresses):
         what = f"The data files lie on consecutive addresses, {addresses[0]} to {addresses[-1]}"
