@@ -168,6 +168,23 @@ def test_transactions_that_began_before_the_load_are_cut_at_its_beginning() -> N
     assert min(log.boundaries) >= 35, "an hour's worth of boundaries is not kept for one damaged line"
 
 
+def test_the_first_beginning_may_be_told_last() -> None:
+    rows = (
+        [(5 * SECOND, 10, 0, Status.OK, 0)],
+        [(6 * SECOND, 2 * SECOND, 0, Status.OK, 1), (7 * SECOND, 9, 0, Status.OK, 0)],
+    )
+    log = folded(*(build(one) for one in rows))
+    assert (log.first_began_us, log.first_end_us, log.last_end_us) == (4 * SECOND, 5 * SECOND, 7 * SECOND)
+
+
+def test_a_log_in_order_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, fold = build([(at, 5, 0, Status.OK, 0) for at in range(0, 3 * SECOND, SECOND // 8)]), LogFold()
+    monkeypatch.setattr(np, "argsort", None)
+    fold.add(log)
+    assert fold.committed == 24
+    assert [piece[0].tolist() for piece in fold._pieces] == [list(range(12))]
+
+
 def test_bins_keep_the_empty_ones() -> None:
     rows = [(10 * SECOND + at, 5, 0, Status.OK, 0) for at in (0, 249_999, SECOND)]
     assert folded(build(rows)).committed_by_quarter(10.0).tolist() == [2, 0, 0, 0, 1]

@@ -5,14 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from exact_log import tally
 from pgdyno.workloads.pgbench import log as pgbench_log
 from pgdyno.workloads.pgbench.log import KEPT_BYTES, PgbenchLogFormat, PgbenchLogReader, parse_lines
-from pgdyno.workloads.pgbench.log_words import read_columns
+from pgdyno.workloads.pgbench.log_words import FIRST, padded, read_columns
 from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog
 
 PLAIN = PgbenchLogFormat()
@@ -123,6 +125,12 @@ def test_one_bad_line_between_good_ones(line: bytes) -> None:
     assert (len(parsed.log), parsed.malformed) == (6, 1)
 
 
+@pytest.mark.parametrize("line", [b" 1 500 0 1795296015 1", b"0  500 0 1795296015 1", b"0 1 500 0 1795296015 1 2"])
+def test_one_bad_line_between_those_of_a_paced_log(line: bytes) -> None:
+    parsed = parse_lines(CAPTURED_PLAIN + line + b"\n" + CAPTURED_PLAIN, PgbenchLogFormat(paced=True))
+    assert (len(parsed.log), parsed.malformed) == (2, 1)
+
+
 def test_what_a_second_is_parsed_in_is_not_asked_of_the_kernel_anew() -> None:
     turns = """if True:
         import resource
@@ -175,13 +183,13 @@ def test_each_byte_of_a_log_is_read_once_and_never_much_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
-    real = pgbench_log.read_regular
+    real = pgbench_log.read_regular_into
 
-    def read(path: Path, at_most: int, start: int) -> bytes:
-        reads.append(len(real(path, at_most, start)))
-        return real(path, at_most, start)
+    def read(path: Path, room: memoryview, start: int) -> int:
+        reads.append(real(path, room, start))
+        return reads[-1]
 
-    monkeypatch.setattr(pgbench_log, "read_regular", read)
+    monkeypatch.setattr(pgbench_log, "read_regular_into", read)
     monkeypatch.setattr(pgbench_log, "PIECE_BYTES", 1000)
     log, reader = tmp_path / "t.7", PgbenchLogReader(tmp_path / "t", 7, PLAIN)
     for _ in range(50):
@@ -212,6 +220,12 @@ def test_of_a_paced_log_every_odd_line_of_a_client_is_a_pause() -> None:
     assert len(parse_lines(data, PLAIN).log) == 5
 
 
+def columns_of(data: bytes, *, counter: bool = True) -> NDArray[np.int64] | None:
+    memory = padded(len(data))
+    memory[FIRST : FIRST + len(data)] = data
+    return read_columns(memory, FIRST + len(data), 6, counter=counter)
+
+
 @given(
     rows=st.lists(
         st.tuples(
@@ -227,7 +241,7 @@ def test_of_a_paced_log_every_odd_line_of_a_client_is_a_pause() -> None:
 )
 def test_the_usual_form_of_script_epoch_and_client_reads_as_every_other(rows: list[tuple[int, ...]]) -> None:
     data = "".join(f"{' '.join(map(str, row))}\n" for row in rows).encode()
-    whole, without = read_columns(data, 6), read_columns(data, 6, counter=False)
+    whole, without = columns_of(data), columns_of(data, counter=False)
     assert whole is not None
     assert whole.T.tolist() == [list(row) for row in rows]
     assert without is not None
@@ -250,7 +264,7 @@ def test_the_usual_form_of_script_epoch_and_client_reads_as_every_other(rows: li
 )
 def test_only_whole_lines_of_the_form_are_read_at_once(line: bytes) -> None:
     words = line.split(b" ")
-    found = read_columns(b"1 2 3 4 1700000000 6\n" + line + b"\n", 6, counter=False)
+    found = columns_of(b"1 2 3 4 1700000000 6\n" + line + b"\n", counter=False)
     if len(words) == 6 and all(word.isdigit() and len(word) < 16 for word in words):
         assert found is not None
         assert [int(value) for value in found[:, 1]][2:] == [int(word) for word in words][2:]

@@ -1,6 +1,17 @@
 from __future__ import annotations
 
-from pgdyno.workloads.pgbench.progress import count_aborted, first_reason, loaded_percent, parse_progress
+from pathlib import Path
+
+import pytest
+
+from pgdyno.workloads.pgbench import progress
+from pgdyno.workloads.pgbench.progress import (
+    ProgressReader,
+    count_aborted,
+    first_reason,
+    loaded_percent,
+    parse_progress,
+)
 
 # As written by pgbench 18.6, 15.18 and, without the count of failures, 14.
 V18 = "progress: 1795296016.782 s, 11386.4 tps, lat 0.346 ms stddev 0.687, 0 failed\n"
@@ -19,6 +30,18 @@ def test_progress_lines_of_every_form() -> None:
     assert [line.lag_ms for line in lines] == [None, 0.117, None, 4.5]
     assert lines[0].t == 1795296016.782
     assert lines[1].latency_ms == 0.804
+
+
+def test_what_is_short_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    real = progress.read_regular
+    monkeypatch.setattr(progress, "read_regular", lambda *what: (reads.append(1), real(*what))[1])
+    file = tmp_path / "stderr"
+    file.write_text(V18 + V14 + V18_RATE[:20])
+    reader = ProgressReader(file)
+    assert (reader.latest(), len(reads)) == (parse_progress(V14)[0], 1)
+    file.write_text(V18 + V14 + V18_RATE)
+    assert (reader.latest(), len(reads)) == (parse_progress(V18_RATE)[0], 2)
 
 
 def test_an_unfinished_line_waits() -> None:

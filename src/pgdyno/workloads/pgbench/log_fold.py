@@ -47,15 +47,8 @@ class LogFold:
         """Count the transactions. Raises WorkloadError when the disk does not take them."""
         if not len(log):
             return
-        quarters = log.end_us // QUARTER_US
-        scripts = int(log.script.max()) + 1
-        key = quarters if scripts == 1 else (quarters - quarters.min()) * scripts + log.script
-        if (key[1:] < key[:-1]).any():  # what one thread logs of one script is in order
-            key = key - key.min()
-            order = np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")
-            log, key, quarters = log[order], key[order], quarters[order]
-        starts = np.append(0, np.flatnonzero(key[1:] != key[:-1]) + 1)
-        every, lag, retries = np.diff(starts, append=key.size), log.lag_us, log.retries
+        log, starts = _in_pieces(log)
+        every, lag, retries = np.diff(starts, append=len(log)), log.lag_us, log.retries
         ok, latency, own_lag = None, log.latency_us, lag
         committed, skipped = every, np.zeros_like(every)
         if log.status.any():  # seldom; the other road is taken each second
@@ -65,7 +58,7 @@ class LogFold:
             skipped = np.add.reduceat(log.status == Status.SKIPPED, starts, dtype=np.int64)
         offset = np.cumsum(committed) - committed
         columns: dict[str, Int64s | np.int64] = {
-            "quarter": quarters[starts],
+            "quarter": log.end_us[starts] // QUARTER_US,
             "script": log.script[starts].astype(np.int64),
             "offset": self._kept + offset,
             "committed": committed,
@@ -86,17 +79,19 @@ class LogFold:
         self._has_clients &= log.client is not None
         if log.client is not None:
             self._clients = max(self._clients, min(int(log.client.max()) + self._first_client, _MOST_CLIENTS) + 1)
-        began = log.end_us - np.minimum(log.latency_us, HIGHEST_US)
-        self._first_began_us = min(self._first_began_us, int(began.min()))
-        self._first_end_us = min(self._first_end_us, int(log.end_us.min()))
+        first_end_us = int(log.end_us.min())
+        if first_end_us - min(int(log.latency_us.max()), HIGHEST_US) < self._first_began_us:  # seldom, but at first
+            self._first_began_us = min(self._first_began_us, int(_began_us(log).min()))
+        self._first_end_us = min(self._first_end_us, first_end_us)
         self._last_end_us = max(self._last_end_us, int(log.end_us.max()))
         self.failed += len(log) - int(committed.sum()) - int(piece[COLUMNS.index("skipped")].sum())
+        quarters_us = np.repeat(piece[0] * QUARTER_US, every)
         if ok is not None:
-            log, quarters, began = log[ok], quarters[ok], began[ok]
+            log, quarters_us = log[ok], quarters_us[ok]
         self.committed += len(log)
         buckets = bucket_of(log.latency_us)
         self._keep(buckets, log.client)
-        self._keep_edges(began, quarters)
+        self._keep_edges(log, quarters_us)
         self._keep_recent(piece[0] * QUARTER_US // 1_000_000, offset, buckets)
 
     def mean_ms(self) -> float | None:
@@ -152,11 +147,13 @@ class LogFold:
             ) from error
         self._kept += buckets.size
 
-    def _keep_edges(self, began: Int64s, quarters: Int64s) -> None:
+    def _keep_edges(self, log: TransactionLog, quarters_us: Int64s) -> None:
         """Note when those began that ran across a boundary of quarters: added where they begin to, taken off after."""
         origin = self._first_quarter * QUARTER_US
-        across = np.flatnonzero((began < quarters * QUARTER_US) & (quarters >= self._first_quarter))
-        began, last = began[across], quarters[across]
+        across = np.flatnonzero(log.latency_us > log.end_us - quarters_us)
+        last = quarters_us[across] // QUARTER_US
+        across, last = across[last >= self._first_quarter], last[last >= self._first_quarter]
+        began = _began_us(log[across])
         first = np.maximum(began // QUARTER_US, self._first_quarter - 1) + 1
         for sign, at in ((1, first), (-1, last + 1)):
             numbers, place = np.unique(at, return_inverse=True)
@@ -178,3 +175,26 @@ class LogFold:
                 counts = np.bincount(buckets[start:end], minlength=before.size)
                 counts[: before.size] += before
                 self._recent[second] = counts
+
+
+def _in_pieces(log: TransactionLog) -> tuple[TransactionLog, Int64s]:
+    """Return the transactions so that those of a quarter and a script stand together, and where each of these begins.
+
+    Quarters ascend. What one thread logs of one script is in order.
+    """
+    ends, scripts = log.end_us, int(log.script.max()) + 1
+    if scripts == 1 and not (ends[1:] < ends[:-1]).any():
+        first, last = int(ends[0]) // QUARTER_US, int(ends[-1]) // QUARTER_US
+        if last - first <= len(log):  # a damaged line may be of another century
+            starts = np.append(0, np.searchsorted(ends, np.arange(first + 1, last + 1) * QUARTER_US))
+            return log, starts[np.diff(starts, append=len(log)) > 0]
+    quarters = ends // QUARTER_US
+    key = (quarters - quarters.min()) * scripts + log.script
+    if (key[1:] < key[:-1]).any():
+        order = np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")
+        log, key = log[order], key[order]
+    return log, np.append(0, np.flatnonzero(key[1:] != key[:-1]) + 1)
+
+
+def _began_us(log: TransactionLog) -> Int64s:
+    return log.end_us - np.minimum(log.latency_us, HIGHEST_US)

@@ -64,6 +64,8 @@ class ProgressReader:
                 break
             self._offset += len(whole)
             self._latest = next(reversed(parse_progress(whole.decode(errors="replace"))), self._latest)
+            if len(data) < _AT_ONCE:
+                break
         return self._latest
 
 
