@@ -55,7 +55,7 @@ class Parts:
     def poll(self):
         return self.said.count("reading") >= 1
 
-    def wait(self, seconds):
+    def wait(self, seconds, alarm=None):
         return self.poll()
 
     def live(self):

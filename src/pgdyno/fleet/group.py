@@ -47,11 +47,11 @@ class GroupLoad:
         running = [load for load in self._loads if not load.poll()]
         return not running
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float, alarm: int | None = None) -> bool:
         """Wait at most so long for the end of one that still runs. Return True once all have ended."""
         running = next((load for load in self._loads if not load.poll()), None)
         if running is not None:
-            running.wait(seconds)
+            running.wait(seconds, alarm)
         return self.poll()
 
     def live(self) -> LoadReading | None:

@@ -24,8 +24,10 @@ from pgdyno.workloads.protocol import RunningLoad
 
 OVERRUN_S = 60.0
 """A load that has not ended this long after its time is taken for hung and ended."""
-TURN_S = 0.2
-"""How long a guard that trips waits at most to be heard while a load runs."""
+TURN_S = 0.5
+"""A guard that trips ends a turn at once. Each turn wakes this process with cold caches: five a second were a part of
+what it costs."""
+SHORTEST_S = 0.05
 READING_S = 0.9
 """A load and its guards have something new to say once a second; a little less, so that turns do not skip one."""
 
@@ -68,7 +70,8 @@ class DrivenLoad:
             if self._session is not None:
                 for pid in self._running.pids:
                     self._session.record_process(pid, "driver")
-            while work.ended_early is None and not self._running.wait(TURN_S):
+            alarm = None if self._sentry is None else self._sentry.alarm
+            while work.ended_early is None and not self._running.wait(self._pause_s(), alarm):
                 self._turn()
             self._sampler.mark()  # a row ends here: the window's CPU is not diluted by the idle rest of a second
             if work.ended_early is not None:
@@ -85,6 +88,14 @@ class DrivenLoad:
         finally:
             if self._sentry is not None:
                 self._sentry.load_ended()
+
+    def _pause_s(self) -> float:
+        """Return how long nothing has to be done unless the load ends or a guard trips."""
+        left_s = self._work.plan.duration_s - (self._timer() - self._began)
+        until = [TURN_S, left_s] if left_s > 0 else [TURN_S]
+        if self._sentry is not None:
+            until.append(self._sentry.patience_left_s)
+        return max(SHORTEST_S, min(until))
 
     def _turn(self) -> None:
         """Hear the guards, and the load where a reading is due."""

@@ -7,6 +7,7 @@ with sentry.watch():        from a configuration in force to the end of its tria
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -61,6 +62,21 @@ class Reads(Protocol):
         """End the session with the server."""
 
 
+class Alarm:
+    """A descriptor that can be read from the first `ring` on. It ends with the object."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def ring(self) -> None:
+        """Wake whoever waits for the descriptor."""
+        os.eventfd_write(self.descriptor, 1)
+
+    def __del__(self) -> None:
+        """Close it."""
+        os.close(self.descriptor)
+
+
 class Sentry:
     """Watches one server through `reader`. One thread, between `watch` and its end; safe to ask from another.
 
@@ -93,6 +109,7 @@ class Sentry:
         self._lock = threading.Lock()
         self._interrupts: int | None = None
         self._thread: threading.Thread | None = None
+        self._alarm = Alarm()
 
     def begin(self, clients: int = 0, sleep: Callable[[float], object] = time.sleep) -> tuple[Indicator, ...]:
         """Read how things stand before the first change and return the lamps; takes a second, for rates.
@@ -123,6 +140,7 @@ class Sentry:
                 hint="Look at the server's log and at its host before you try again.",
             )
         self._history, self._standings, self._breach, self._load = History(self._origin), {}, None, None
+        self._alarm = Alarm()
         self._ticked = self._checked = self._clock()
         stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(stopping,), name="pgdyno-sentry", daemon=True)
@@ -144,6 +162,16 @@ class Sentry:
     def breach(self) -> Breach | None:
         """Return the first breach since `watch` began."""
         return self._breach
+
+    @property
+    def alarm(self) -> int:
+        """Return a descriptor that can be read once a guard has tripped, until the next `watch`."""
+        return self._alarm.descriptor
+
+    @property
+    def patience_left_s(self) -> float:
+        """Return for how many seconds `check` would hold if no tick came any more."""
+        return self._ticked + self._tick_s + self._patience_s - self._clock()
 
     def compare_with(self, concurrent: Concurrent | None) -> None:
         """Hold running loads against these baseline trials from now on."""
@@ -217,6 +245,7 @@ class Sentry:
         if self._breach is None:
             self._breach = next((s.breach for s in self._standings.values() if s.breach is not None), None)
         if self._breach is not None:
+            self._alarm.ring()
             self._interrupt()
 
     def _load_state(self) -> GuardedLoad | None:

@@ -102,12 +102,14 @@ class DriverProcess:
         self,
         timeout_s: float,
         *,
+        alarm: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> int | None:
         """Wait for the end at most `timeout_s` seconds. Return the exit code, None when it still runs.
 
-        Wakes at the end itself where the kernel tells it (pidfd_open(2), Linux 5.3), else looks 50 times a second.
+        Wakes at the end itself where the kernel tells it (pidfd_open(2), Linux 5.3), else looks 50 times a second; and
+        as soon as descriptor `alarm` can be read.
         """
         if self.poll() is not None:
             return self.exit_code
@@ -115,12 +117,14 @@ class DriverProcess:
             descriptor = os.pidfd_open(self.pid)
         except OSError:
             deadline = clock() + timeout_s
-            while self.poll() is None and clock() < deadline:
+            while self.poll() is None and clock() < deadline and not _is_ready(alarm):
                 sleep(_POLL_S)
             return self.exit_code
         try:
             ended = select.poll()  # select(2) cannot watch a descriptor above 1023
             ended.register(descriptor, select.POLLIN)
+            if alarm is not None:
+                ended.register(alarm, select.POLLIN)
             if not ended.poll(1000 * max(timeout_s, 0.0)):
                 return None
         finally:
@@ -139,6 +143,10 @@ class DriverProcess:
                 return
             os.killpg(self.pid, sign)
             self.wait(KILL_AFTER_S, sleep=sleep)
+
+
+def _is_ready(alarm: int | None) -> bool:
+    return alarm is not None and bool(select.select([alarm], [], [], 0)[0])
 
 
 def _end_with(parent: int) -> None:

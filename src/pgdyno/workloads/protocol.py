@@ -65,8 +65,8 @@ class RunningLoad(Protocol):
     def poll(self) -> bool:
         """Return True once the load has ended, by itself or by force."""
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for the end, at most so long: as `poll`, and back at once when the load ends."""
+    def wait(self, seconds: float, alarm: int | None = None) -> bool:
+        """Wait for the end, at most so long: back at once when it ends or `alarm`, a descriptor, is ready."""
 
     def live(self) -> LoadReading | None:
         """Return the latest reading, None before the first second is over. Cheap enough for once a second."""

@@ -112,7 +112,7 @@ class Warming(Parts):
         self.is_stopped, self.began = False, self.now
         return super().begin(target, dbname, plan, folder)
 
-    def wait(self, seconds):
+    def wait(self, seconds, alarm=None):
         self.now += seconds
         return self.is_stopped
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,9 +18,10 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, Rollb
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Failed, GuardPlan
 from pgdyno.model.live import Colour
-from pgdyno.model.trial import Role, TrialSpec, TrialState
+from pgdyno.model.trial import LoadPlan, Role, TrialSpec, TrialState
 from pgdyno.probes.guards.reader import BY_SQL_ALONE, GuardedLoad, Tick
 from pgdyno.trial import sentry as sentry_module
+from pgdyno.trial.driven_load import TURN_S, DrivenLoad
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 
@@ -83,6 +86,35 @@ def test_a_breach_is_raised_by_the_next_check_and_the_thread_ends_with_the_block
     readings.make = a_tick
     with sentry.watch():
         sentry.check()
+
+
+def test_a_breach_wakes_whoever_waits_for_the_load() -> None:
+    readings = Readings()
+    sentry = sentry_of(readings)
+    with sentry.watch():
+        assert sentry.patience_left_s > 0
+        assert not select.select([sentry.alarm], [], [], 0)[0]
+        readings.make = low_memory
+        assert select.select([sentry.alarm], [], [], 20)[0], "not only at the next turn"
+        with pytest.raises(GuardBreached):
+            sentry.check()
+    readings.make = a_tick
+    with sentry.watch():
+        assert not select.select([sentry.alarm], [], [], 0)[0], "what tripped is over"
+
+
+def test_a_turn_ends_with_the_planned_time_and_before_the_guards_are_given_up() -> None:
+    now = [100.0]
+    sentry = SimpleNamespace(patience_left_s=2.5, alarm=7)
+    work = SimpleNamespace(running=1, sampler=1, extension=1, floor_tps=None, plan=LoadPlan(1, 1, 0.0, 10.0))
+    driven = DrivenLoad(work, None, sentry, None, clock=time.time, timer=lambda: now[0])  # type: ignore[arg-type]  # parts
+    assert driven._pause_s() == TURN_S
+    sentry.patience_left_s = 0.25
+    assert driven._pause_s() == 0.25
+    sentry.patience_left_s, now[0] = 2.5, 109.75
+    assert driven._pause_s() == 0.25
+    now[0] = 110.5
+    assert driven._pause_s() == TURN_S
 
 
 def test_a_reading_that_never_comes_back_is_a_breach() -> None:

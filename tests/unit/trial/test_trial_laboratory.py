@@ -149,6 +149,8 @@ def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monke
     told = []
 
     class Hearing:
+        alarm, patience_left_s = None, 2.0
+
         def compare_with(self, concurrent):
             told.append(concurrent and concurrent.throughput)
 

@@ -9,6 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from pgdyno.workloads.driver_process import DriverProcess
+
 BEGINS = """
 import sys, time
 from pathlib import Path
@@ -33,6 +37,25 @@ def test_a_load_does_not_outlive_a_kill_of_its_tuner(tmp_path: Path) -> None:
     finally:
         if _runs(load):
             os.kill(load, signal.SIGKILL)
+
+
+def test_an_alarm_ends_the_wait_and_not_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = DriverProcess.start(
+        ["sleep", "600"], environment={}, directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "err"
+    )
+    alarm = os.eventfd(1, os.EFD_CLOEXEC)
+    try:
+        assert load.wait(500, alarm=alarm) is None
+        monkeypatch.setattr(os, "pidfd_open", _not_there)
+        assert load.wait(500, alarm=alarm) is None, "where the kernel has no descriptors of processes"
+        assert load.poll() is None
+    finally:
+        os.close(alarm)
+        load.terminate()
+
+
+def _not_there(_: int) -> int:
+    raise OSError("no such call")
 
 
 def _runs(pid: int) -> bool:

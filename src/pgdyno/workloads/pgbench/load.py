@@ -196,9 +196,9 @@ class PgbenchLoad:
         self._count_reads()
         return self._process.poll() is not None
 
-    def wait(self, seconds: float) -> bool:
-        """Wait at most so long for pgbench's end. Return True once it has ended."""
-        has_ended = self._process.wait(seconds) is not None
+    def wait(self, seconds: float, alarm: int | None = None) -> bool:
+        """Wait at most so long for pgbench's end, or the alarm. Return True once it has ended."""
+        has_ended = self._process.wait(seconds, alarm=alarm) is not None
         self._count_reads()
         return has_ended
 
