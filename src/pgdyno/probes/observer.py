@@ -16,6 +16,7 @@ from pgdyno.probes.network_path import is_network, round_trip_s
 from pgdyno.probes.views import ViewRow, ViewsReading, load_views, queries_for
 from pgdyno.server.extensions import schema_of
 from pgdyno.server.postgres import Postgres
+from pgdyno.server.prepared_reads import PreparedReads
 
 # A pipeline whose session was lost warns of it on stderr where nobody listens; here it is part of the reading.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -41,9 +42,8 @@ class Observer:
     It sits in `database` (`fallback` where that does not exist), never in the load's own, so that it is not part of
     what it counts. It only reads. Prepared statements, autocommit, PostgreSQL 13 to 18.
 
-    All views of a reading go in one round trip (pipeline mode, libpq 14): measured back to back on 18.6, the eight
-    views of a tick took 0.47 ms of CPU here instead of 0.70, and 0.50 ms in the server's session instead of 0.66
-    (`bench/sampling.py --cpu`). When one of them fails, each is read again by itself, to find which.
+    All views of a reading go in one round trip (pipeline mode, libpq 14), see `bench/sampling.py --cpu`. When one of
+    them fails, each is read again by itself, to find which.
     """
 
     postgres: Postgres
@@ -54,8 +54,9 @@ class Observer:
     _connection: psycopg.Connection[DictRow] | None = None
     _queries: dict[str, str] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set)
+    _reads: PreparedReads | None = None
     _cursors: dict[str, psycopg.Cursor[DictRow]] = field(default_factory=dict)
-    """By view, of this session: making one for each reading takes a fifth of the reading's CPU."""
+    """By view, of this session: for what was not read in one trip."""
 
     def read(self, t: float, views: Sequence[str] = _TICK_VIEWS) -> ViewsReading:
         """Read the views now. Never raises for what the server does: failures are part of the reading."""
@@ -94,17 +95,15 @@ class Observer:
         self, connection: psycopg.Connection[DictRow], views: Sequence[str], found: dict[str, list[ViewRow]]
     ) -> bool:
         """Read all views in one round trip; False, and nothing read, when one of them failed."""
-        if not self.in_one_trip or len(views) < 2 or not psycopg.Pipeline.is_supported():
+        if not self.in_one_trip or self._reads is None:
             return False
         try:
-            with connection.pipeline():
-                cursors = [self._execute(connection, view) for view in views]
-            rows = [_plain_rows(cursor) for cursor in cursors]
+            told = self._reads.read({view: self._queries[view] for view in views}, self.load_database)
+            found.update({view: list(rows) for view, rows in told.items()})
         except psycopg.Error:
             if connection.broken or connection.closed:
                 raise
             return False
-        found.update(zip(views, rows, strict=True))
         return True
 
     def _execute(self, connection: psycopg.Connection[DictRow], view: str) -> psycopg.Cursor[DictRow]:
@@ -140,6 +139,7 @@ class Observer:
         self._queries["statements"] = self._queries["statements"].replace("{schema}", schema)
         self._refused.clear()
         self._cursors.clear()
+        self._reads = PreparedReads(connection) if psycopg.Pipeline.is_supported() else None
         self._connection = connection
         return connection
 

@@ -15,26 +15,27 @@ class WaryCursor(psycopg.Cursor[DictRow]):
 
     def fetchone(self) -> DictRow | None:
         """Return the next row."""
-        with _told():
+        with wary():
             return super().fetchone()
 
     def fetchmany(self, size: int = 0) -> list[DictRow]:
         """Return the next rows."""
-        with _told():
+        with wary():
             return super().fetchmany(size)
 
     def fetchall(self) -> list[DictRow]:
         """Return the rows that are left."""
-        with _told():
+        with wary():
             return super().fetchall()
 
     def __next__(self) -> DictRow:
-        with _told():
+        with wary():
             return super().__next__()
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def wary() -> Iterator[None]:
+    """Raise DataError for a value in the block that is not of its type."""
     try:
         yield
     except (ValueError, ArithmeticError, RecursionError, struct.error) as error:
