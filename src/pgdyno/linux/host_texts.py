@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -56,13 +56,15 @@ class DistantReading:
     own_cpu_s: float
 
 
-def read_texts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> HostTexts:
-    """Read the files of this machine."""
+def read_texts(
+    proc: Path = Path("/proc"), sys: Path = Path("/sys"), read: Callable[[str], str] = read_small
+) -> HostTexts:
+    """Read the files of this machine. Who does it each second reads them by `KeptFiles`."""
     texts: dict[str, str] = {}
     failures: dict[str, str] = {}
     for name in FILES:
         try:
-            texts[name] = read_small(f"{proc}/{name}")
+            texts[name] = read(f"{proc}/{name}")
         except OSError as error:
             failures[name] = str(error)
     texts[SPEEDS] = _speeds(sys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from pgdyno.model.live import LivePoint
 from pgdyno.model.sample_tables import TABLES
@@ -17,8 +18,13 @@ _BUSY = ("usr_pct", "sys_pct", "irq_pct")
 
 def number(row: SampleRow, column: str) -> float | None:
     """Return one value of a row as a number, None when it is NULL or text."""
-    value = row.values[TABLES[row.table].column_names().index(column) - 1]
+    value = row.values[_place(row.table, column)]
     return float(value) if isinstance(value, int | float) else None
+
+
+@lru_cache(maxsize=64)
+def _place(table: str, column: str) -> int:
+    return TABLES[table].column_names().index(column) - 1
 
 
 def latest_text(rows: Sequence[SampleRow]) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError
+from pgdyno.linux.small_files import KeptFiles
 from pgdyno.model.facts import Unknown
 from pgdyno.model.samples import Event, SampleRow
 from pgdyno.probes import happenings
@@ -125,6 +126,7 @@ class Sampler:
         self._observer = Observer(target.postgres, load_database, observer_database)
         self._driver = DriverCpu(proc, TICKS_PER_S)
         self._folders = proc, sys
+        self._read = KeptFiles()
         self._kept = _Kept(KeptRows(folder))
         self._statements = ViewsReading(0.0, {}, {})
         self._log: LogWatch | None = None
@@ -325,7 +327,7 @@ class Sampler:
         server = self._target.cpu.seconds()
         known = None if isinstance(server, Unknown) else server
         proc, sys = self._folders
-        return read_host(t, CpuShares(known, driver, time.process_time()), proc=proc, sys=sys)
+        return read_host(t, CpuShares(known, driver, time.process_time()), proc=proc, sys=sys, read=self._read)
 
     def _finish_statements(self) -> None:
         first, last = self._statements, self._observer.read(self._clock(), ("statements",))

@@ -146,7 +146,10 @@ def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("pgdyno_writes", False):
         # NORMAL waits for no disk at a commit; the write-ahead log stays whole, and the next FULL commit syncs it all
-        connection.exec_driver_sql(f"PRAGMA synchronous = {'NORMAL' if options.get('pgdyno_fleeting') else 'FULL'}")
+        wanted = "NORMAL" if options.get("pgdyno_fleeting") else "FULL"
+        if connection.info.get("synchronous") != wanted:
+            connection.exec_driver_sql(f"PRAGMA synchronous = {wanted}")
+            connection.info["synchronous"] = wanted
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     else:
         connection.exec_driver_sql("BEGIN")

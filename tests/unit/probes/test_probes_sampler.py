@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.linux.cpu import ServerCpu
+from pgdyno.linux.host_texts import FILES
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.owner.runner import LocalRunner
@@ -117,6 +119,15 @@ def test_a_row_ends_where_a_load_does_however_near_the_last_tick() -> None:
         ends.append([(row.t, pytest.approx(row.values[0])) for row in made.stop().rows if row.table == "cpu"])
     assert ends == [[(1001.0, 1.0)], [(1001.2, 1.2)], [(1001.2, 1.2), (1002.0, 0.8)]]
     assert made.stop().overhead.ticks == 3
+
+
+def test_the_kernels_files_stay_open_between_two_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, opened = sampler(), []
+    kept.take()
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: (opened.append(str(path)), real(path, *rest))[1])
+    kept.take()
+    assert not {f"/proc/{name}" for name in FILES} & set(opened)
 
 
 def test_stop_may_be_called_twice_and_without_start() -> None:

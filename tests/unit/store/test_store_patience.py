@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 import study_example as example
 from pgdyno.errors import StoreError
@@ -26,6 +27,19 @@ _LOCKER = (
     "c.execute('PRAGMA locking_mode = ' + sys.argv[2]); c.execute('BEGIN EXCLUSIVE'); "
     "print('held', flush=True); input()"
 )
+
+
+def test_a_row_of_the_board_sets_its_session_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Store.open(tmp_path / "s.db") as store:
+        event.listen(store._engine, "before_cursor_execute", lambda *what: said.append(what[2]))
+        for fleeting in (True, True, False, False, True):
+            with store.write(fleeting=fleeting) as connection:
+                mode = connection.exec_driver_sql("PRAGMA synchronous").scalar()
+            assert mode == (1 if fleeting else 2), "NORMAL, FULL"
+    assert [one for one in said if "synchronous =" in one] == [
+        f"PRAGMA synchronous = {mode}" for mode in ("NORMAL", "FULL", "NORMAL")
+    ]
 
 
 @contextmanager

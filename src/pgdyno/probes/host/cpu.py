@@ -48,10 +48,10 @@ class CpuShares:
 
 def parse(text: str, ticks_per_s: int) -> CpuTimes:
     """Parse /proc/stat; `ticks_per_s` is sysconf's SC_CLK_TCK. Raises ValueError when the `cpu` line is missing."""
-    lines = {name: rest.split() for name, _, rest in (line.partition(" ") for line in text.splitlines())}
+    lines = {name: rest for name, _, rest in (line.partition(" ") for line in text.splitlines())}
     if "cpu" not in lines:
         raise ValueError("/proc/stat has no line for all CPUs")
-    ticks = [int(field) for field in lines["cpu"][:8]]
+    ticks = [int(field) for field in lines["cpu"].split()[:8]]
     ticks += [0] * (8 - len(ticks))
     user, nice, system, idle, iowait, irq, softirq, steal = (count / ticks_per_s for count in ticks)
     return CpuTimes(
@@ -62,10 +62,10 @@ def parse(text: str, ticks_per_s: int) -> CpuTimes:
         iowait=iowait,
         steal=steal,
         idle=idle,
-        context_switches=int(lines["ctxt"][0]),
-        forks=int(lines["processes"][0]),
-        run_queue=int(lines["procs_running"][0]),
-        blocked=int(lines["procs_blocked"][0]),
+        context_switches=int(lines["ctxt"]),
+        forks=int(lines["processes"]),
+        run_queue=int(lines["procs_running"]),
+        blocked=int(lines["procs_blocked"]),
     )
 
 

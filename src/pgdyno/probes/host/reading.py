@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pgdyno.linux.host_texts import FILES, SPEEDS, HostTexts, read_texts
 from pgdyno.linux.meminfo import parse_meminfo
+from pgdyno.linux.small_files import read_small
 from pgdyno.model.samples import SampleRow
 from pgdyno.probes.host import cpu, disk, memory, net, pressure
 
@@ -39,9 +40,11 @@ class HostCounters:
     """Mbit/s of the interfaces that tell it."""
 
 
-def read_host(t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS) -> HostCounters:
+def read_host(
+    t: float, shares: cpu.CpuShares, *, proc: Path = PROC, sys: Path = SYS, read: Callable[[str], str] = read_small
+) -> HostCounters:
     """Read this machine now. What cannot be read is named in `failures` and costs only itself."""
-    return parse_host(t, shares, read_texts(proc, sys))
+    return parse_host(t, shares, read_texts(proc, sys, read))
 
 
 def parse_host(t: float, shares: cpu.CpuShares, host: HostTexts) -> HostCounters:
