@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from psycopg import sql
+
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.replay.copy_proof import ReplayTarget
-from pgdyno.server.databases import clone_database, database_exists
+from pgdyno.server.databases import clone_database, database_exists, drop_database
+from pgdyno.server.new_database import passing_name
 from pgdyno.targets.target import Target
 
 _MARK = "made by pgdyno replay --restore"
@@ -53,10 +56,9 @@ class TemplateDatabase:
 
     def restore(self, target: Target, known: ReplayTarget) -> str:
         """Drop the database and copy the template; see `Restore.restore`."""
-        from psycopg import sql
-
-        clone_database(target.postgres, self.template, self.name)
-        target.postgres.execute(
-            sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(self.name), sql.Literal(_MARK))
-        )
+        drop_database(target.postgres, self.name)
+        with passing_name(target.postgres, self.name) as passing:
+            clone_database(target.postgres, self.template, passing)
+            comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
+            target.postgres.execute(comment.format(sql.Identifier(passing), sql.Literal(_MARK)))
         return "cold: no page of the new database was in shared buffers; the system's cache may hold its files"

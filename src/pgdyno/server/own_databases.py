@@ -1,7 +1,8 @@
 """The databases that pgdyno makes on a server for its loads: their names, the mark inside, and how one is dropped.
 
-A database of ours has a name by `NAME` and carries the table `pgdyno_workload.origin`. A clone inherits the table, so
-there is no moment at which a database of ours is unmarked but for the first instant of a template, when it is empty.
+A database of ours has a name by `NAME` and carries the table `pgdyno_workload.origin`. A clone inherits the table, and
+a copy of a user's database has another name until it has the table (`new_database.py`): there is no moment at which a
+database of ours is unmarked but for the first instant of a template, when it is empty.
 Nothing else is ever dropped. A look runs nothing that the owner of a database may have put into it: with a
 superuser's rights pgdyno looks into databases that anybody may have made.
 """

@@ -9,6 +9,7 @@ from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.server.databases import clone_database, drop_database
+from pgdyno.server.new_database import passing_name
 from pgdyno.server.own_databases import MARK, DatabaseState, look_into, owned_state
 from pgdyno.server.postgres import Postgres
 from pgdyno.units import bytes_text
@@ -52,11 +53,12 @@ def make_template(
         drop_database(postgres, name)
     if origin is None:
         _create(postgres, name)
+        _mark(postgres, name, workload)
     else:
         progress(f"{workload}: copying database {origin}")
-        clone_database(postgres, origin, name)
-    postgres.execute(MARK, dbname=name)
-    postgres.execute("INSERT INTO pgdyno_workload.origin (workload) VALUES (%s)", [workload], name)
+        with passing_name(postgres, name) as passing:
+            clone_database(postgres, origin, passing)
+            _mark(postgres, passing, workload)
     load()
     progress(f"{workload}: {'vacuum' if analysed else 'vacuum and analyse'}")
     postgres.execute("VACUUM (FREEZE)" if analysed else "VACUUM (FREEZE, ANALYZE)", dbname=name)
@@ -99,6 +101,11 @@ def require_createdb(postgres: Postgres) -> None:
 def _create(postgres: Postgres, name: str) -> None:
     # From template0: nothing that an administrator put into template1 becomes part of a workload.
     postgres.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+
+
+def _mark(postgres: Postgres, name: str, workload: str) -> None:
+    postgres.execute(MARK, dbname=name)
+    postgres.execute("INSERT INTO pgdyno_workload.origin (workload) VALUES (%s)", [workload], name)
 
 
 def checkpoint(postgres: Postgres) -> None:

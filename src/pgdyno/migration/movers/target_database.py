@@ -14,6 +14,8 @@ from psycopg import sql
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.mover import MigrationSide, MovePlace
 from pgdyno.migration.movers.unlogged import execute_unlogged
+from pgdyno.server.databases import drop_database
+from pgdyno.server.new_database import passing_name
 
 MADE = "made by a rehearsal of pgdyno"
 _COMMENT = (
@@ -99,20 +101,21 @@ def make_database(place: MovePlace) -> None:
     """Make the database as the source's is, in place of what an earlier rehearsal made."""
     source, target = place.source, place.target
     require_replaceable(target)
-    name = sql.Identifier(target.database)
     (shape,) = source.server.fetch(_SHAPE, [source.database])
     owners = target.server.fetch("SELECT 1 AS one FROM pg_catalog.pg_roles WHERE rolname = %s", [shape["owner"]])
-    target.server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
-    query = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(
-        name, *(sql.Literal(str(shape[key])) for key in ("encoding", "collation", "type"))
+    drop_database(target.server, target.database)
+    query = sql.SQL(" TEMPLATE template0 ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(
+        *(sql.Literal(str(shape[key])) for key in ("encoding", "collation", "type"))
     )
     provider = _PROVIDERS.get(str(shape["provider"]))
     if provider is not None and shape["locale"] is not None and target.version >= provider[0]:
         query += sql.SQL(provider[1]).format(sql.Literal(str(shape["locale"])))
     if owners:
         query += sql.SQL(" OWNER {}").format(sql.Identifier(str(shape["owner"])))
-    target.server.execute(query)
-    target.server.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, sql.Literal(mark_of(place))))
+    with passing_name(target.server, target.database) as passing:
+        made = sql.Identifier(passing)
+        target.server.execute(sql.SQL("CREATE DATABASE {}").format(made) + query)
+        target.server.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(made, sql.Literal(mark_of(place))))
 
 
 def make_roles(place: MovePlace) -> int:

@@ -22,6 +22,7 @@ from pgdyno.sandbox import registry
 from pgdyno.sandbox.registry import SandboxLock, SandboxRecord
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.database_use import DatabaseUse
+from pgdyno.server.new_database import UnfinishedDatabase, unfinished_databases
 from pgdyno.server.own_databases import DatabaseState, OwnDatabase, own_databases
 from pgdyno.targets.target import Target
 from pgdyno.undo.one_session import refuse_while_open
@@ -64,6 +65,7 @@ def on_server(target: Target, undo_root: Path, *, files: bool = True) -> list[Le
     databases = [one for one in own_databases(target.postgres) if not _is_foreign(one)]
     with DatabaseUse(target.postgres) as use:
         found = [_database(target, one, needed, is_used=use.is_used(one.name)) for one in databases]
+    found += [_unfinished(target, one, needed) for one in unfinished_databases(target.postgres)]
     if files and target.local and target.directory is not None and target.remote is None:
         found += _files(target, undo_root, needed)
     return found
@@ -155,6 +157,17 @@ def _database(target: Target, database: OwnDatabase, needed: str, *, is_used: bo
             return drop_left(target, use, database)
 
     return Leftover(LeftoverKind.DATABASE, database.name, ", ".join(known), refused, remove)
+
+
+def _unfinished(target: Target, database: UnfinishedDatabase, needed: str) -> Leftover:
+    """Return a database that was being made for another name, by a process that is gone or is at it."""
+
+    def remove() -> str | None:
+        database.drop(target.postgres)
+        return None
+
+    refused = f"process {database.maker.pid} is making it" if database.maker.is_alive() else needed
+    return Leftover(LeftoverKind.DATABASE, database.name, "its making was interrupted", refused, _telling(remove))
 
 
 def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
