@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +39,7 @@ from pgdyno.studies.project.build import (
     server_cores,
 )
 from pgdyno.studies.project.file import TEMPLATE, parse_project
-from pgdyno.studies.project.fix import amend, fix, pending, read_record, record_path
+from pgdyno.studies.project.fix import amend, digest, fix, pending, read_record, record_path
 from pgdyno.studies.project.judged import judged, late_scenarios, overall
 from pgdyno.studies.project.page import project_page
 
@@ -194,6 +195,44 @@ def test_what_is_fixed_is_not_fixed_again_and_its_record_is_not_edited(seed: Pro
         read_record(path)
 
 
+@pytest.mark.requirement("R-PRJ-02")
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another account")
+def test_what_another_account_says_was_fixed_is_not_believed(seed: Project, path: Path) -> None:
+    fix(seed, path, NOW)
+    place = record_path(path)
+    os.chown(place, 65534, -1)
+    with pytest.raises(UsageError, match="cannot be read") as refused:
+        read_record(path)
+    assert "who did not write the plan" in (refused.value.detail or "")
+    os.chown(path, 65534, -1)
+    assert read_record(path) is not None, "who wrote the project may fix it"
+    place.chmod(0o666)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_record(path)
+
+
+def test_a_record_that_is_a_link_or_damaged_is_refused_in_words(seed: Project, path: Path) -> None:
+    fix(seed, path, NOW)
+    place = record_path(path)
+    whole = json.loads(place.read_text())
+    for name, value in (
+        ("terms", [1]), ("terms", {"oltp": 1}), ("at", None), ("at", "soon"), ("by", 1), ("version", 2),
+        ("version", True), ("amendments", [{}]), ("amendments", {}), ("more", 1),
+    ):  # fmt: skip
+        damaged = {**whole, name: value}
+        if name == "terms":
+            damaged["sha256"] = digest(value)  # type: ignore[arg-type]
+        place.write_text(json.dumps(damaged))
+        with pytest.raises(UsageError, match="cannot be read"):
+            read_record(path)
+    place.rename(path.with_name("elsewhere.json"))
+    place.symlink_to(path.with_name("elsewhere.json"))
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_record(path)
+    with pytest.raises(UsageError, match="has fixed this project already"):
+        fix(seed, path, NOW)
+
+
 def test_a_removed_and_an_added_scenario_are_amendments(seed: Project, path: Path) -> None:
     fix(seed, path, NOW)
     record = read_record(path)
@@ -335,6 +374,7 @@ def test_a_verdict_needs_the_whole_range(middle: float, half: float, bound: floa
         ("headroom_pct = 25", "headroom_pct = 100", "not from 0 to below 100"),
         ('name = "batch"', 'name = "performance"', "two scenarios are called performance"),
         ("version = 1", "version = 2", "version 2 is not 1"),
+        ("version = 1", "version = true", "version True is not 1"),
         ("runs = 56", 'runs = "many"', '"runs" is text and not a whole number'),
         ("at_most = 40", "at_most = 40\nat_least = 41", "is above"),
         ("version = 1", "version =", "not TOML"),

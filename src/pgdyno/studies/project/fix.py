@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,12 +16,15 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.model.project import Amendment, Fixed, Project
+from pgdyno.model.shapes import shaped
 from pgdyno.outputs import write_output
 from pgdyno.outside.documents import load_json
-from pgdyno.outside.files import decode, read_bytes
+from pgdyno.outside.files import decode
+from pgdyno.studies.project.beside import read_beside
 from pgdyno.studies.who import who
 
 VERSION = 1
+MOMENT = "%Y-%m-%d %H:%M UTC"
 Terms = dict[str, dict[str, str]]
 """What is fixed: by scenario and field, as text."""
 
@@ -31,6 +35,16 @@ class ProjectRecord:
 
     fixed: Fixed
     terms: Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordFile:
+    version: int
+    at: str
+    by: str
+    sha256: str
+    terms: Terms
+    amendments: tuple[Amendment, ...]
 
 
 def record_path(project: Path) -> Path:
@@ -64,7 +78,7 @@ def digest(agreed: Terms) -> str:
 def fix(project: Project, path: Path, now: float) -> Fixed:
     """Write the record. Raises UsageError when there is one already: what is fixed is amended, not fixed again."""
     place = record_path(path)
-    if place.exists():
+    if os.path.lexists(place):
         raise UsageError(
             f'"{place}" has fixed this project already',
             hint=f"Record later edits with pgdyno project amend {path} --reason TEXT.",
@@ -76,25 +90,28 @@ def fix(project: Project, path: Path, now: float) -> Fixed:
 
 
 def read_record(path: Path) -> ProjectRecord | None:
-    """Read the record of a project's file; None when nothing is fixed. Raises UsageError when it was tampered with."""
+    """Read the record of a project's file; None when nothing is fixed.
+
+    Raises UsageError when it was tampered with, or put there by who did not write the project.
+    """
     place = record_path(path)
     try:
-        document = load_json(decode(read_bytes(place)))
-        agreed: Terms = document["terms"]
-        amendments = tuple(Amendment(**one) for one in document["amendments"])
-        fixed = Fixed(document["at"], document["by"], document["sha256"], amendments)
+        found = shaped(_RecordFile, load_json(decode(read_beside(place, path))), place.name)
+        datetime.strptime(found.at, MOMENT).replace(tzinfo=UTC)
+        if found.version != VERSION:
+            raise ValueError(f"its version {found.version} is not {VERSION}")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
             f'"{place}" cannot be read', detail=str(error), hint="Restore the file from version control."
         ) from error
-    if digest(agreed) != fixed.sha256:
+    if digest(found.terms) != found.sha256:
         raise UsageError(
             f'"{place}" was edited: what it says was fixed does not have its hash',
             hint="Restore the file from version control.",
         )
-    return ProjectRecord(fixed, agreed)
+    return ProjectRecord(Fixed(found.at, found.by, found.sha256, found.amendments), found.terms)
 
 
 def pending(project: Project, record: ProjectRecord, edited_at: float) -> tuple[Amendment, ...]:
@@ -148,4 +165,4 @@ def _write(place: Path, record: ProjectRecord) -> None:
 
 
 def _stamp(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return datetime.fromtimestamp(now, UTC).strftime(MOMENT)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pgdyno.model.project import Criterion, CriterionStatus, Fixed, Measured, Project, Scenario, judge
 from pgdyno.report.wording import rounded_text
 from pgdyno.studies.project.build import ProjectFacts, ScenarioFacts
+from pgdyno.studies.project.fix import MOMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def overall(scenarios: Sequence[Judged]) -> CriterionStatus:
 
 def late_scenarios(fixed: Fixed, scenarios: Sequence[Judged]) -> tuple[str, ...]:
     """Return the scenarios whose first run began before the criteria were fixed."""
-    fixed_at = datetime.strptime(fixed.at, "%Y-%m-%d %H:%M UTC").replace(tzinfo=UTC).timestamp()
+    fixed_at = datetime.strptime(fixed.at, MOMENT).replace(tzinfo=UTC).timestamp()
     return tuple(
         one.scenario.name
         for one in scenarios

@@ -6,7 +6,6 @@ It also keeps what was computed of runs whose files are deleted at the end: figu
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +14,11 @@ from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.project import Measured, Project, ProjectRow
 from pgdyno.model.shapes import plain, shaped
+from pgdyno.model.tables import is_version
 from pgdyno.outputs import write_output
 from pgdyno.outside.documents import load_json
-from pgdyno.outside.files import decode, read_bytes
+from pgdyno.outside.files import decode
+from pgdyno.studies.project.beside import read_beside
 
 VERSION = 1
 
@@ -107,27 +108,18 @@ def read_run_record(project: Path) -> ProjectRunRecord | None:
     """Read the record; None where nothing was run. Raises UsageError where it is no record, or who knows whose."""
     place = run_record_path(project)
     try:
-        content = read_bytes(place, follow=False)
-        _require_trusted(place, project)
-        document = load_json(decode(content))
-        if not isinstance(document, dict) or document.pop("version", None) != VERSION:
+        document = load_json(decode(read_beside(place, project)))
+        if not isinstance(document, dict) or not is_version(document.pop("version", None), VERSION):
             raise ValueError("it is not of this version")
         return shaped(ProjectRunRecord, document, place.name)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
+    except (OSError, ValueError, UsageError) as error:
         raise UsageError(
             f'"{place}" is not the record of a run',
             detail=str(error),
             hint="Take it away to run everything anew: the sandboxes that it names are removed by pgdyno sandbox.",
         ) from error
-
-
-def _require_trusted(place: Path, project: Path) -> None:
-    """Refuse a record that somebody put beside the plan: it says what counts, and which sandboxes are removed."""
-    owner = place.lstat().st_uid
-    if owner not in (0, os.geteuid()) and owner != project.stat().st_uid:
-        raise ValueError(f"it belongs to user id {owner}, who did not write the plan")
 
 
 def write_run_record(project: Path, record: ProjectRunRecord) -> None:
