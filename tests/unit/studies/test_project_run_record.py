@@ -88,6 +88,10 @@ def test_windows_of_processes_are_rows_and_the_worst_is_the_figure() -> None:
     spoilt = replace(said, processes=(*said.processes[:-1], replace(said.processes[-1], share_pct=None, reason="lost")))
     assert chain_found(spoilt).figures == {}
     assert chain_found(spoilt).notes == (f"{said.processes[-1].name}: lost",)
+    once = chain_found(compare(chain, reference, recorded(chain, csv_of(month_rows(1, new=True)))))
+    assert once.figures == {}, "one execution has no interval, and no criterion is met by chance"
+    assert once.rows
+    assert all("1 execution has no interval" in note for note in once.notes)
 
 
 def test_replays_of_which_none_counts_leave_the_reason() -> None:

@@ -64,6 +64,7 @@ def of_chain(chain: Chain, old: Study, new: Study) -> ScenarioFound:
 def chain_found(said: BatchComparison) -> ScenarioFound:
     """Return what a comparison of two sides says. Pure."""
     rows, shares = list[ProjectRow](), list[Measured]()
+    left = [f"{one.name}: {one.reason}" for one in said.processes if one.share_pct is None]
     for one in said.processes:
         if one.reference_s is None or not one.windows or one.share_pct is None:
             continue
@@ -73,14 +74,14 @@ def chain_found(said: BatchComparison) -> ScenarioFound:
                 one.name, count=len(one.compared), of=one.jobs, before=round(one.reference_s, 3), after=round(mean, 3)
             )
         )
-        how = f'process "{one.name}", {plural(len(one.windows), "execution")} against the reference'
-        ends = (one.share_pct, one.share_pct)
-        if one.interval is not None:
-            ends = (100 * one.interval.lo, 100 * one.interval.hi)
-        shares.append(Measured(one.share_pct, *ends, how))
-    left = tuple(f"{one.name}: {one.reason}" for one in said.processes if one.share_pct is None)
+        told = plural(len(one.windows), "execution")
+        if one.interval is None:
+            left.append(f"{one.name}: {told} has no interval, so that no criterion is judged by it")
+            continue
+        how = f'process "{one.name}", {told} against the reference'
+        shares.append(Measured(one.share_pct, 100 * one.interval.lo, 100 * one.interval.hi, how))
     if left or not shares:
-        return ScenarioFound({}, tuple(rows), left)
+        return ScenarioFound({}, tuple(rows), tuple(left))
     return ScenarioFound({BATCH_SHARE: max(shares, key=lambda one: one.hi)}, tuple(rows))
 
 
@@ -108,7 +109,9 @@ def replays_found(said: Sequence[ReplayComparison], notes: Sequence[str] = ()) -
             ProjectRow(f"transactions of pair {number}", count=one.share.not_slower, of=one.share.of,
                        before=round(one.change.a_seconds, 3), after=round(one.change.b_seconds, 3))
         )  # fmt: skip
-    if said:
+    if len(said) == 1:
+        notes = (*notes, "one pair alone says nothing of how far pairs differ, so that no criterion is judged by it")
+    elif said:
         pairs = plural(len(said), "pair")
         shares = [one.share.percent for one in said if one.share.percent is not None]
         saved = [gain for one in said if (gain := one.change.improvement_percent) is not None]
