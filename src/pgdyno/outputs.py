@@ -40,13 +40,13 @@ def output(path: Path, *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
     """Give a file to write, which is at its place when it is whole; a terminal or pipe is written as it is."""
     place, there = _place(path)
     if there is not None and not stat.S_ISREG(there.st_mode):
-        with path.open("wb") as special:  # a directory is refused by this
+        with _open_special(path, there) as special:
             yield special
         return
     staged = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         with open_new(staged, mode=mode) as file:
-            if there is not None and there.st_uid == os.geteuid():
+            if there is not None and there.st_uid == os.geteuid() and _is_ours(place.parent):
                 os.fchmod(file.fileno(), stat.S_IMODE(there.st_mode) & 0o777)
             yield file
         staged.replace(place)
@@ -59,7 +59,7 @@ def output(path: Path, *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
 def open_new(path: Path, *, mode: int = PRIVATE) -> BinaryIO:
     """Open a file that must not be there yet, to write and to read; a public one as the umask allows."""
     asked = _asked() if mode == PRIVATE else None
-    check_folder(path.parent)  # a link that is there already is not followed, whoever made it
+    check_folder(path.parent, is_there=True)  # a link that is there already is not followed, whoever made it
     file = os.fdopen(os.open(_held(path), _NEW, mode), "w+b")
     if asked is not None:
         os.fchmod(file.fileno(), asked)
@@ -68,10 +68,13 @@ def open_new(path: Path, *, mode: int = PRIVATE) -> BinaryIO:
 
 def open_to_add(path: Path, mode: int) -> BinaryIO:
     """Open a file to read, and to write at its end; it is made where it is missing. No link leads to it."""
-    check_folder(path.parent)
+    check_folder(path.parent, is_there=True)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(_held(path), flags, mode)
     status = os.fstat(descriptor)
+    if status.st_uid not in (0, os.geteuid()):
+        os.close(descriptor)
+        raise _refusal(path, f"it belongs to {name_of(status.st_uid)}")
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
         raise UsageError(
@@ -83,7 +86,7 @@ def open_to_add(path: Path, mode: int) -> BinaryIO:
 
 def new_folder(path: Path) -> None:
     """Make a folder that must not be there yet, and what is missing above it."""
-    asked = _asked()
+    asked, path = _asked(), _held(path)
     check_folder(path)
     make_folders(path.parent)
     path.mkdir(mode=0o700)
@@ -93,6 +96,7 @@ def new_folder(path: Path) -> None:
 
 def make_folders(path: Path) -> None:
     """Make a folder where it is missing and what is missing above it; nobody else may write there."""
+    path = _held(path)
     check_folder(path)
     for part in (*reversed(path.parents), path):
         if not part.is_dir():
@@ -112,7 +116,7 @@ def check_output(path: Path) -> None:
     """Find out whether `output` could write there, and leave nothing."""
     place, there = _place(path)
     if there is not None and not stat.S_ISREG(there.st_mode):
-        path.open("ab").close()
+        _open_special(path, there).close()
         return
     staged = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
     open_new(staged).close()
@@ -129,7 +133,7 @@ def checked_place(path: Path) -> Path:
     *passed, place = ways(_held(path))
     if place.is_symlink():
         passed.append(place)  # of a loop
-    doubt = _doubt(passed)
+    doubt = _doubt(passed, is_there=True)
     with suppress(FileNotFoundError, NotADirectoryError):
         status = place.lstat()
         if doubt is None and not stat.S_ISREG(status.st_mode) and _is_planted(place, status):
@@ -139,19 +143,27 @@ def checked_place(path: Path) -> Path:
     return place
 
 
-def check_folder(path: Path, *, is_held: bool = True) -> None:
+def check_folder(path: Path, *, is_held: bool = True, is_there: bool = False) -> None:
     """Raise UsageError where another account could have what is written into a folder go elsewhere.
 
     Where its files are not made by this module, `is_held` is False: then the current folder is judged like another.
+    FileNotFoundError where it has to be there and is not.
     """
     passed = [*ways(_held(path) if is_held else path.absolute())]
-    if not _DESCRIPTOR.fullmatch(str(path)) and (doubt := _doubt(passed)) is not None:
+    if not _DESCRIPTOR.fullmatch(str(path)) and (doubt := _doubt(passed, is_there=is_there)) is not None:
         raise _refusal(path, doubt)
 
 
-def _doubt(passed: list[Path]) -> str | None:
+def _doubt(passed: list[Path], *, is_there: bool) -> str | None:
     """Return who could exchange a folder or link that was passed; the one that we stand in is held, if it is alone."""
-    return doubt_about_parts(() if passed == [HERE] else passed, os.geteuid(), may_be_shared=True, may_be_missing=True)
+    parts = () if passed == [HERE] else passed
+    doubt = doubt_about_parts(parts, os.geteuid(), may_be_shared=True, may_be_missing=True)
+    if doubt is not None or not is_there:
+        return doubt
+    for part in parts:
+        part.lstat()
+    # Of what was missing a moment ago somebody else may have made what is there now.
+    return doubt_about_parts(parts, os.geteuid(), may_be_shared=True)
 
 
 def _refusal(path: Path, doubt: str) -> UsageError:
@@ -175,6 +187,21 @@ def _place(path: Path) -> tuple[Path, os.stat_result | None]:
         return place, path.stat()
     except FileNotFoundError:
         return place, None
+
+
+def _open_special(path: Path, seen: os.stat_result) -> BinaryIO:
+    """Open the terminal, pipe or device that was seen, and nothing that has come into its place; no folder."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    if not os.path.samestat(os.fstat(descriptor), seen):
+        os.close(descriptor)
+        raise _refusal(path, "it was exchanged meanwhile")
+    return os.fdopen(descriptor, "wb")
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether nobody else can have put a file of ours into a folder, for ours to take its mode from."""
+    is_shared = bool(folder.stat().st_mode & stat.S_ISVTX)
+    return not is_shared and doubt_about_parts([folder], os.geteuid(), may_be_shared=True) is None
 
 
 def _is_planted(place: Path, status: os.stat_result) -> bool:

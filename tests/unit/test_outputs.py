@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
+from pgdyno import outputs
 from pgdyno.capture.folder import write_folder
 from pgdyno.capture.texts import Capture
 from pgdyno.cli.terminal.files import make_folder
@@ -316,3 +319,87 @@ PRIVATE_PLACES = {
     "studies/project/run_platforms.py",  # the folder of a run, which is made for it and removed
     "server/binaries.py",
 }  # fmt: skip
+
+
+@needs_root
+def test_no_mode_is_taken_from_what_another_account_put_in_the_place(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = shared / "home"
+    theirs.mkdir()
+    for folder in (theirs, shared):
+        old = folder / "report.html"
+        old.write_text("a file of root's for all to read, moved here")
+        old.chmod(0o644)
+        os.chown(theirs, OTHER, OTHER)
+        monkeypatch.chdir(folder)
+        write_output(Path("report.html"), "ours")
+        assert mode(old) == 0o600
+
+
+def test_a_pipe_that_is_exchanged_meanwhile_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary, place = tmp_path / "canary", tmp_path / "pipe"
+    canary.write_text("untouched")
+    os.mkfifo(place)
+    really = outputs._open_special
+
+    def exchanged(path: Path, seen: os.stat_result) -> BinaryIO:
+        place.unlink()
+        place.symlink_to(canary)
+        return really(path, seen)
+
+    monkeypatch.setattr(outputs, "_open_special", exchanged)
+    with pytest.raises(UsageError, match="was exchanged meanwhile"):
+        write_output(place, "ours")
+    assert canary.read_text() == "untouched"
+
+
+@needs_root
+def test_nothing_is_added_to_a_file_of_another_account(shared: Path) -> None:
+    theirs = shared / "jobs.csv"
+    theirs.write_text("theirs")
+    os.chown(theirs, OTHER, OTHER)
+    with pytest.raises(OSError, match="denied") if _is_protected() else pytest.raises(UsageError, match="belongs to"):
+        open_to_add(theirs, 0o644)
+    assert theirs.read_text() == "theirs"
+
+
+def _is_protected() -> bool:
+    """Tell whether the kernel itself refuses it in a folder where all may write: fs.protected_regular of proc(5)."""
+    return Path("/proc/sys/fs/protected_regular").read_text().strip() != "0"
+
+
+@needs_root
+def test_a_folder_that_is_missing_is_not_anothers_a_moment_later(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap, really = shared / "made" / "link", outputs.doubt_about_parts
+
+    def planted(*given: Any, **named: Any) -> str | None:  # between two looks
+        doubt = really(*given, **named)
+        if not trap.parent.exists():
+            trap.parent.mkdir()
+            trap.symlink_to(tmp_path)
+            os.chown(trap.parent, OTHER, OTHER)
+        return doubt
+
+    monkeypatch.setattr(outputs, "doubt_about_parts", planted)
+    with pytest.raises(UsageError, match="belongs to user"):
+        open_new(trap / "file")
+    assert not (tmp_path / "file").exists()
+
+
+@needs_root
+def test_who_is_named_in_a_list_of_roots_own_folder_may_lead_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path / "listed"
+    folder.mkdir()
+    folder.chmod(0o770)
+    write_output(folder / "a", "x")
+    entries = ((0x01, 7, -1), (0x02, 7, OTHER), (0x04, 0, -1), (0x10, 7, -1), (0x20, 0, -1))
+    content = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *one) for one in entries)
+    try:
+        os.setxattr(folder, "system.posix_acl_access", content)
+    except OSError:
+        pytest.skip("no lists on this file system")
+    with pytest.raises(UsageError, match="can be written by others"):
+        write_output(folder / "a", "x")

@@ -83,7 +83,9 @@ def rehearse(flags: _RehearseFlags) -> int:
     from pgdyno.units import parse_quantity
 
     check_report_path(flags.report)
-    plan = parse_plan(read_own(flags.plan), source=flags.plan.name)
+    plan = parse_plan(
+        read_own(flags.plan, hint="Name the plan of a migration; examples/migrate has one."), source=flags.plan.name
+    )
     if flags.source is not None:
         refuse_secrets(flags.source, "--source")
         plan = replace(plan, source=flags.source)

@@ -54,8 +54,9 @@ def require_reach(folder: Path, account: Account | None, *, writes: bool) -> Non
 
 def make_folder(parent: Path, name: str, account: Account | None) -> Path:
     """Make the folder of a rehearsal, whose owner is the account; that of a killed one is there already."""
-    parent.mkdir(parents=True, exist_ok=True)
     require_own_way(parent)
+    parent.mkdir(parents=True, exist_ok=True)
+    require_own_way(parent)  # somebody may have been faster than we were
     folder = parent / name
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 HERE = Path()
@@ -71,9 +73,17 @@ def doubt_about_parts(
             continue
         if may_be_shared and stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
             continue
-        if status.st_mode & others & (stat.S_IWOTH | (stat.S_IWGRP if status.st_gid != 0 else 0)):
+        is_open = status.st_mode & others
+        if is_open & stat.S_IWOTH or (is_open & stat.S_IWGRP and (status.st_gid != 0 or _has_list(part))):
             return f'"{part.absolute()}" can be written by others'
     return None
+
+
+def _has_list(part: Path) -> bool:
+    """Tell whether accounts are named one by one: the bits of the group are then the most that any of them may."""
+    with suppress(OSError):
+        return bool(os.getxattr(part, "system.posix_acl_access", follow_symlinks=False))
+    return False
 
 
 def name_of(uid: int) -> str:

@@ -59,7 +59,7 @@ def program_of(word: str) -> str:
 
 def read_own(path: Path, *, hint: str = "Name the file of a batch chain.") -> str:
     """Return the text of a file that says what is run. Root takes none that another account can change."""
-    _require_own(path)
+    _require_own(path, hint)
     return read_text(path, hint=hint)
 
 
@@ -70,8 +70,14 @@ def require_own_files(chain: Chain) -> None:
             _require_own(Path(job.words[0]))
 
 
-def _require_own(path: Path) -> None:
-    doubt = doubt_about(path.absolute(), 0, may_be_shared=True) if os.geteuid() == 0 and path.exists() else None
+def _require_own(path: Path, hint: str | None = None) -> None:
+    if os.geteuid() != 0:
+        return
+    try:
+        path.stat()
+    except OSError as error:  # else somebody could put it there once it has been looked at
+        raise UsageError(f'file "{path}" cannot be read', detail=error.strerror, hint=hint) from error
+    doubt = doubt_about(path.absolute(), 0, may_be_shared=True)
     if doubt is not None:
         raise UsageError(
             f'"{path}" says what is run or read with the rights of root, and another account can change it: {doubt}',
