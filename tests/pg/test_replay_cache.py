@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from psycopg import sql
+
 from pgdyno.replay.warming import warm
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.studies.capture.cached import read_cached
@@ -30,6 +32,13 @@ def test_relations_in_shared_buffers_are_listed_and_read_again(make_sandbox: Cal
     assert "1 relation not: pg_prewarm is not installed in database" in warm(postgres, meta, {})
     assert all(one.name != mine.name for one in read_cached(postgres, ["postgres"])[0])
     postgres.execute("CREATE EXTENSION pg_prewarm WITH SCHEMA public", dbname="postgres")
+    for given in ("oid, text, text, int8, int8", "oid, text, text, int2, int2", "int8, text, text, int8, int8"):
+        postgres.execute(
+            sql.SQL(
+                "CREATE FUNCTION public.pg_prewarm({}) RETURNS int8 LANGUAGE plpgsql AS $$BEGIN RAISE 'a trap'; END$$"
+            ).format(sql.SQL(given)),
+            dbname="postgres",
+        )
     told = warm(postgres, meta, {})
     assert told == f"warmed by pg_prewarm as the source's were, 1 relation of {mine.blocks:,} blocks"
     again = next(one for one in read_cached(postgres, ["postgres"])[0] if one.name == mine.name)

@@ -18,7 +18,7 @@ from pgdyno.server.extensions import schema_of
 from pgdyno.server.postgres import Postgres, query_error
 from pgdyno.trace.schema import CachedRelation, TraceMeta
 from pgdyno.units import plural
-from pgdyno.workloads.buffer_warmth import stretches
+from pgdyno.workloads.buffer_warmth import PREWARM, stretches
 
 MOST_S = 600.0
 """What is not read by then stays cold."""
@@ -66,6 +66,9 @@ def warm(
                 if schema is None:
                     why = f'pg_prewarm is not installed in database "{name}"'
                 while schema is not None and own:
+                    if timer() > until:
+                        why = f"reading took longer than {MOST_S:g} s"
+                        break
                     blocks = _read(session, schema, own[0], room, lambda: timer() > until)
                     done, read = done + (blocks or 0), read + (blocks is not None)
                     cold["not there"] += blocks is None
@@ -88,9 +91,7 @@ def _read(
     row = session.execute(_HERE, [one.schema, one.name]).fetchone()
     if row is None:
         return None
-    call = sql.SQL("SELECT {}(%s::oid, 'buffer', 'main', %s, %s) AS blocks").format(
-        sql.Identifier(schema, "pg_prewarm")
-    )
+    call = sql.SQL(PREWARM).format(sql.Identifier(schema, "pg_prewarm"))
     done = 0
     for stretch in stretches([(int(str(row["oid"])), int(str(row["blocks"])))], room):
         if is_late():

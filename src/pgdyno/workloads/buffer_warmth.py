@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -24,7 +25,11 @@ STRETCH = 8192
 """Blocks that one statement reads (64 MB); between two of them the clock is looked at, and Ctrl-C is heard."""
 MOST_S = 60.0
 """What is not warm by then is left to the warm-up of the load."""
-
+PREWARM: LiteralString = """
+SELECT {}(%s::pg_catalog.oid::pg_catalog.regclass, 'buffer'::pg_catalog.text, 'main'::pg_catalog.text,
+          %s::pg_catalog.int8, %s::pg_catalog.int8) AS blocks
+"""
+"""Of the very types of the extension's own: else another function of this name in its schema could fit better."""
 _EXTENSION = "CREATE EXTENSION IF NOT EXISTS pg_prewarm SCHEMA pgdyno_workload"
 _SCHEMA = """
 SELECT n.nspname AS name FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'pg_prewarm'
@@ -77,7 +82,7 @@ def warm_buffers(
             schema = session.execute(_SCHEMA).fetchone()
             assert schema is not None, "it has just been made"
             prewarm = sql.Identifier(str(schema["name"]), "pg_prewarm")
-            call = sql.SQL("SELECT {}(%s::oid, 'buffer', 'main', %s, %s) AS blocks").format(prewarm)
+            call = sql.SQL(PREWARM).format(prewarm)
             for stretch in stretches(relations, int(room["blocks"])):
                 row = session.execute(call, [stretch.oid, stretch.first, stretch.last]).fetchone()
                 done += int((row or {}).get("blocks", 0))
