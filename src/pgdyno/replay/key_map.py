@@ -6,7 +6,6 @@ files, so that memory does not grow with the load.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.trace.engine.keys import KeyPlace
-from pgdyno.trace.keys.matching import KeyColumn, KeyedRow, KeyNames, MadeKey, made_keys, root_of
+from pgdyno.trace.keys.matching import KeyColumn, KeyedRow, KeyNames, MadeKey, keys_in, made_keys, root_of
 from pgdyno.trace.keys.mentions import Mention, Within, key_text
 from pgdyno.trace.parquet import write_rows
 from pgdyno.trace.schema import TraceColumn, TraceMeta
@@ -120,7 +119,7 @@ def _made(
     for _, group in groupby(rows, key=lambda row: (row.session, row.tx)):
         transaction = list(group)
         for told in filter(None, (row.keys for row in transaction)):
-            for key in made_keys(transaction, json.loads(told), names, without):
+            for key in made_keys(transaction, keys_in(told), names, without):
                 counted["made"] += key.field >= 0
                 yield key
 
@@ -151,7 +150,7 @@ def _named(
                 at = one.at
                 place = KeyPlace.NUMBER if one.is_number else KeyPlace.QUOTED
             else:
-                value = params[one.parameter - 1] if params and one.parameter <= len(params) else None
+                value = _bound(params, one.parameter)
                 place, at = KeyPlace.BOUND, one.parameter
             if value is not None and (kind == "extended") == (place is KeyPlace.BOUND):
                 yield session, seq, database, *root, value, int(place), at
@@ -161,13 +160,17 @@ def _named(
 
 def elements(mention: Mention, params: Sequence[str | None] | None) -> list[str]:
     """Return the values of a parameter or constant that is in an array or an expression, or an array itself."""
-    number = mention.parameter
-    value = mention.constant if number is None else params[number - 1] if params and number <= len(params) else None
+    value = mention.constant if mention.parameter is None else _bound(params, mention.parameter)
     if value is None:
         return []
     if value.startswith("{") and value.endswith("}"):
         return [one.strip().strip('"') for one in value[1:-1].split(",", _MOST_ELEMENTS)[:_MOST_ELEMENTS]]
     return [value]
+
+
+def _bound(params: Sequence[str | None] | None, number: int) -> str | None:
+    """Return the value of a parameter, from 1; none is called $0, though a text may say so."""
+    return params[number - 1] if params and 0 < number <= len(params) else None
 
 
 def _fetched(db: Connection, query: str, values: list[str] | None = None) -> Iterator[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pgdyno.errors import UsageError
 from pgdyno.replay.captured import write_tape
 from pgdyno.replay.key_map import EXTENDED, elements
 from pgdyno.replay.key_map import UNREAD as UNREAD_STATEMENTS
@@ -306,3 +307,21 @@ def test_inserts_wait_in_the_order_of_their_captured_keys(tmp_path: Path) -> Non
         tape = map_tape(file.fileno())
     first, second = (RECORD.unpack_from(tape.content, place) for place in tape.index)
     assert (first[8], second[8]) == (1, 0), "session 0 waits, though it ended first"
+
+
+def test_a_parameter_that_cannot_be_is_none_of_the_values() -> None:
+    assert elements(Mention(("orders",), "id", parameter=0, within=Within.ARRAY), ["17"]) == []
+    assert elements(Mention(("orders",), "id", parameter=2, within=Within.ARRAY), ["17"]) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["{", "7", "[7]", '[["public.orders"]]', '[["public.orders", {"id": 7}]]', pytest.param("[" * 9000, id="deep")],
+)
+def test_keys_of_a_damaged_trace_are_refused_in_words(tmp_path: Path, told: str) -> None:
+    trace = trace_of(
+        tmp_path / "t.parquet",
+        {"session": 0, "seq": 0, "kind": "simple", "sql": INSERT, "tx": 1, "keys": told},
+    )
+    with pytest.raises(UsageError, match="the keys in the trace cannot be read"):
+        write_tape(trace, tmp_path / "tape", Order.SESSION, lambda _: None)

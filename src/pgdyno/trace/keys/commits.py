@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pgdyno.errors import UsageError
 from pgdyno.outside.files import open_file
-from pgdyno.trace.keys.matching import plain_name
+from pgdyno.trace.keys.matching import keys_in, plain_name
 from pgdyno.trace.keys.mentions import key_text
 from pgdyno.trace.parquet import bad_input
 from pgdyno.trace.rows import ALONE, COMMITS, KEYED_BY_XID
@@ -49,7 +48,7 @@ def _place_by_time(db: Connection, parts: str) -> None:
     ).fetchall()
     commits, told = dict[str, list[tuple[int, int]]](), dict[int, str]()
     for at, xid, keys in left:
-        tables = {plain_name(str(table)) for table, _ in json.loads(keys)}
+        tables = {plain_name(table) for table, _ in keys_in(str(keys))}
         told[int(xid)] = str(keys)
         for table in tables:
             commits.setdefault(table, []).append((int(at), int(xid)))

@@ -12,11 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from pgdyno.errors import UsageError
+from pgdyno.model.shapes import shaped
+from pgdyno.outside.documents import load_json
 from pgdyno.trace.keys.mentions import ALL, Insertion, Mention, key_text
 from pgdyno.trace.schema import KeyLink, KeyTable
 
 KeyColumn: TypeAlias = tuple[str, str]
 """A table and a column."""
+KeysTold = tuple[tuple[str, Mapping[str, str | None]], ...]
 NO_INSERT = "no INSERT of the trace made them: a function, a trigger or a partition's own name"
 UNCERTAIN = "several INSERTs of the transaction may have made them"
 NOT_RETURNED = "their INSERT does not return them"
@@ -80,6 +84,19 @@ class KeyNames:
                 if key in found:
                     found.setdefault((link.table, link.column), found[key])
         return found
+
+
+def keys_in(told: str) -> KeysTold:
+    """Return the keys of a row: tables with their columns, as the commit order of a capture has them.
+
+    Raises UsageError on anything else: a trace may be a stranger's.
+    """
+    try:
+        return shaped(KeysTold, load_json(told), "what a transaction made")
+    except ValueError as error:
+        raise UsageError(
+            "the keys in the trace cannot be read", detail=str(error), hint="Make the trace anew: pgdyno trace build."
+        ) from error
 
 
 def made_keys(
