@@ -18,6 +18,7 @@ import pkgutil
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -263,6 +264,9 @@ def _serve(door: socket.socket) -> None:
         for number, _ in found:
             if number == door.fileno():
                 worker, _ = door.accept()
+                if not _is_of_ours(worker):
+                    worker.close()
+                    continue
                 asking[worker.fileno()] = worker
                 ready.register(worker, select.POLLIN)
             elif (asks := asking.get(number)) is not None:
@@ -279,6 +283,12 @@ def _serve(door: socket.socket) -> None:
                 pid, told = begun.pop(number)
                 with told, suppress(OSError):  # nobody waits for it any more
                     told.sendall(os.waitpid(pid, 0)[1].to_bytes(8, "big"))
+
+
+def _is_of_ours(asks: socket.socket) -> bool:
+    """Tell whether a process of our own account asks: an abstract address has no mode, and we run what we are given."""
+    credentials = asks.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", credentials)[1] == os.geteuid())
 
 
 def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:

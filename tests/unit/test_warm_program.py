@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from warm_program import RunningPgdyno, run_pgdyno
+from warm_program import RunningPgdyno, RunningText, run_pgdyno
 
 
 def test_a_fork_is_a_process_of_its_own(tmp_path: Path) -> None:
@@ -46,3 +48,40 @@ def test_one_that_says_nothing_more_is_not_waited_for(tmp_path: Path) -> None:
     with RunningPgdyno(*words, PGDYNO_HOME=str(tmp_path)) as one, pytest.raises(subprocess.TimeoutExpired):
         one.communicate(timeout=0.5)
     assert one.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another account")
+def test_another_account_is_not_served(tmp_path: Path) -> None:
+    """The address of the process that forks has no mode, and whoever is served is run with our rights."""
+    ready, made = tmp_path / "ready", tmp_path / "made"
+    text = f"""
+import pathlib, sys, time
+print(sys.modules["__main__"]._address, flush=True)
+while not pathlib.Path({str(ready)!r}).exists():
+    time.sleep(0.05)
+"""
+    with RunningText(text) as running:
+        address = running.stdout.readline().strip("\0\n")
+        asked = f"""
+import json, os, socket
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+door = socket.socket(socket.AF_UNIX)
+door.connect("\\0{address}")
+request = json.dumps(["text", ["open({str(made)!r}, 'w')"], {{}}, "/"]).encode()
+null = os.open("/dev/null", os.O_RDWR)
+told, its = socket.socketpair()
+try:
+    socket.send_fds(door, [len(request).to_bytes(8, "big")], [null, null, null, its.fileno()])
+    door.sendall(request)
+    its.close()
+    door.settimeout(30)
+    print("served" if told.recv(8) else "closed")
+except OSError as error:
+    print("refused")
+"""
+        done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False, timeout=60)
+        ready.touch()
+    assert done.stdout.strip() in ("closed", "refused"), done.stderr
+    assert not made.exists()
