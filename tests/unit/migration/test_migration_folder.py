@@ -26,6 +26,7 @@ def test_a_way_that_others_can_change_is_refused(tmp_path: Path) -> None:
             require_own_way(folder)
         with pytest.raises(EnvironmentUnsuitable):
             make_folder(folder, "study", None)
+        assert list(shared.iterdir()) == []
     shared.chmod(0o1777)  # as /tmp: nobody takes away what is not theirs
     require_own_way(shared / "not there yet")
 

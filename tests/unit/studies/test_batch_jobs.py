@@ -110,6 +110,20 @@ def test_root_takes_no_chain_that_another_account_can_change(tmp_path: Path) -> 
         read_own(chain)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is careful about whose chain it is")
+def test_a_chain_that_comes_while_it_is_looked_for_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = tmp_path / "chain.toml"
+    with pytest.raises(UsageError, match=rf'"{chain}" cannot be read'):
+        read_own(chain)
+    chain.write_text("version = 1")
+    os.chown(chain, 65534, -1)
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # a moment ago
+    with pytest.raises(UsageError, match="another account can change it"):
+        read_own(chain)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is careful about whose files it sends")
 def test_root_sends_no_file_that_another_account_leads_elsewhere(tmp_path: Path) -> None:
     theirs, secret = tmp_path / "theirs", tmp_path / "secret"
