@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from pgdyno.errors import UsageError
@@ -75,7 +76,7 @@ def _changes(changes: Sequence[ChangeRecord]) -> tuple[Block, ...]:
     open_sessions = [session for session, one in last.items() if one.action is ChangeAction.APPLY]
     rows = tuple(
         (session, ", ".join(dict.fromkeys(one.knob for one in changes if one.session == session)),
-         f"pgdyno rollback {session}")
+         f"pgdyno rollback {shlex.quote(session)}")
         for session in open_sessions
     )  # fmt: skip
     trail = TableBlock(changes_table(changes), f"{plural(len(changes), 'change')}, the newest last.")

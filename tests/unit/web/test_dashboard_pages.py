@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from urllib.parse import quote
 
 import pytest
@@ -17,10 +19,13 @@ import study_example as example
 from dashboard_asking import CLOSED, OPEN, ask
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.live import Live, LivePoint
+from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.web import pages
+from pgdyno.web.alerts import _silence
 from pgdyno.web.app import make_app
+from pgdyno.web.cards import StudyCard
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -170,3 +175,11 @@ def test_the_page_of_a_study_that_goes_on_shows_what_it_found_since(store: Store
     ask(app, f"/studies/{study}")
     store.update_study(study, result=replace(result, notes=("seen a minute later",)))
     assert "seen a minute later" in ask(app, f"/studies/{study}").body
+
+
+def test_a_command_of_an_alert_holds_no_other_one() -> None:
+    """Whoever writes to a shared store names studies there as they like."""
+    live = SimpleNamespace(study="x; reboot", pid=1, host="db1")
+    for is_over in (True, False):
+        card = SimpleNamespace(live=live, study=SimpleNamespace(kind=StudyKind.TUNE), is_over=is_over, silent_s=60.0)
+        assert "--resume 'x; reboot' goes on" in _silence(cast(StudyCard, card))

@@ -7,6 +7,7 @@ change that was kept. Nothing goes that somebody else made or edited.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -223,7 +224,7 @@ def _dropin(target: Target, dropin: DropIn, undo_root: Path, needed: str) -> Lef
     sessions = [info.directory.name for info in _sessions_on(target, undo_root) if info.state is SessionState.KEPT]
     refused = needed
     if kept or sessions:
-        names = ", ".join(sorted({*kept, *sessions}))
+        names = ", ".join(map(shlex.quote, sorted({*kept, *sessions})))  # the file is the server owner's
         refused = refused or f"it holds what pgdyno apply kept: pgdyno rollback {names} takes it back"
     elif rest:
         refused = refused or f"it holds lines that pgdyno did not write: {rest[0]}"
