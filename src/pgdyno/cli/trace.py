@@ -82,16 +82,15 @@ class _CheckFlags(_ReadingFlags, JsonFlag):
 @verb("check", command)
 def check(flags: _CheckFlags) -> int:
     """Say whether a trace, or what logs would come to, has all that ran: exit code 1 where something is missing."""
-    from tempfile import TemporaryDirectory
-
+    from pgdyno.owner.temporary import temporary
     from pgdyno.trace.build import build_trace
     from pgdyno.trace.verify import verify_trace
 
     paths = flags.paths
     if len(paths) == 1 and paths[0].suffix == ".parquet":
         return _tell(verify_trace(paths[0]), paths[0], as_json=flags.as_json)
-    with TemporaryDirectory() as folder:
-        meta = build_trace(paths, Path(folder) / "checked.parquet", _options(flags))
+    with temporary("trace") as folder:
+        meta = build_trace(paths, folder / "checked.parquet", _options(flags))
     return _tell(meta, None, as_json=flags.as_json)
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.owner.temporary import TemporaryFolder
 from pgdyno.remote.address import HostAddress
-from pgdyno.server.temporary import TemporaryFolder
 
 CONNECT_S = 15
 ALIVE_EVERY_S, ALIVE_MISSES = 5, 3

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
+from pgdyno.owner.temporary import temporary
 from pgdyno.replay.captured import Asked, Taped, asked_of, write_tape
-from pgdyno.server.temporary import temporary
 from pgdyno.trace.cut import CutOptions, cut_trace
 from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.gates import Order

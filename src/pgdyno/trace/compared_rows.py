@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.model.replay_comparison import RowsCompared
+from pgdyno.owner.temporary import temporary
 from pgdyno.trace import side_tables
 from pgdyno.trace.error_causes import Suspect
 from pgdyno.trace.parquet import connection, outcome_source, parquet_source, trace_source
@@ -226,8 +226,8 @@ def reading(
     """
     with (
         ExitStack() as stack,
-        TemporaryDirectory(prefix="pgdyno-") as folder,
-        connection(Path(folder)) as db,
+        temporary("compare") as folder,
+        connection(folder) as db,
     ):
         for setting in ("SET preserve_insertion_order = true", "SET enable_progress_bar = false", *side_tables.SETUP):
             db.execute(setting)

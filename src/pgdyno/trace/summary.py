@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from pgdyno.owner.temporary import temporary
 from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source
 from pgdyno.trace.schema import TraceMeta
@@ -89,7 +89,7 @@ class TraceSummary:
 def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
     """Read a trace twice or more, in flat memory. Raises UsageError for what is no trace."""
     meta = read_meta(trace)
-    with TemporaryDirectory() as folder, connection(Path(folder)) as db, trace_source(trace, db) as source:
+    with temporary("trace") as folder, connection(folder) as db, trace_source(trace, db) as source:
         db.execute(f"CREATE TEMP VIEW trace AS SELECT * FROM {source}")
         seconds = max(meta.seconds, 0.001)
         total = float(_one(db, f"SELECT coalesce(sum({_BUSY}), 0) / 1e6 FROM trace"))

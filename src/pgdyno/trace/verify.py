@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pgdyno.errors import UsageError
 from pgdyno.outside.files import open_file
+from pgdyno.owner.temporary import temporary
 from pgdyno.trace.parquet import connection, read_meta, trace_source
 from pgdyno.trace.schema import TraceMeta
 
@@ -27,7 +27,7 @@ def verify_trace(trace: Path) -> TraceMeta:
         raise UsageError(
             f'trace "{trace}" is not the file that "{trace.with_suffix(".json").name}" is about', hint=hint
         )
-    with TemporaryDirectory() as folder, connection(Path(folder)) as db, trace_source(trace, db) as source:
+    with temporary("trace") as folder, connection(folder) as db, trace_source(trace, db) as source:
         statements, sessions = db.execute(
             f"SELECT count(*) FILTER (kind IN ('simple', 'parse', 'extended')), count(DISTINCT session) FROM {source}"
         ).fetchall()[0]

@@ -11,8 +11,8 @@ import psycopg
 
 from pgdyno.errors import WorkloadError
 from pgdyno.model.loading import LoadedShare
+from pgdyno.owner.temporary import temporary
 from pgdyno.server.postgres import Postgres, query_error
-from pgdyno.server.temporary import temporary
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text

@@ -103,7 +103,7 @@ def _study(flags: CompareFlags, place: str) -> Iterator[tuple[Store, Study]]:
         with open_store(flags.store_url) as store:
             yield store, store.study(place)
         return
-    from pgdyno.server.temporary import temporary
+    from pgdyno.owner.temporary import temporary
     from pgdyno.studies.bundles import import_studies
     from pgdyno.studies.kinds import kind_of
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.outputs import write_output
 from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.owner.temporary import temporary
 from pgdyno.report.drawing.html import write_html
 from pgdyno.report.sections import Report
-from pgdyno.server.temporary import temporary
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 TIMEOUT_S = 120.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.batch import BatchExecution, BatchResult, JobRun
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Outcome, TrialState
+from pgdyno.owner.temporary import temporary
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.batch.chain import Chain
@@ -70,9 +70,9 @@ def run_batch(
     with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
         result = BatchResult(study=study.id, environment=study.environment, chain=chain.name)
         try:
-            with guarded(target, guards, chain.parallel, announce) as breach, tempfile.TemporaryDirectory() as folder:
+            with guarded(target, guards, chain.parallel, announce) as breach, temporary("batch") as folder:
                 halt = halting(options.max_seconds, options.stop_file, breach)
-                runs = _Runs(store, study, target, chain, Path(folder), halt, announce)
+                runs = _Runs(store, study, target, chain, folder, halt, announce)
                 for number in range(1, options.executions + 1):
                     row.put(phase="running", place=f"execution {number} of {options.executions}")
                     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.owner.runner import LocalRunner
+from pgdyno.owner.temporary import temporary
 from pgdyno.sandbox import registry
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
@@ -136,8 +136,8 @@ def running_load(target: Target, load: CapturedLoad, script: Path, database: str
     text = Script("captured", text=read_own(script))
     argv = [str(target.program("pgbench")), "-n", "-M", "extended", *text.argument(), "-c", str(load.clients)]
     argv += ["-T", f"{load.seconds:.0f}", *(["-R", f"{load.rate:g}"] if load.rate else [])]
-    with tempfile.TemporaryDirectory(prefix="pgdyno-load-") as made:
-        folder = prepare_directory(Path(made), account)
+    with temporary("load") as made:
+        folder = prepare_directory(made, account)
         text.write(folder)
         process = DriverProcess.start(
             argv,

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import pgdyno
-from pgdyno.server.temporary import TemporaryFolder, sweep, temporary
+from pgdyno.owner.temporary import TemporaryFolder, sweep, temporary
 
 _HOLDER = """
 import sys
-from pgdyno.server.temporary import TemporaryFolder
+from pgdyno.owner.temporary import TemporaryFolder
 held = TemporaryFolder("ssh")
 (held.path / "secret").write_text("x")
 print(held.path, flush=True)
@@ -89,3 +89,10 @@ def test_the_account_is_that_of_the_folder_which_was_opened(folder: Path, monkey
     monkeypatch.setattr(os, "open", swapped)
     sweep()
     assert ours.exists()
+
+
+def test_no_module_makes_a_folder_that_nobody_would_sweep() -> None:
+    source = Path(pgdyno.__file__).parent
+    made = [str(path.relative_to(source)) for path in sorted(source.rglob("*.py"))
+            if any(word in path.read_text("utf-8") for word in ("TemporaryDirectory", "mkdtemp"))]  # fmt: skip
+    assert made == ["owner/temporary.py"]
