@@ -30,6 +30,8 @@ UNION ALL SELECT 'publication ' || pubname FROM pg_publication
 UNION ALL SELECT 'subscription ' || subname FROM pg_subscription
 """
 
+_UNCOUNTED = WayBackEvidence(what="rows", found="unknown: track_counts is off, and the server counts none")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSeen:
@@ -74,10 +76,11 @@ def evidence_of(before: SourceSeen, after: SourceSeen) -> tuple[WayBackEvidence,
     links = [f"{one} is new" for one in after.links if one not in before.links]
     links += [f"{one} is gone" for one in before.links if one not in after.links]
     refused = ["the source takes no writes"] if after.is_read_only else []
+    is_uncounted = _digest("off") in (before.settings.get("track_counts"), after.settings.get("track_counts"))
     others = "" if before.since == after.since else f"since {after.since}, and before since {before.since}"
     return (
         _one("sessions", "a session is given, and may write", refused),
-        _one("rows", "none written, as the server counts", told),
+        _UNCOUNTED if is_uncounted and not told else _one("rows", "none written, as the server counts", told),
         _one("definitions", "as before", _changed(before.definitions, after.definitions)),
         _one("settings", "as before", _changed(before.settings, after.settings)),
         _one("replication", "as before", links),

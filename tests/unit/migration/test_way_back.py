@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.migration.way_back import SourceSeen, evidence_of
+from pgdyno.migration.way_back import SourceSeen, _digest, evidence_of
 from pgdyno.model.results.migrate import MigrateResult, ValidationResult, WayBack
 from pgdyno.studies.migrate.words import back_text
 
@@ -51,3 +51,12 @@ def test_what_a_mover_left_on_the_source_is_a_fault() -> None:
     left = replace(RESULT, back=back_of(replace(BEFORE, links=("slot others", "slot pgdyno_migrate_1"))))
     assert left.faults == ("left on the source: slot pgdyno_migrate_1 is new",)
     assert left.exit_code is ExitCode.FINDINGS
+
+
+def test_where_no_rows_are_counted_none_are_proved_unwritten() -> None:
+    uncounted = replace(BEFORE, settings={"track_counts": _digest("off")})
+    back = WayBack(evidence=evidence_of(uncounted, uncounted), seconds=0.2)
+    assert back.differs == ()
+    told = back_text(replace(RESULT, back=back))
+    assert "proved" not in told
+    assert told.endswith("nothing else differs, but rows unknown: track_counts is off, and the server counts none")

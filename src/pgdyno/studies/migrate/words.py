@@ -38,7 +38,10 @@ def back_text(result: MigrateResult) -> str:
         return "not rehearsed: the rehearsal did not come to it"
     told = f"rehearsed in {seconds_text(result.back.seconds)}"
     differs = "; ".join(f"{one.what}: {one.found}" for one in result.back.differs)
-    return f"{told}; the source is not as it was: {differs}" if differs else f"{told}: the source is proved untouched"
+    if differs:
+        return f"{told}; the source is not as it was: {differs}"
+    unknown = "; ".join(f"{one.what} {one.found}" for one in result.back.evidence if one.found.startswith("unknown"))
+    return f"{told}: {f'nothing else differs, but {unknown}' if unknown else 'the source is proved untouched'}"
 
 
 def replay_text(load: ReplayedLoad) -> str:
