@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import TypeVar
 
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
@@ -33,6 +33,7 @@ from pgdyno.owner.file_image import FileImage
 from pgdyno.owner.pins import DirectoryChanged, Pin
 from pgdyno.owner.tasks import TASKS, OpenedFile
 
+T = TypeVar("T")
 Call = Callable[[str, dict[str, object]], object]
 MOST_BYTES = 128 << 20
 ANSWER_S = 120.0
@@ -54,7 +55,7 @@ class Hands:
 
     def read(self, path: Path, at_most: int = _TEXT_BYTES, start: int = 0) -> bytes:
         """Return bytes of a regular file; a link, a pipe or a device is refused."""
-        return cast(bytes, self.call("read", {"path": str(path), "at_most": at_most, "start": start}))
+        return _as(bytes, self.call("read", {"path": str(path), "at_most": at_most, "start": start}))
 
     def read_whole(self, path: Path, longest: int) -> bytes:
         """Return all bytes of a regular file, for one that is written again: OSError where there are more of them."""
@@ -69,17 +70,20 @@ class Hands:
 
     def look(self, path: Path) -> os.stat_result | None:
         """Return the status of what a path names, links not followed; None when there is nothing."""
-        found = cast("dict[str, int] | None", self.call("look", {"path": str(path)}))
-        if found is None:
+        told = self.call("look", {"path": str(path)})
+        if told is None:
             return None
         order = ("st_mode", "st_ino", "st_dev", "st_nlink", "st_uid", "st_gid", "st_size")
+        found = _as(dict[str, int], told)
+        if not found.keys() >= {*order, "st_mtime_ns"}:
+            raise _unreadable("a status without its parts")
         times = found["st_mtime_ns"]
         seconds = times // 10**9
         return os.stat_result([*(int(found[name]) for name in order), seconds, seconds, seconds])
 
     def names(self, folder: Path) -> list[str]:
         """Return the names in a directory, sorted."""
-        return [str(name) for name in cast("list[object]", self.call("names", {"folder": str(folder)}))]
+        return _as(list[str], self.call("names", {"folder": str(folder)}))
 
     def resolve(self, path: Path) -> Path:
         """Return the path with every link followed."""
@@ -91,7 +95,7 @@ class Hands:
 
     def pin(self, folder: Path) -> Pin:
         """Return a pin on a directory as it is now."""
-        return shaped(Pin, self.call("pin", {"folder": str(folder)}), "the pin")
+        return _as(Pin, self.call("pin", {"folder": str(folder)}))
 
     def pinned(self, pins: Sequence[Pin]) -> Hands:
         """Return the same hands, kept to these directories."""
@@ -99,8 +103,7 @@ class Hands:
 
     def capture(self, path: Path) -> tuple[FileImage, bytes]:
         """Return a file's image and bytes; see `file_image.capture`."""
-        fields, data = cast("tuple[dict[str, object], bytes]", self._call("capture", path=str(path)))
-        return shaped(FileImage, fields, "the image"), data
+        return _as(tuple[FileImage, bytes], self._call("capture", path=str(path)))
 
     def is_in_place(self, image: FileImage) -> bool:
         """Return True when a file is byte for byte, and in owner, mode and time, what its image says."""
@@ -147,7 +150,9 @@ class Hands:
 
     def open_lock(self, path: Path) -> int:
         """Open a small file for reading and writing, made when it is missing; the caller closes the descriptor."""
-        opened = cast(OpenedFile, self.call("open_lock", {"path": str(path)}))
+        opened = self.call("open_lock", {"path": str(path)})
+        if not isinstance(opened, OpenedFile):
+            raise _unreadable("no open file")
         if not stat.S_ISREG(os.fstat(opened.descriptor).st_mode):
             os.close(opened.descriptor)
             raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -257,7 +262,7 @@ class _Worker:
         assert self._channel is not None, "it has just answered"
         _, descriptors, _, _ = socket.recv_fds(self._channel, 1, 1)
         if len(descriptors) != 1:
-            raise EnvironmentUnsuitable("a worker of pgdyno gave an answer that cannot be read")
+            raise _unreadable("no open file")
         os.set_inheritable(descriptors[0], False)
         return OpenedFile(descriptors[0])
 
@@ -288,6 +293,18 @@ class _Worker:
         )
 
 
+def _as(kind: type[T], value: object) -> T:
+    """Return what a worker answered as this type. Raises EnvironmentUnsuitable for anything else."""
+    try:
+        return shaped(kind, value)
+    except ValueError as error:
+        raise _unreadable(str(error)) from None
+
+
+def _unreadable(why: str) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable("a worker of pgdyno gave an answer that cannot be read", detail=why)
+
+
 def _value(answer: tuple[bytes, bytes]) -> object:
     """Return what a worker answered. Nothing in it is trusted: a wrong form is an error of the environment."""
     header, data = answer
@@ -302,9 +319,7 @@ def _value(answer: tuple[bytes, bytes]) -> object:
             raise _refusal(told)
         value = told["value"]
     except (ValueError, KeyError, RecursionError) as error:
-        raise EnvironmentUnsuitable(
-            "a worker of pgdyno gave an answer that cannot be read", detail=str(error)
-        ) from None
+        raise _unreadable(str(error)) from None
     if not told.get("bytes"):
         return value
     return data if value is None else (value, data)
