@@ -175,6 +175,21 @@ def test_pause_and_stop_are_the_files_of_the_study_and_go_with_it(live: Study) -
     assert [one.answer for one in live.decisions] == ["pause", "resume", "stop"]
 
 
+def test_a_stop_needs_no_file_and_what_cannot_be_made_is_refused_in_words(live: Study, tmp_path: Path) -> None:
+    live.stop.path = tmp_path / "gone" / "stop"
+    live.hands.pause = tmp_path / "link"
+    live.hands.pause.symlink_to(tmp_path / "elsewhere")
+    with live.hands:
+        state, said = live.sent(live.request(Action.PAUSE))
+        assert (state, said) == (RequestState.REFUSED, f'"{live.hands.pause}" cannot be made: File exists')
+        assert not (tmp_path / "elsewhere").exists(), "a link leads no file of ours elsewhere"
+        assert live.sent(live.request(Action.STOP))[0] is RequestState.DONE
+        with pytest.raises(Exception, match="alice stopped it in the dashboard"):
+            live.stop.look()
+        assert live.hands.has_answer, "nobody waits any longer for an answer"
+    assert live.hands.pause.is_symlink()
+
+
 def test_an_edit_is_checked_and_what_cannot_be_says_why(live: Study) -> None:
     question = live.ask()
     bad = live.request(Action.EDIT, question, settings={"fsync": "off"})

@@ -256,10 +256,10 @@ class _Searching:
         while True:
             if self._world is not None:
                 self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
-            stop = self._watched.stop.path
+            stop = self._watched.stop
             before = self._before(proposal.settings)
-            answer = self._decide(CandidatePlan(proposal, before, str(stop), self._watched.hands, self._edited))
-            if stop.exists():
+            answer = self._decide(CandidatePlan(proposal, before, str(stop.path), self._watched.hands, self._edited))
+            if stop.is_wanted:
                 return Reply(None, ends=True)
             if answer.settings is None or answer.settings == proposal.settings:
                 return answer

@@ -70,14 +70,19 @@ class SwitchReads(Protocol):
 
 @dataclass(slots=True)
 class StopFile:
-    """A file whose appearance ends the study; `told` says who had it made, where that is known."""
+    """A file whose appearance ends the study; `told` says who wanted its end, which needs no file."""
 
     path: Path
     told: str = ""
 
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether the study is to end."""
+        return bool(self.told) or self.path.exists()
+
     def look(self) -> None:
-        """Raise StopAsked when it is there."""
-        if self.path.exists():
+        """Raise StopAsked when the study is to end."""
+        if self.is_wanted:
             raise StopAsked(self.told or f'the stop file "{self.path}" was found')
 
 

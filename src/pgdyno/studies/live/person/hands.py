@@ -25,6 +25,7 @@ from pgdyno.model.person.operator_request import (
     RequestState,
 )
 from pgdyno.model.results.live import LiveDecision
+from pgdyno.outputs import open_new
 from pgdyno.report.wording import settings_text
 from pgdyno.store.requests import RequestBoard, RequestRow
 from pgdyno.studies.live.server_world import StopFile
@@ -106,7 +107,8 @@ class LiveHands:
         self._is_over = True
         self.turn()
         for path in self._made:
-            path.unlink(missing_ok=True)
+            if why := _unmade(path):
+                self.announce(why)
 
     @property
     def takes_requests(self) -> bool:
@@ -115,8 +117,8 @@ class LiveHands:
 
     @property
     def has_answer(self) -> bool:
-        """Return whether the dashboard has answered what waits."""
-        return self._answer is not None
+        """Return whether the dashboard has answered what waits, or ended the study."""
+        return self._answer is not None or (self.stop is not None and bool(self.stop.told))
 
     def ask(self, question: LiveQuestion, check: Check = _unedited) -> None:
         """Let a question wait; `check` returns what an edit comes to, or raises why it cannot be."""
@@ -187,23 +189,33 @@ class LiveHands:
         assert self.pause is not None, "a study that takes requests has one"
         match request.action:
             case OperatorAction.PAUSE:
-                self._make(self.pause)
+                if why := self._make(self.pause):
+                    return RequestState.REFUSED, why
                 said = "it waits in its baseline after the pair at hand"
             case OperatorAction.RESUME:
-                self.pause.unlink(missing_ok=True)
+                if why := _unmade(self.pause):
+                    return RequestState.REFUSED, why
                 said = "it goes on"
             case _:
                 self.stop.told = f"{request.who} stopped it in the dashboard"
-                self._make(self.stop.path)
+                self._make(self.stop.path)  # for whoever looks for it: the study ends without it too
                 said = "it ends, and the server is put back"
         # The request is on record already, and a stop waits for no store.
         self._keep(HeardAnswer(request.action, request.who, DASHBOARD, request.why), None)
         return RequestState.DONE, said
 
-    def _make(self, path: Path) -> None:
-        if not path.exists():
-            path.touch(0o600)
-            self._made.add(path)
+    def _make(self, path: Path) -> str:
+        """Make a file that goes with the study; return why it is not there, empty where it is."""
+        if path.exists():
+            return ""
+        try:
+            open_new(path).close()
+        except OSError as error:
+            return f'"{path}" cannot be made: {error.strerror}'
+        except PgdynoError as error:
+            return error.one_line
+        self._made.add(path)
+        return ""
 
     def _answered(self, request: OperatorRequest) -> Verdict:
         with self._lock:
@@ -245,6 +257,15 @@ class LiveHands:
 def typed(action: OperatorAction, settings: Mapping[str, str] | None = None) -> HeardAnswer:
     """Return what the user of this process said in the terminal."""
     return HeardAnswer(action, who(), TERMINAL, settings=None if settings is None else Configuration.of(settings))
+
+
+def _unmade(path: Path) -> str:
+    """Take a file away; return why it is there still, empty where it is gone."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        return f'"{path}" cannot be taken away: {error.strerror}'
+    return ""
 
 
 def _was_first(answer: HeardAnswer) -> str:
