@@ -6,32 +6,37 @@ was checked when `data/rules.json` was made of it (`make docs`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from pgdyno.errors import UsageError
 from pgdyno.model.finding import ChangeKind, Cost, Depth, RuleGroup, Severity
 from pgdyno.outside.documents import load_toml
 
+_Flag = Annotated[bool, Strict()]
+_Number = Annotated[float, Strict()]
+_Whole = Annotated[int, Strict()]
+"""`true` is no number, and 1 is not true; the strictness of a whole model would refuse words of enumerations."""
 
-class _Strict(BaseModel):
+
+class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class _ScopeRow(_Strict):
+class _ScopeRow(_Row):
     architectures: tuple[str, ...] = ()
     flavours: tuple[str, ...] = ()
     virtualization: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
     not_workloads: tuple[str, ...] = ()
-    from_version: int | None = None
-    to_version: int | None = None
+    from_version: _Whole | None = None
+    to_version: _Whole | None = None
     from_kernel: str | None = None
     below_kernel: str | None = None
 
 
-class _ChangeTable(_Strict):
+class _ChangeTable(_Row):
     kind: ChangeKind = ChangeKind.POSTGRESQL
     knob: str = ""
     value: str = ""
@@ -41,23 +46,23 @@ class _ChangeTable(_Strict):
     undo: tuple[str, ...] = ()
 
 
-class _SourceRow(_Strict):
+class _SourceRow(_Row):
     document: str
     section: str = Field(min_length=3)
 
 
-class _EffectRow(_Strict):
+class _EffectRow(_Row):
     text: str
     document: str
     section: str = ""
-    low: float | None = None
-    high: float | None = None
+    low: _Number | None = None
+    high: _Number | None = None
     metric: str = "throughput"
     together_with: str = ""
-    buffers_share: float | None = None
+    buffers_share: _Number | None = None
 
 
-class _RuleRow(_Strict):
+class _RuleRow(_Row):
     id: str = Field(pattern=r"^[a-z0-9-]+$")
     group: RuleGroup
     depth: Depth = Depth.BASIC
@@ -74,7 +79,7 @@ class _RuleRow(_Strict):
     settle: str | None = None
     effect: tuple[_EffectRow, ...] = ()
     risk: str = Field(min_length=4)
-    risk_level: int = Field(ge=0, le=3)
+    risk_level: _Whole = Field(ge=0, le=3)
     cost: Cost = Cost.NONE
     apply: str = ""
     persist: str = ""
@@ -86,8 +91,8 @@ class _RuleRow(_Strict):
     contradictions: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
-    needs_test: bool = False
-    under_load: bool = False
+    needs_test: _Flag = False
+    under_load: _Flag = False
 
     @model_validator(mode="after")
     def _one_way_to_judge(self) -> _RuleRow:
@@ -98,7 +103,7 @@ class _RuleRow(_Strict):
         return self
 
 
-class _File(_Strict):
+class _File(_Row):
     rule: tuple[_RuleRow, ...] = Field(min_length=1)
 
 

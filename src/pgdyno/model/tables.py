@@ -73,6 +73,11 @@ def tables_of(table: Table, key: str, where: str) -> list[tuple[Table, str]]:
     ]
 
 
+def is_version(found: object, known: int) -> bool:
+    """Tell whether this is the version of a document's form: `true` equals 1 and is no version."""
+    return type(found) is int and found == known
+
+
 def near_hint(word: str, names: Iterable[str]) -> str:
     """Return a hint with the name that comes nearest, and all of them."""
     known = list(names)

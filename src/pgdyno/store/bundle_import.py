@@ -235,7 +235,7 @@ def _follow(name: str, item: object, ids: Mapping[int, int]) -> object:
     if isinstance(item, Mapping):
         return _renumbered(dict(item), ids)
     if isinstance(item, list):
-        if name in _RUN_LISTS and all(isinstance(one, int) for one in item):
+        if name in _RUN_LISTS and all(type(one) is int for one in item):
             return [ids[one] for one in item if one in ids]
         return [_follow("", one, ids) for one in item]
     return item

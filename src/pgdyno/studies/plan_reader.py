@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from pgdyno.errors import UsageError
-from pgdyno.model.tables import Table, fields_of, table_of
+from pgdyno.model.tables import Table, fields_of, is_version, table_of
 from pgdyno.outside.toml_lines import TableLines, TomlLines
 from pgdyno.units import parse_quantity
 
@@ -95,5 +95,5 @@ class PlanReader:
                 if not document.get(key):
                     raise UsageError(f'"{key}" is missing')
         with self.at(lines.of().of("version"), ""):
-            if document["version"] != version:
+            if not is_version(document["version"], version):
                 raise UsageError(f"version {document['version']} is not {version}", hint="Upgrade pgdyno.")

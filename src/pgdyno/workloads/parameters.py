@@ -67,6 +67,8 @@ def _typed(default: Value, value: Value) -> Value:
         if text not in _TRUE + _FALSE:
             raise ValueError(text)
         return text in _TRUE
+    if isinstance(value, bool) and isinstance(default, int | float):
+        raise ValueError(value)
     if isinstance(default, int):
         number = float(value)
         if not number.is_integer():

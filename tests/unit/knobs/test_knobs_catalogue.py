@@ -98,3 +98,19 @@ def test_a_slip_in_the_file_is_named(old: str, new: str, message: str) -> None:
     assert old in TABLE
     with pytest.raises(UsageError, match=re.escape(message)):
         parse_catalogue(TABLE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["checkpoint_cycles = true", "vacuum_cycles = true", "connections = true", "connections = 1.0", 'connections = "1"',
+     "warm_cache = 1"],
+)  # fmt: skip
+def test_true_is_no_number_of_what_a_trial_must_offer(given: str) -> None:
+    with pytest.raises(UsageError, match=rf'work_mem: needs: "{given.partition(" ")[0]}" is'):
+        parse_catalogue(f"{TABLE}needs = {{ {given} }}\n")
+
+
+def test_true_is_no_special_value() -> None:
+    assert parse_catalogue(f"{TABLE}special = [-1, 0.5]\n")["work_mem"].special == (-1.0, 0.5)
+    with pytest.raises(UsageError, match='work_mem: "special" is not a list of numbers'):
+        parse_catalogue(f"{TABLE}special = [true]\n")

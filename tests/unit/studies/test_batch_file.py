@@ -47,6 +47,7 @@ def test_a_chain_is_read_whole() -> None:
         ('name = "mail"', 'name = "sum"', 'name = "mail"', '"close/sum" is there twice'),
         ("parallel = 2", "parallel = 0", "parallel", "parallel 0 is not from 1 to 256"),
         ("version = 1", "version = 2", "version", "version 2 is not 1"),
+        ("version = 1", "version = true", "version", "version True is not 1"),
     ],
 )
 def test_a_slip_is_told_with_its_line(old: str, new: str, line: str, words: str) -> None:

@@ -219,6 +219,7 @@ def test_settings_of_a_file_are_overlaid() -> None:
     ("text", "words"),
     [
         ("version = 2", "version 2 is not 1"),
+        ("version = true", "version True is not 1"),
         ("version = 1\nmatrix = 3", "matrix is not a table"),
         ("version = 1\n[matrix]\npods = [3]", 'unknown key "pods"'),
         ('version = 1\n[matrix]\nclients = ["3"]', '"clients" is not a list of whole numbers'),

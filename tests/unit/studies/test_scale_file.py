@@ -57,6 +57,7 @@ def test_the_dry_run_prints_levels_criterion_order_undo_outage_and_bounds() -> N
     ("old", "new", "said"),
     [
         ("version = 1", "version = 2", "line 1: version 2 is not 1"),
+        ("version = 1", "version = true", "line 1: version True is not 1"),
         ("repetitions = 6", "repetition = 6", 'line 5: scale: unknown key "repetition"'),
         ("repetitions = 6", "repetitions = 3", "line 5: scale: repetitions 3 is not from 4 to 100"),
         ("repetitions = 6", "reference = 90", "line 5: scale: reference 90 is no level"),

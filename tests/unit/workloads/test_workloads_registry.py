@@ -142,7 +142,16 @@ def test_texts_of_the_command_line_resolve_to_the_same_values(whole: int, real: 
 
 
 @pytest.mark.parametrize(
-    "values", [{"whole": "2.5"}, {"whole": "many"}, {"whole": -1}, {"flag": "maybe"}, {"real": "x"}]
+    "values",
+    [
+        {"whole": "2.5"},
+        {"whole": "many"},
+        {"whole": -1},
+        {"flag": "maybe"},
+        {"real": "x"},
+        {"whole": True},
+        {"real": True},
+    ],
 )
 def test_wrong_values_are_usage_errors(values: dict[str, str | int]) -> None:
     with pytest.raises(UsageError):

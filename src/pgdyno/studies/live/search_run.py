@@ -124,7 +124,7 @@ def search_asked_by(study: Study, answer_s: float) -> AskedSearch:
     kept = study.options.get(StudyKind.LIVE.value)
     told = kept if isinstance(kept, Mapping) else {}
     candidates, words = told.get("candidates"), [told.get(name) for name in ("only", "include", "exclude")]
-    if not isinstance(candidates, int) or not isinstance(told.get("connections"), int):
+    if type(candidates) is not int or type(told.get("connections")) is not int:
         raise UsageError(f"study {study.id} did not keep what it searched", hint="Start a new study, without --resume.")
     only, include, exclude = (tuple(map(str, one)) if isinstance(one, list) else () for one in words)
     return AskedSearch(candidates, answer_s, only, include, exclude)

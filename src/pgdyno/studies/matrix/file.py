@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.matrix import BASELINE_NAME
 from pgdyno.model.shapes import shaped
-from pgdyno.model.tables import Table, fields_of, read_table, table_of, tables_of, toml_of
+from pgdyno.model.tables import Table, fields_of, is_version, read_table, table_of, tables_of, toml_of
 from pgdyno.studies.matrix.plan import MatrixPlan, Pod, Value, check
 from pgdyno.units import parse_quantity
 
@@ -31,7 +31,7 @@ def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, 
     Raises UsageError on anything but the documented form.
     """
     document = table_of(toml_of(text, source), source, _TOP)
-    if document.get("version") != VERSION:
+    if not is_version(document.get("version"), VERSION):
         raise UsageError(f"{source}: version {document.get('version')} is not {VERSION}")
     configurations: dict[str, Mapping[str, str]] = {}
     for entry, where in tables_of(document, "configuration", source):

@@ -18,7 +18,7 @@ from pgdyno.model.project import (
     ProjectRow,
     Scenario,
 )
-from pgdyno.model.tables import Table, fields_of, read_table, table_of, tables_of, toml_of
+from pgdyno.model.tables import Table, fields_of, is_version, read_table, table_of, tables_of, toml_of
 from pgdyno.studies.project.certified import CERTIFIED, OF_RUNS
 
 VERSION = 1
@@ -38,7 +38,7 @@ def parse_project(text: str, *, source: str = "project") -> Project:
     for key in keys[:3]:
         if key not in document:
             raise UsageError(f'{source}: "{key}" is missing')
-    if document["version"] != VERSION:
+    if not is_version(document["version"], VERSION):
         raise UsageError(f"{source}: version {document['version']} is not {VERSION}", hint="Upgrade pgdyno.")
     place = f"{source}: [project]"
     head = table_of(document["project"], place, ("name", "background", "goals", "headroom_pct"))

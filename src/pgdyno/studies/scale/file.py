@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import UsageError, hinted
-from pgdyno.model.tables import table_of, tables_of, toml_of
+from pgdyno.model.tables import is_version, table_of, tables_of, toml_of
 from pgdyno.model.trial import check_length, check_rate, check_speed
 from pgdyno.model.verdict import Metric
 from pgdyno.outside.toml_lines import TableLines, TomlLines
@@ -86,7 +86,7 @@ def parse_plan(text: str, *, source: str = "plan", folder: Path = Path()) -> Sca
             if not document.get(key):
                 raise UsageError(f'"{key}" is missing')
     with reader.at(lines.of().of("version"), ""):
-        if document["version"] != VERSION:
+        if not is_version(document["version"], VERSION):
             raise UsageError(f"version {document['version']} is not {VERSION}", hint="Upgrade pgdyno.")
     head_lines, load_lines, criterion_lines = (lines.of(one, 0) for one in ("scale", "load", "criterion"))
     head = reader.fields(_Head, _table(document, "scale", source), head_lines, "scale")
