@@ -19,8 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from fix_postgres import public_dir
+from compiled_agent import send_bytecode
+from fix_postgres import NIGHT, public_dir
 from free_ports import free_ports
+from pgdyno.remote import payload
 
 SSHD = Path("/usr/sbin/sshd")
 USER = "postgres"
@@ -108,9 +110,12 @@ def sshd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     shutil.chown(home, USER, pwd.getpwnam(USER).pw_gid)
     made, daemon = start_sshd(folder, home)
     monkeypatch.setenv("PGDYNO_SSH", made.client())
+    if not NIGHT:
+        send_bytecode(monkeypatch)
     try:
         yield made
     finally:
         daemon.send_signal(signal.SIGTERM)
         daemon.wait(30)
         shutil.rmtree(folder)
+        payload.build.cache_clear()

@@ -31,6 +31,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn, Self
 
+from compiled_agent import use_bytecode
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.undo import watch, watch_record
 from templates import FOLDER, empty_store, use_templates
@@ -183,6 +184,7 @@ def use_forks() -> None:
 
 def pytest_configure() -> None:
     use_forks()
+    use_bytecode()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -364,6 +366,7 @@ def _import_program() -> None:
 if __name__ == "__main__":
     _import_program()
     use_templates()
+    use_bytecode()
     empty_store()  # each fork with a new home would load Alembic and build one: half a CPU second
     gc.collect()
     gc.freeze()  # no fork looks through, and so copies, what it has of us
