@@ -13,7 +13,7 @@ from pgdyno.model.study import StudyKind
 from pgdyno.studies.project.file import parse_project
 from pgdyno.studies.project.run_plan import RunPlan, parse_run
 from pgdyno.studies.project.run_platforms import require_ours, sandbox_names, versions
-from pgdyno.studies.project.run_steps import RunPlaces, run_steps, seconds_left, words_of
+from pgdyno.studies.project.run_steps import RunPlaces, load_words, run_steps, said_words, seconds_left, words_of
 from pgdyno.studies.project.running import resumed_words
 
 
@@ -88,6 +88,24 @@ def test_the_time_that_is_left_is_that_of_the_plan(plan: Path) -> None:
     assert seconds_left(found, steps, after, "capture", 0) == rest
     assert seconds_left(found, steps, after, "capture", 60) == rest - 60
     assert seconds_left(found, steps, after, "capture", 1e6) == rest - found.scenarios[1].planned_s
+
+
+@pytest.mark.parametrize(
+    ("said", "ago_s", "words"),
+    [
+        ("", 0.0, "it begins"),
+        ("[    1 s] data loaded\n[ 1:04 min] 25,278 answered; 2:00 min left\n", 3.0, "25,278 answered; 2:00 min left"),
+        ("[   14 s] 3.49 MB of log; 8:50 min left\n", 50.0, "3.49 MB of log; 8:50 min left (50 s ago)"),
+    ],
+)
+def test_what_a_verb_said_is_told_with_its_age_and_without_its_clock(said: str, ago_s: float, words: str) -> None:
+    assert said_words(said, ago_s) == words
+
+
+def test_how_far_a_load_is_that_is_captured_never_passes_its_whole() -> None:
+    assert [load_words(spent, 180.0) for spent in (74.2, 181.0)] == [
+        "1:14 min of 3:00 min of the load", "3:00 min of 3:00 min of the load",
+    ]  # fmt: skip
 
 
 PLAN, CHAIN = "certification.toml", "month-end.toml"

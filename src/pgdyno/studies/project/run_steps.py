@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,9 +10,13 @@ from pathlib import Path
 
 from pgdyno.model.study import StudyKind
 from pgdyno.studies.project.run_plan import RunKind, RunPlan, ScenarioRun
+from pgdyno.units import seconds_text
 
 CLEAN_S = 60.0
 """What is left to a run at least, of what a verb is given: it has to put back what it changed."""
+LATE_S = 10.0
+"""What a verb said longer ago than this is told with its age: the time that it gave as left is less by now."""
+_CLOCK = re.compile(r"^\[[^]]*\] ")
 
 
 class StepWork(StrEnum):
@@ -159,3 +164,17 @@ def seconds_left(
             taken += spent_s
         left += max(run.planned_s - taken, 0.0)
     return left
+
+
+def said_words(said: str, ago_s: float) -> str:
+    """Return the last line that a verb said, without its own clock; one of some time ago says how long ago that was."""
+    lines = said.strip().splitlines()
+    if not lines:
+        return "it begins"
+    last = _CLOCK.sub("", lines[-1].strip())[:160]
+    return f"{last} ({seconds_text(ago_s)} ago)" if ago_s >= LATE_S else last
+
+
+def load_words(spent_s: float, whole_s: float) -> str:
+    """Return how far the load is that is captured."""
+    return f"{seconds_text(min(spent_s, whole_s))} of {seconds_text(whole_s)} of the load"

@@ -37,7 +37,16 @@ from pgdyno.studies.project.run_record import (
     read_run_record,
     write_run_record,
 )
-from pgdyno.studies.project.run_steps import RunPlaces, RunStep, StepWork, run_steps, seconds_left, words_of
+from pgdyno.studies.project.run_steps import (
+    RunPlaces,
+    RunStep,
+    StepWork,
+    load_words,
+    run_steps,
+    said_words,
+    seconds_left,
+    words_of,
+)
 from pgdyno.units import seconds_text
 
 RESULTS = (0, 1, 3)
@@ -177,8 +186,9 @@ class ProjectRun:
                 self._keep(self.record.with_step(watch.step.key, replace(began, process=child.identity)))
                 child.until(CAPTURING, BEGIN_S, self.halt)
                 with platforms.running_load(target, load, self.plan.path(load.script), self.plan.data.database) as work:
+                    began_s = time.monotonic()
                     while work.poll() is None:
-                        watch.look(child.last)
+                        watch.look(lambda: load_words(time.monotonic() - began_s, load.seconds))
                         time.sleep(LOOK_S)
                 for known in known_captures():
                     if known.progress.process.pid == child.process.pid:
@@ -350,9 +360,9 @@ class _Child:
             self.process.wait()
 
     def last(self) -> str:
-        """Return the last line that it said."""
-        lines = self.errors.read_text(errors="replace").strip().splitlines()
-        return lines[-1].strip()[:160] if lines else "it begins"
+        """Return the last line that it said, and how long ago where that is long."""
+        said = self.errors.read_text(errors="replace")
+        return said_words(said, time.time() - self.errors.stat().st_mtime)
 
     def until(self, words: str, seconds: float, halt: Callable[[], str]) -> None:
         """Wait until it has said these words. Raises EnvironmentUnsuitable where it has ended, or does not say them."""
