@@ -1,9 +1,11 @@
 """Whether the time of a migration of the full size is in the forecast from smaller ones, on real servers.
 
-python bench/forecast.py [--rows 250000 750000] [--runs 2] [--full 5] [--source-bin DIR]
+python bench/forecast.py [--rows 250000 750000] [--runs 2] [--most 6] [--full 5] [--source-bin DIR]
 
-Rehearses each size so many times by dump and restore, from a server of its own to the sandbox, the sizes in turn; then
-the full size, that many times the largest, once. The folder of the servers is below /var/tmp, and removed at the end.
+Rehearses each size so many times by dump and restore, from a server of its own to the sandbox, the sizes in turn, and
+again while the interval is wider than a factor of 1.5, `--most` times at most; then the full size, that many times
+the largest, once. Exit code 0 where its time is in the interval. The folder of the servers is below /var/tmp, and
+removed at the end.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import psycopg
 from pgdyno.model.results.migrate import MigrateResult
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.migrate.forecast import forecast_of
 
 MADE = """
 CREATE TABLE customer (id int PRIMARY KEY, name text);
@@ -32,11 +35,12 @@ CREATE INDEX ON entry (customer); CREATE INDEX ON entry (note);
 """
 
 
-def main() -> None:
+def main() -> int:
     """Print a line a rehearsal, then the forecast and whether the full size is in it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[250_000, 750_000])
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--most", type=int, default=6)
     parser.add_argument("--full", type=int, default=5)
     parser.add_argument("--source-bin", type=Path)
     asked = parser.parse_args()
@@ -55,15 +59,29 @@ def main() -> None:
                 session.execute("VACUUM ANALYZE")
                 session.execute("CHECKPOINT")
         small = [rehearsed(folder, server.conninfo, rows) for _ in range(asked.runs) for rows in asked.rows]
-        actual = rehearsed(folder, server.conninfo, full)
-        words = ["migrate", "forecast", *(one.study for one in small), "--size", f"{actual.source_bytes}B"]
-        said = subprocess.run([sys.executable, "-m", "pgdyno", *words], stdout=subprocess.PIPE, text=True, check=False)
-        print(said.stdout.strip())
-        print(f"the full size took {actual.total_s:.1f} s")
+        size = size_of(server.conninfo, full)
+        while (found := forecast_of(small, size).forecast) is not None and not found.is_narrow:
+            if len(small) >= asked.most * len(asked.rows):
+                break
+            small += [rehearsed(folder, server.conninfo, rows) for rows in asked.rows]
+        actual = rehearsed(folder, server.conninfo, full).total_s or 0.0
+        print("\n".join(forecast_of(small, size).lines()))
+        is_in = found is not None and found.low_s <= actual <= found.high_s
+        print(f"the full size took {actual:.1f} s, which is {'in' if is_in else 'NOT IN'} the interval")
     finally:
         subprocess.run([sys.executable, "-m", "pgdyno", "sandbox", "stop"], stderr=subprocess.DEVNULL, check=False)
         source.destroy()
         shutil.rmtree(folder)
+    return 0 if is_in else 1
+
+
+def size_of(source: str, rows: int) -> int:
+    """Return the bytes of a database of the source."""
+    with psycopg.connect(source, dbname=f"of_{rows}") as session:
+        (size,) = session.execute("SELECT pg_catalog.pg_database_size(pg_catalog.current_database())").fetchone() or (
+            0,
+        )
+    return int(size)
 
 
 def rehearsed(folder: Path, source: str, rows: int) -> MigrateResult:
@@ -84,4 +102,4 @@ def rehearsed(folder: Path, source: str, rows: int) -> MigrateResult:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

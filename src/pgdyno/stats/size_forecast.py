@@ -28,6 +28,8 @@ RUNS_A_SIZE = 2
 ALIKE = 1.05
 """Sizes that differ by less than this factor are one."""
 _TURNS = 8
+_ROUNDS = 10
+"""How often at most the same rehearsals are thought to be made again."""
 _LEAST_S = 1e-9
 _MOST = 20.0
 """An interval of such logarithms says nothing; without a limit its end would be no number."""
@@ -63,6 +65,8 @@ class SizeForecast:
     reach: float
     """How many times larger than the largest rehearsal the full size is."""
     runs: int
+    wanted: int
+    """How many runs that scatter as these do make the interval narrow enough; 0 where no number is known that does."""
     chain: tuple[str, ...]
     phases: tuple[PhaseForecast, ...]
 
@@ -125,8 +129,8 @@ def forecast_size(
     apart = np.sum([fits[name].seconds / total * fits[name].apart for name in chain], axis=0)
     weights = np.sum([fits[name].seconds / total * fits[name].weights for name in chain], axis=0)
     freedom = len(runs) - 2
-    spread = float(np.sqrt((apart @ apart) / freedom * (1 + weights @ weights)))
-    factor = float(np.exp(min(_MOST, float(stdtrit(freedom, (1 + confidence) / 2)) * spread)))
+    scatter, moved = float(np.sqrt((apart @ apart) / freedom)), float(weights @ weights)
+    factor = _end(scatter, moved, freedom, confidence)
     return SizeForecast(
         size=size,
         seconds=total,
@@ -135,6 +139,7 @@ def forecast_size(
         confidence=confidence,
         reach=size / float(sizes.max()),
         runs=len(runs),
+        wanted=_wanted(scatter, moved, len(runs), confidence),
         chain=tuple(chain),
         phases=tuple(PhaseForecast(name, fits[name].fixed_s, fits[name].seconds, name in sorting) for name in names),
     )
@@ -148,6 +153,22 @@ class _Fit:
     seconds: float
     apart: Floats
     weights: Floats
+
+
+def _end(scatter: float, moved: float, freedom: int, confidence: float) -> float:
+    """Return how far the ends of the interval are from the forecast, as a factor.
+
+    `moved` is what the scatter of the runs moves the forecast by, squared, in shares of the scatter of one run.
+    """
+    spread = scatter * float(np.sqrt(1 + moved))
+    return float(np.exp(min(_MOST, float(stdtrit(freedom, (1 + confidence) / 2)) * spread)))
+
+
+def _wanted(scatter: float, moved: float, runs: int, confidence: float) -> int:
+    for rounds in range(1, _ROUNDS + 1):
+        if _end(scatter, moved / rounds, rounds * runs - 2, confidence) ** 2 <= WIDEST:
+            return rounds * runs
+    return 0
 
 
 def _refusal(runs: Sequence[ScaledRun], size: float, after: Mapping[str, Set[str]] | None) -> str:

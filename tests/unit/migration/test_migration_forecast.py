@@ -79,6 +79,14 @@ def test_the_page_has_the_forecast_of_all_rehearsals_that_are_like_the_last_and_
     assert full_size(cast(Store, SimpleNamespace(studies=list)), FOUR[0], GB)[0].startswith("no forecast: ")
 
 
+def test_a_wide_interval_comes_with_what_would_narrow_it() -> None:
+    scattered = [rehearsal(size, slow) for size, slow in ((GB, 0.94), (GB, 1.06), (2 * GB, 1.06), (2 * GB, 0.94))]
+    (line,) = [one for one in forecast_of(scattered, 10 * GB).lines() if "wider than" in one]
+    assert line.endswith("times as many, if they scatter alike, or rehearse a larger size")
+    wild = [rehearsal(size, slow) for size, slow in ((GB, 0.4), (GB, 2.0), (2 * GB, 2.0), (2 * GB, 0.4))]
+    assert "scatter too much" in "\n".join(forecast_of(wild, 10 * GB).lines())
+
+
 def test_rehearsals_that_are_not_alike_or_too_few_give_no_figure_but_the_reason() -> None:
     for results, words in (
         (FOUR[:3], "two rehearsals at each of two sizes"),

@@ -122,3 +122,19 @@ def test_a_forecast_is_finite_and_keeps_to_the_units_of_time_and_size(
     once, scaled = told(1, 1), told(factor, unit)
     assert 0 < once.low_s <= once.seconds <= once.high_s < np.inf
     assert scaled.seconds == pytest.approx(once.seconds * factor, rel=1e-3)
+
+
+def test_a_wide_interval_says_how_many_runs_would_narrow_it() -> None:
+    def told(scatter: float, rounds: int = 1) -> SizeForecast:
+        factors = np.exp(scatter * np.array([1, -1, -1, 1]))
+        runs = [ScaledRun(size, {"import": size * factor}) for size, factor in zip((1, 1, 3, 3), factors, strict=True)]
+        found = forecast_size(runs * rounds, 15)
+        assert isinstance(found, SizeForecast)
+        return found
+
+    assert told(0.005).wanted == 4, "these are enough"
+    few = told(0.06)
+    assert not few.is_narrow
+    assert few.wanted > 4
+    assert told(0.06, few.wanted // 4).is_narrow
+    assert told(0.5).wanted == 0, "no number that anybody makes"

@@ -52,10 +52,18 @@ class RehearsalForecast:
             beside = "" if one.phase in found.chain else ", beside others"
             yield f"  {one.phase}: {seconds_text(one.seconds)}, {seconds_text(one.fixed_s)} of it fixed{beside}"
         if not found.is_narrow:
-            yield "the interval is wider than a factor of 1.5: rehearse more often, or a larger size"
+            yield f"the interval is wider than a factor of 1.5: {_remedy(found)}, or rehearse a larger size"
         if self.window_s is not None:
             words = {ExitCode.OK: "fits", ExitCode.FINDINGS: "does not fit"}.get(self.exit_code, "may or may not fit")
             yield f"window {seconds_text(self.window_s)}: it {words}"
+
+
+def _remedy(found: SizeForecast) -> str:
+    """Return how often to rehearse for a narrow interval."""
+    if not found.wanted:
+        return "these rehearsals scatter too much, find out why"
+    times = found.wanted // found.runs
+    return f"make it {plural(found.wanted, 'rehearsal')}, {times} times as many, if they scatter alike"
 
 
 def forecast_of(results: Sequence[MigrateResult], size: float, window_s: float | None = None) -> RehearsalForecast:
