@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ class _Flags(MeasuringFlags):
         "End the study after this time and judge what was measured.", default=LONGEST_S, type=Time("s", 1)
     )
     max_clients: int = flag("Refuse a plan with more connections than this.", default=256, type=Whole(1, 100_000))
+    max_size: str | None = flag("Refuse to load more data than this, such as 20GB.", metavar="SIZE")
     stop_file: Path | None = flag("End the study when this file exists.")
     resume: str | None = flag("Continue an interrupted study with its own plan.", metavar="STUDY")
 
@@ -111,7 +113,7 @@ class _EndingProgress(Progress):
 def _carry_out(
     request: StudyRequest, plan: ScalePlan, flags: _Flags, store: Store, progress: Progress, ending: EarlyEnd
 ) -> int:
-    from pgdyno.studies.scale.servers import check_servers, require_apart
+    from pgdyno.studies.scale.servers import check_servers, require_apart, require_proportion
 
     def body(stand: StudySession) -> StudyResult:
         from pgdyno.studies.scale.run import part_of, run_scale, scale_result
@@ -123,6 +125,7 @@ def _carry_out(
                 part = _part(store, plan, target, stand.study, flags)
                 stands[target] = stack.enter_context(open_stand(part, store, progress, progress.announce))
             require_apart({target: one.target.name for target, one in stands.items()})
+            require_proportion(plan, {target: one.facts for target, one in stands.items()})
             ended = run_scale(stands, plan, ending, progress.announce)
             studies = {target: one.study for target, one in stands.items()}
             result = scale_result(store, studies, plan, ended)
@@ -130,7 +133,7 @@ def _carry_out(
                 stands[target].finish(part_of(result, store, studies[target]))
         return result
 
-    check_servers([one for one in plan.targets if one])
+    check_servers(plan)
     return int(carry_out(request, flags, store, progress, body).exit_code)
 
 
@@ -155,17 +158,17 @@ def _new(
 ) -> StudyRequest:
     from pgdyno.model.shapes import plain
     from pgdyno.model.study import StudyKind
-    from pgdyno.studies.session.target_request import TargetRequest
+    from pgdyno.studies.scale.servers import request_of
 
     target = plan.targets[0] if target is None else target
-    top = next((one for one in reversed(plan.levels) if one.target == target), plan.levels[-1])
+    top = next((one for one in reversed(plan.levels) if one.server == target), plan.levels[-1])
     return new_request(
         flags,
         kind=StudyKind.SCALE,
         name=f"scale {plan.name}",
         options={"scale": plain(plan), **({} if mark is None else {PART: mark})},
         load=Load(plan.workload, plan.parameters_of(top), plan.load(rate=plan.rate_of(top))),
-        target=TargetRequest(dsn=target, keep_data=flags.keep_data) if target else None,
+        target=replace(request_of(plan, target), keep_data=flags.keep_data) if target else None,
         **_course(plan, flags, target),
     )
 
@@ -198,8 +201,17 @@ def _course(plan: ScalePlan, flags: _Flags, own: str) -> Course:
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.requests.study import confirm_changes
+        from pgdyno.server import places
+        from pgdyno.units import parse_quantity
+        from pgdyno.workloads.disk_room import require_here, require_size
+        from pgdyno.workloads.registry import make_workload
+        from pgdyno.workloads.working_set import sized
 
-        count = sum(one.target == own for one in plan.levels)
+        require_here(places.state_dir(), "logs of the load are written", "Name another folder by PGDYNO_HOME.")
+        if flags.max_size is not None:
+            parameters, _ = sized(plan.parameters_of(plan.levels[-1]), facts)
+            require_size(make_workload(plan.workload, parameters), target, int(parse_quantity(flags.max_size, "B")))
+        count = sum(one.server == own for one in plan.levels)
         words = (
             f"{plural(count, 'level')} in {plural(plan.repetitions, 'repetition')}; "
             f"bounds {' and '.join(names) or 'nothing'}"

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from facts_from_params import make_facts
 from pgdyno.cli import scale as verb
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.results.scale import Constancy, ScaleResult
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Trial, TrialSpec, TrialState
 from pgdyno.report.drawing import markdown
+from pgdyno.report.facts_image import FactsImage
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.scale import run as course
@@ -23,7 +26,8 @@ from pgdyno.studies.scale.dry_run import plan_lines
 from pgdyno.studies.scale.ending import EarlyEnd
 from pgdyno.studies.scale.plan import ScalePlan
 from pgdyno.studies.scale.runs import HeldBack
-from pgdyno.studies.scale.servers import require_apart, require_named
+from pgdyno.studies.scale.servers import request_of, require_apart, require_named, require_proportion
+from pgdyno.studies.scale.words import proportion_text
 from scale_example import PLAN, made_runs, planned
 from study_example import make_study
 
@@ -203,3 +207,60 @@ def test_a_resume_of_one_servers_study_goes_on_with_all(monkeypatch: pytest.Monk
     monkeypatch.setattr(verb, "resumed_request", lambda _flags, study, **_course: study.id)
     request, plan = verb._resumed(None, SimpleNamespace(resume="part", yes=True))  # type: ignore[arg-type]
     assert (asked, request, plan) == (["part", "whole"], "whole", planned(HOSTS))
+
+
+def facts_with(cores: int | Unknown) -> Facts:
+    found = make_facts(18)
+    return replace(found, host=replace(found.host, cores=cores))
+
+
+def test_servers_whose_cpus_do_not_go_with_the_load_are_refused() -> None:
+    plan = planned(HOSTS)
+    hidden = Unknown("it is another host")
+    require_proportion(planned(HOSTS.replace("percent = 125", "percent = 102")),
+                       {SMALL: facts_with(6), BIG: facts_with(10), "": facts_with(15)})  # fmt: skip
+    require_proportion(plan, {SMALL: facts_with(6), BIG: facts_with(hidden), "": facts_with(hidden)})
+    with pytest.raises(
+        UsageError, match="not in proportion: 60 % on 6, 100 % on 10, 125 % on 10, 150 % on 15"
+    ) as caught:
+        require_proportion(plan, {SMALL: facts_with(6), BIG: facts_with(10), "": facts_with(15)})
+    assert "proportion = false" in str(caught.value.hint)
+    free = planned(HOSTS.replace("repetitions = 6", "repetitions = 6\nproportion = false"))
+    require_proportion(free, {SMALL: facts_with(6), BIG: facts_with(10), "": facts_with(15)})
+    require_proportion(planned(), {"": facts_with(2)})
+
+
+def test_the_cpus_of_the_hosts_are_on_the_page_with_whether_they_go_with_the_load(
+    whole: tuple[ScaleResult, dict[str, Study], Any],
+) -> None:
+    result, _, _ = whole
+    host = FactsImage({"cores": 8, "memory_limit_bytes": 16 << 30})
+    first = course.on_host(result.levels[0], host)
+    assert (first.cpus, first.memory_bytes) == (8.0, 16 << 30)
+    assert first.busy == pytest.approx((first.path_s or 0) * (first.throughput or 0) / 8)
+    assert course.on_host(result.levels[0], FactsImage({})).cpus is None
+
+    def said(*cpus: float | None) -> str:
+        levels = tuple(replace(one, cpus=count) for one, count in zip(result.levels, cpus, strict=True))
+        return proportion_text(replace(result, levels=levels))
+
+    assert said(6, 10, 12.5, 15) == "Their CPUs go with the load: 60 % on 6, 100 % on 10, 125 % on 12.5, 150 % on 15."
+    assert "do NOT go with the load, which the plan allows" in said(8, 8, 8, 8)
+    assert said(None, None, None, 8).startswith(
+        "Whether CPUs go with the load is unknown. The CPUs at 60 %, 100 %, 125 %"
+    )
+
+
+def test_a_server_of_another_host_is_reached_by_ssh_and_told_from_one_of_the_same_name() -> None:
+    text = HOSTS.replace(f'target = "{SMALL}"', f'target = "{BIG}"\nhost = "ssh://dba@one"', 1)
+    plan = planned(text)
+    assert plan.targets == (BIG, f"{BIG} on ssh://dba@one", "")
+    there = request_of(plan, f"{BIG} on ssh://dba@one")
+    assert (there.dsn, there.host) == (BIG, "ssh://dba@one")
+    assert request_of(plan, BIG).host is None
+    for host, said in (("one", "is not an address of ssh"), ("ssh://a:b@one", "with a password")):
+        with pytest.raises(UsageError, match=said) as caught:
+            planned(text.replace("ssh://dba@one", host))
+        assert "line 24: level 1: " in str(caught.value)
+    with pytest.raises(UsageError, match="line 23: level 1: host needs a target"):
+        planned(PLAN.replace("cpus = 0.3", 'host = "ssh://one"'))

@@ -74,9 +74,10 @@ class LevelCheck:
 class LevelFigures:
     """One level, medians over its qualified runs; None where it has none.
 
-    `percent` is of production. `success` is a share, `path_s` CPU seconds of the server for each transaction, `busy`
-    how much of the level's CPUs they used. `others` counts the runs that did not qualify by why, `run` stands for the
-    level. `reason` says why its standing is what it is where no check does.
+    `percent` is of production; `cpus` and `memory_bytes` are the bound, or of the host where servers differ. `success`
+    is a share, `path_s` CPU seconds of the server for each transaction, `busy` how much of the level's CPUs they used.
+    `others` counts the runs that did not qualify by why, `run` stands for the level. `reason` says why its standing is
+    what it is where no check does.
     """
 
     percent: float

@@ -12,18 +12,17 @@ from pgdyno.model.tables import is_version, table_of, tables_of, toml_of
 from pgdyno.model.trial import check_length, check_rate, check_speed
 from pgdyno.model.verdict import Metric
 from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.remote.address import HostAddress
 from pgdyno.server.postgres import refuse_secrets
 from pgdyno.stats.constancy import FEWEST_PAIRS
 from pgdyno.studies.plan_reader import PlanReader
-from pgdyno.studies.scale.plan import LevelCriterion, PlannedLevel, ScalePlan, Value
+from pgdyno.studies.scale.plan import LevelCriterion, PlannedLevel, ScalePlan, Value, is_even
 from pgdyno.units import parse_quantity
 
 VERSION = 1
 HINT = "docs/reference/scale.md has every key; examples/scale has a plan."
 NAME = re.compile(r"[^\s\x00-\x1f][^\x00-\x1f]{0,79}")
 MOST_LEVELS, MOST_REPETITIONS, MOST_CLIENTS = 50, 100, 10_000
-RATIO = 0.05
-"""How far the CPUs of a level may be off proportion; memory likewise."""
 RESPONSES = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99)
 _TABLES = ("version", "scale", "load", "criterion", "level", "clients")
 
@@ -64,6 +63,7 @@ class _Level:
     cpus: float = 0.0
     memory: str = ""
     target: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,7 @@ def parse_plan(text: str, *, source: str = "plan", folder: Path = Path()) -> Sca
         name=head.name,
         repetitions=reader.within(head.repetitions, "repetitions", FEWEST_PAIRS, MOST_REPETITIONS, head_lines, "scale"),
         seed=head.seed,
+        proportion=head.proportion,
         reference=_reference(head, levels, reader, head_lines),
         workload=_workload(load.workload, folder),
         parameters=_parameters(load, folder),
@@ -177,7 +178,12 @@ def _levels(
                 refuse_secrets(raw.target, "target")
             if raw.target and (raw.cpus or raw.memory):
                 raise UsageError("target and a bound exclude each other", hint="Leave cpus and memory out.")
-        found.append(replace(_hardware(raw.percent, raw.cpus, raw.memory, reader, own, place), target=raw.target))
+        with reader.at(own.of("host"), place):
+            if raw.host and not raw.target:
+                raise UsageError("host needs a target", hint="Name the server as libpq does, seen from its host.")
+            host = str(HostAddress.parse(raw.host)) if raw.host else ""
+        hardware = _hardware(raw.percent, raw.cpus, raw.memory, reader, own, place)
+        found.append(replace(hardware, target=raw.target, host=host))
     with reader.at(lines.of("level", 0).line, ""):
         if not 2 <= len(found) <= MOST_LEVELS:
             raise UsageError(f"{len(found)} levels are not from 2 to {MOST_LEVELS}", hint="Write each as [[level]].")
@@ -206,7 +212,7 @@ def _check_proportion(levels: tuple[PlannedLevel, ...], lines: TomlLines, reader
         with reader.at(lines.of("level", 0).line, ""):
             if shares and len(shares) < len(levels):
                 raise UsageError(f"some levels have a bound on {of.removesuffix('_bytes')} and others have none")
-            if shares and max(shares.values()) > (1 + RATIO) * min(shares.values()):
+            if not is_even(shares.values()):
                 told = ", ".join(f"{percent:g} % {100 * share:g}" for percent, share in shares.items())
                 raise UsageError(
                     f"{of.removesuffix('_bytes')} and load are not in proportion; at 100 % they would be: {told}",

@@ -16,6 +16,7 @@ from pgdyno.studies.scale.words import (
     judgement,
     law_text,
     level_sentence,
+    proportion_text,
     ratio_text,
     response_text,
     runs_text,
@@ -91,7 +92,7 @@ def _servers(result: ScaleResult) -> Section | None:
     rows = tuple(
         (f"{one.percent:g} %", one.target, one.environment, one.study or result.study) for one in result.levels
     )
-    told = "Each level was measured by a study of its server. No proportion of the servers' hardware is known."
+    told = f"Each level was measured by a study of its server. {proportion_text(result)}"
     if result.part_of:
         told = f"These are the levels of one server; study {result.part_of} has all, and the reference."
     table = TableBlock(Table(("level", "server", "environment", "study"), rows), told)

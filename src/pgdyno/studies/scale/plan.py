@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -16,19 +16,28 @@ Value = str | int | float | bool
 LEVEL, CONNECTIONS = "level", "clients"
 """The factors that name a run: the level in per cent, or the connections of a closed loop."""
 RATE, CLOSED = "rate", "none"
+RATIO = 0.05
+"""How far the CPUs of a level may be off proportion; memory likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLevel:
     """A level in per cent of production, and what hardware it has; None for the host as it is.
 
-    `target` is a server of its own, as libpq names it; empty for that of the study.
+    `target` is a server of its own, as libpq names it, seen from `host`, an address of ssh, where that is named; both
+    are empty for the study's own server.
     """
 
     percent: float
     cpus: float | None = None
     memory_bytes: int | None = None
     target: str = ""
+    host: str = ""
+
+    @property
+    def server(self) -> str:
+        """Return what the plan calls the server of this level; empty for the study's own."""
+        return f"{self.target} on {self.host}" if self.host else self.target
 
     @property
     def name(self) -> str:
@@ -40,7 +49,7 @@ class PlannedLevel:
         """Return what the server may use, in words."""
         words = [] if self.cpus is None else [f"{self.cpus:g} CPUs"]
         words += [] if self.memory_bytes is None else [binary_text(self.memory_bytes)]
-        return ", ".join(words) or self.target or "the host as it is"
+        return ", ".join(words) or self.server or "the host as it is"
 
     def configuration(self) -> Configuration:
         """Return the bounds as a session sets them."""
@@ -68,7 +77,8 @@ class ScalePlan:
     """The whole plan; kept in the study's options, so that a study goes on by what it was begun with.
 
     `rate` is transactions per second at 100 % in an open loop, None for a captured load, of which `speed` is 100 %.
-    `connections` are the loads of the client curve, in a closed loop on the hardware of `curve`.
+    `connections` are the loads of the client curve, in a closed loop on the hardware of `curve`. `proportion` refuses
+    servers of levels whose CPUs do not go with the load.
     """
 
     name: str
@@ -85,6 +95,7 @@ class ScalePlan:
     rate: float | None = None
     speed: float = 1.0
     protocol: str = "prepared"
+    proportion: bool = True
     connections: tuple[int, ...] = ()
     curve: PlannedLevel = field(default_factory=lambda: PlannedLevel(percent=100.0))
 
@@ -111,12 +122,12 @@ class ScalePlan:
     @property
     def targets(self) -> tuple[str, ...]:
         """Return the servers that are measured, that of the reference first; empty stands for the study's own."""
-        first = self.level_named(f"{self.reference:g}").target
-        return tuple(dict.fromkeys([first, *(one.target for one in self.levels), *([""] if self.connections else [])]))
+        first = self.level_named(f"{self.reference:g}").server
+        return tuple(dict.fromkeys([first, *(one.server for one in self.levels), *([""] if self.connections else [])]))
 
     def runs_on(self, target: str) -> int:
         """Return how many runs are planned on a server."""
-        levels = sum(one.target == target for one in self.levels)
+        levels = sum(one.server == target for one in self.levels)
         return self.repetitions * (levels + (0 if target else len(self.connections)))
 
     def level_named(self, name: str) -> PlannedLevel:
@@ -178,3 +189,9 @@ def bounds_of(plan: ScalePlan) -> tuple[str, ...]:
     hardware = (*plan.levels, plan.curve)
     found = [SERVER_CPUS] if any(one.cpus is not None for one in hardware) else []
     return (*found, *([SERVER_MEMORY] if any(one.memory_bytes is not None for one in hardware) else []))
+
+
+def is_even(shares: Iterable[float]) -> bool:
+    """Tell whether hardware goes with the load: `shares` are how much of it each level has for a per cent."""
+    known = tuple(shares)
+    return not known or max(known) <= (1 + RATIO) * min(known)

@@ -14,6 +14,7 @@ from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.results.scale import LevelFigures, ScaleResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Trial, TrialSpec, TrialState
+from pgdyno.report.facts_image import FactsImage, host_of
 from pgdyno.report.held_back_section import WORDS
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
@@ -73,7 +74,7 @@ def run_scale(
         announce(f"repetition {repetition} of {plan.repetitions}")
         for slot, drawn in enumerate(plan.specs(repetition)):
             spec, found = replace(drawn, slot=slot), level_of(drawn)
-            laboratory = stands["" if found is None else found.target].laboratory
+            laboratory = stands["" if found is None else found.server].laboratory
             for _ in range(1 + REPEATS):
                 why = "" if laboratory.is_replaying else ending.reason(plan.run_s)
                 if why:
@@ -99,7 +100,7 @@ def _prepared(stand: StudySession, plan: ScalePlan, target: str) -> dict[str, Pr
     """Return the workload of each level of a server, and that of the client curve under no name, their data ready."""
     found = dict[str, Prepared]()
     made = dict[str, Prepared]()
-    levels = (one for one in plan.levels if one.target == target)
+    levels = (one for one in plan.levels if one.server == target)
     for level in (*levels, *([None] if plan.connections and not target else [])):
         inner = make_workload(plan.workload, plan.parameters_of(level))
         key = inner.spec().fingerprint
@@ -121,8 +122,9 @@ def scale_result(store: Store, studies: Mapping[str, Study], plan: ScalePlan, en
         return held_back(read_evidence(store, by_id[trial.study_id], trial).held_back, busy)
 
     def placed(level: LevelFigures) -> LevelFigures:
-        own = studies[plan.level_named(f"{level.percent:g}").target]
-        return replace(level, target=own.target, environment=own.environment, study="" if own is study else own.id)
+        own = studies[plan.level_named(f"{level.percent:g}").server]
+        level = replace(level, target=own.target, environment=own.environment, study="" if own is study else own.id)
+        return level if len(studies) < 2 else on_host(level, host_of(own))
 
     return ScaleResult(
         study=study.id,
@@ -136,6 +138,13 @@ def scale_result(store: Store, studies: Mapping[str, Study], plan: ScalePlan, en
         environment=study.environment,
         elapsed_s=sum(trial.outcome.elapsed_s for trial in trials if trial.outcome is not None),
     )
+
+
+def on_host(level: LevelFigures, host: FactsImage) -> LevelFigures:
+    """Return a level with the hardware of its server's host, and how much of these CPUs it used."""
+    cpus, path_s, throughput = host.number("cores"), level.path_s, level.throughput
+    busy = path_s * throughput / cpus if cpus and path_s is not None and throughput is not None else None
+    return replace(level, cpus=cpus, memory_bytes=host.whole("memory_limit_bytes"), busy=busy)
 
 
 def part_of(result: ScaleResult, store: Store, study: Study) -> ScaleResult:

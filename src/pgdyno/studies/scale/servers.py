@@ -1,25 +1,35 @@
-"""Levels with servers of their own: each is one that may be changed, and no two are the same."""
+"""Levels with servers of their own: each is one that may be changed, no two are the same, and CPUs go with the load."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import Facts, Unknown
 from pgdyno.replay.target_facts import ALLOWED, allowed_targets
 from pgdyno.server import places
+from pgdyno.studies.scale.plan import ScalePlan, is_even
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 
 
-def check_servers(targets: Sequence[str]) -> None:
-    """Open and close each, before anything is loaded on the first. Raises as the two below, and as opening does."""
-    names = dict[str, str]()
-    for one in targets:
-        with opened(TargetRequest(dsn=one)) as target:
+def request_of(plan: ScalePlan, server: str) -> TargetRequest:
+    """Return how a server of the plan is reached, by what the plan calls it."""
+    level = next(one for one in plan.levels if one.server == server)
+    return TargetRequest(dsn=level.target, host=level.host or None)
+
+
+def check_servers(plan: ScalePlan) -> None:
+    """Open and close each, before anything is loaded on the first. Raises as the three below, and as opening does."""
+    names, facts = dict[str, str](), dict[str, Facts]()
+    for one in filter(None, plan.targets):
+        with opened(request_of(plan, one)) as target:
             require_named(target)
-            names[one] = target.name
+            names[one], facts[one] = target.name, read_facts(target)
     require_apart(names)
+    require_proportion(plan, facts)
 
 
 def require_named(target: Target) -> None:
@@ -40,3 +50,20 @@ def require_apart(names: Mapping[str, str]) -> None:
                 f'target "{target or other}" is "{name}", and so is that of other levels',
                 hint="Name one server by one conninfo everywhere; levels may share it.",
             )
+
+
+def require_proportion(plan: ScalePlan, facts: Mapping[str, Facts]) -> None:
+    """Raise UsageError where the CPUs of levels on several servers do not go with their load, as far as they are known.
+
+    Levels whose server is not in `facts`, or does not show its CPUs, are left out; the page says so.
+    """
+    if not plan.proportion or len(plan.targets) < 2:
+        return
+    known = {level: facts[level.server].host.cores for level in plan.levels if level.server in facts}
+    cores = {level.percent: count for level, count in known.items() if not isinstance(count, Unknown)}
+    if not is_even(count / percent for percent, count in cores.items()):
+        told = ", ".join(f"{percent:g} % on {count}" for percent, count in cores.items())
+        raise UsageError(
+            f"CPUs of the servers and load are not in proportion: {told}",
+            hint="Name servers whose CPUs go with the load, or write proportion = false in [scale].",
+        )

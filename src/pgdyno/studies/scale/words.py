@@ -9,6 +9,7 @@ from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import number_text, range_text
 from pgdyno.stats.ratios import signed
+from pgdyno.studies.scale.plan import is_even
 from pgdyno.units import digits_text, plural
 
 TONES = {
@@ -119,3 +120,17 @@ def law_text(one: LawFigure) -> str:
 
 def _figure(value: float | None) -> str:
     return "no bound" if value is None else digits_text(value)
+
+
+def proportion_text(result: ScaleResult) -> str:
+    """Say whether the CPUs of several servers go with the load, as far as they are known."""
+    known = {one.percent: one.cpus for one in result.levels if one.cpus is not None}
+    hidden = [f"{one.percent:g} %" for one in result.levels if one.cpus is None]
+    told = ", ".join(f"{percent:g} % on {cpus:g}" for percent, cpus in known.items())
+    if is_even(cpus / percent for percent, cpus in known.items()):
+        said = (
+            f"Their CPUs go with the load: {told}." if len(known) > 1 else "Whether CPUs go with the load is unknown."
+        )
+    else:
+        said = f"Their CPUs do NOT go with the load, which the plan allows: {told}."
+    return f"{said} The CPUs at {', '.join(hidden)} are unknown." if hidden else said
