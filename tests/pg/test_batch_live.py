@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from pgdyno.cli.batch import command
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.model.record import PlanRecord
 from pgdyno.model.results.batch import BatchResult, JobEnd, JobRun
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
@@ -212,6 +213,16 @@ def test_what_is_known_of_a_job_and_why_the_rest_is_not(ran: tuple[int, BatchRes
     assert late.busy_s == 0 or "busy_s" in late.unknown, "it had no session"
 
 
+def test_the_plans_of_statements_that_succeeded_are_kept(ran: tuple[int, BatchResult], home: Path) -> None:
+    with Store.open(home / "store.db") as store:
+        kept = [store.records(one.run, PlanRecord) for one in ran[1].executions if one.run is not None]
+    for records in kept:
+        found = {one.statement.partition(":")[0]: one for one in records}
+        assert "Function Scan on generate_series" in found["load/copy"].plan
+        assert not {"load/broken", "close/count", "report/long", "report/named"} & found.keys()
+    assert [[one.shape for one in records] for records in kept[1:]] == [[one.shape for one in kept[0]]]
+
+
 def test_the_sessions_of_what_was_ended_are_gone(ran: tuple[int, BatchResult], sandbox18: Sandbox) -> None:
     left = sandbox18.target().postgres.fetch(
         "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE '% report/%'"
@@ -248,8 +259,9 @@ def test_a_dry_run_runs_nothing_and_a_stop_file_ends_a_run(way: str, home: Path,
         code, out, told = call(home, *words)
         assert (code, out) == (0, "")
         assert "close/tape: skipped, there is no tape" in told
-        assert "undo:" in told
-        assert "outage:" in told
+        assert {"undo:", "outage:", "room:"} <= {line.split()[0] for line in told.splitlines()}
+        with pytest.raises(EnvironmentUnsuitable, match="more than --max-size 1 MB"):
+            call(home, *words, "--max-size", "1MB")
         return
     code, out, _ = call(home, *words, "--apply")
     found = read(home, json.loads(out)["study"])

@@ -39,6 +39,8 @@ class _RunFlags(_ChainFlags, TargetFlags, JsonFlag, StoreFlag):
     apply: bool = flag("Run the jobs; without it the plan is printed and nothing is run.")
     executions: int | None = flag("Number of executions.  [default: as in the chain]", type=Whole(1, 100))
     max_seconds: float = flag("End the run after this time, restores included.", default=LONGEST_S, type=Time("s", 1))
+    max_clients: int = flag("Refuse a chain with more jobs at a time than this.", default=256, type=Whole(1, 256))
+    max_size: str | None = flag("Refuse a larger database of the jobs, such as 200GB.", metavar="SIZE")
     stop_file: Path | None = flag("End the run when this file exists.")
     guards: tuple[str, ...] = flag(
         "Limit at which a guard of the target ends the run, such as disk=5GB, or NAME=off.",
@@ -62,6 +64,7 @@ def run(flags: _RunFlags) -> int:
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.studies.batch.bounds import require_clients, require_room, require_size
     from pgdyno.studies.batch.dry_run import plan_lines
     from pgdyno.studies.batch.file import check_files
     from pgdyno.studies.batch.job_process import program_of, require_own_files
@@ -70,17 +73,22 @@ def run(flags: _RunFlags) -> int:
     from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
     from pgdyno.trial.guard_settings import guard_plan
+    from pgdyno.units import parse_quantity
 
     check_report_path(flags.report)
     chain = _read(flags.chain)
+    require_clients(chain, flags.max_clients)
     check_files(chain, flags.chain.name, program_of)
     require_own_files(chain)
     options = BatchOptions(flags.chain, flags.executions or chain.executions, flags.max_seconds, flags.stop_file)
     request, progress = target_request(flags), Progress()
     guards = guard_plan(flags.guards, chain.parallel)
     with opened(request) as target:
-        for line in plan_lines(chain, options, target.name, database_of(target, chain)):
+        facts, database = read_facts(target), database_of(target, chain)
+        for line in (*plan_lines(chain, options, target.name, database), f"room:   {require_room(facts)}"):
             click.echo(line, err=True)
+        if flags.max_size is not None:
+            require_size(target, database, int(parse_quantity(flags.max_size, "B")))
         if not flags.apply:
             progress.announce("nothing was run; add --apply to run it")
             return 0
@@ -88,7 +96,7 @@ def run(flags: _RunFlags) -> int:
         with open_store(flags.store_url) as store:
             try:
                 result = run_batch(
-                    store, target, read_facts(target), request, chain, options,
+                    store, target, facts, request, chain, options,
                     guards=guards, announce=progress.announce,
                 )  # fmt: skip
             except KeyboardInterrupt:
@@ -139,18 +147,20 @@ def compare_sides(flags: _CompareFlags) -> int:
     """
     from pgdyno.studies.batch.compare_page import compare_page
     from pgdyno.studies.batch.comparing import compare
+    from pgdyno.studies.batch.plans import changed_plans
     from pgdyno.studies.batch.words import EXIT_CODES
 
     chain = _read(flags.chain)
     with open_store(flags.store_url) as store:
         reference, found = _result(store, flags.reference), _result(store, flags.study)
+        plans = changed_plans(store, reference, found)
     said = compare(chain, reference, found)
     if flags.as_json:
         from pgdyno.studies.batch.compare_json import comparison_json
 
-        click.echo(json.dumps(comparison_json(said)))
+        click.echo(json.dumps(comparison_json(said, plans)))
     else:
-        emit(compare_page(chain, reference, found, said), format_of(flags.wanted, flags.output), flags.output)
+        emit(compare_page(chain, reference, found, said, plans), format_of(flags.wanted, flags.output), flags.output)
     return int(EXIT_CODES[said.standing])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import FILE, FOLDER, JsonFlag, argument, flag, verb
-from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.numbers import Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 
@@ -42,6 +42,7 @@ class _RehearseFlags(TargetFlags, JsonFlag, StoreFlag):
     )
     resume: str | None = flag("Continue this rehearsal, which was killed or ended.", metavar="STUDY")
     max_seconds: float = flag("End the rehearsal after this time.", default=LONGEST_S, type=Time("s", 1))
+    max_clients: int = flag("Refuse more parallel jobs on each side than this.", default=64, type=Whole(1, 64))
     max_size: str | None = flag("A larger database is refused, such as 200GB.", metavar="SIZE")
     stop_file: Path | None = flag("End the rehearsal when this file exists.")
     guards: tuple[str, ...] = flag(
@@ -80,7 +81,7 @@ def rehearse(flags: _RehearseFlags) -> int:
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts
     from pgdyno.trial.guard_settings import guard_plan
-    from pgdyno.units import parse_quantity
+    from pgdyno.units import parse_quantity, plural
 
     check_report_path(flags.report)
     plan = parse_plan(
@@ -92,6 +93,11 @@ def rehearse(flags: _RehearseFlags) -> int:
     if flags.folder is not None:
         plan = replace(plan, folder=str(flags.folder.absolute()))
     all_jobs = _jobs(flags.jobs, plan.jobs)
+    if max(all_jobs) > flags.max_clients:
+        raise UsageError(
+            f"the rehearsal has {plural(max(all_jobs), 'parallel job')}, and --max-clients is {flags.max_clients}",
+            hint="Give fewer by --jobs, or a larger --max-clients.",
+        )
     if flags.resume is not None and len(all_jobs) > 1:
         raise UsageError("--resume continues one rehearsal", hint="Give --jobs one number, or none.")
     request, progress = target_request(flags), Progress()

@@ -104,6 +104,15 @@ def test_a_bad_plan_ends_the_verb_with_2_before_a_server_is_asked(tmp_path) -> N
     assert int(found.exception.exit_code) == 2
 
 
+def test_more_jobs_than_allowed_are_refused_before_a_server_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    path.chmod(0o600)
+    found = CliRunner().invoke(command, ["rehearse", str(path), "--jobs", "1,4", "--max-clients", "3"])
+    assert isinstance(found.exception, UsageError)
+    assert "the rehearsal has 4 parallel jobs, and --max-clients is 3" in str(found.exception)
+
+
 REPLAY = '\n[replay]\ntrace = "/srv/hour.parquet"\nspeed = 2\nunlike_limit = "0 %"\n'
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.shapes import Json
 from pgdyno.studies.batch.comparing import BatchComparison, ComparedProcess
 
 
-def comparison_json(said: BatchComparison) -> dict[str, Json]:
+def comparison_json(said: BatchComparison, plans: Sequence[PlanChange] = ()) -> dict[str, Json]:
     """Return the comparison; figures that there are not are null."""
     return {
         "chain": said.chain,
         "verdict": said.standing.value,
         "processes": [_process(one) for one in said.processes],
         "improvement_pct": {one.name: one.saved_pct for one in said.means},
+        "plans_changed": {one.statement: list(one.what) for one in plans if one.word == "changed"},
     }
 
 

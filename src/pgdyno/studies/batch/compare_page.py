@@ -8,6 +8,8 @@ from dataclasses import replace
 from pgdyno import __version__
 from pgdyno.model.figure import Table
 from pgdyno.model.results.batch import BatchResult
+from pgdyno.model.results.parts import PlanChange
+from pgdyno.report.run_details import plan_section
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
 from pgdyno.stats.precedence import critical_path
 from pgdyno.studies.batch.chain import Chain, waits_of
@@ -24,11 +26,17 @@ _GAPS = (
 )
 
 
-def compare_page(chain: Chain, reference: BatchResult, found: BatchResult, said: BatchComparison) -> Report:
-    """Return the report."""
+def compare_page(
+    chain: Chain,
+    reference: BatchResult,
+    found: BatchResult,
+    said: BatchComparison,
+    plans: Sequence[PlanChange] = (),
+) -> Report:
+    """Return the report; `plans` are those of the jobs' statements on both sides."""
     sides = (reference, found)
     sections = (_answer(said, found), _jobs(said), trouble(found), _left_out(said), _critical(chain, sides),
-                _charts(sides), sizing(found), _about(sides))  # fmt: skip
+                _charts(sides), plan_section(plans, SIDES), sizing(found), _about(sides))  # fmt: skip
     known = tuple(one for one in sections if one is not None)
     return Report(
         study="",

@@ -12,6 +12,7 @@ from pgdyno.report import provenance
 from pgdyno.report.digest import pointer
 from pgdyno.report.page_frame import framed, unfinished
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
+from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import rounded_text
 from pgdyno.studies.batch.comparing import window_of
@@ -32,7 +33,7 @@ def batch_page(record: StudyRecord) -> Report:
         return unfinished(record, _about(record))
     answer = Section("answer", "Answer", "Did the chain do its work, and how long did it take?", _answer(result))
     sections = [answer, trouble(result), _chart(result), _jobs(result), skipped(result), _checks(result),
-                sizing(result), _about(record)]  # fmt: skip
+                _plans(record, result), sizing(result), _about(record)]  # fmt: skip
     return framed(
         record,
         judgement(result),
@@ -144,6 +145,13 @@ def _checks(result: BatchResult) -> Section | None:
         Table(("execution", "job", "check", "found", "passed"), rows), "Checks of what the jobs left behind."
     )
     return Section("checks", "Functional checks", "Is what the jobs left behind correct?", (table,))
+
+
+def _plans(record: StudyRecord, result: BatchResult) -> Section | None:
+    """Return whether a statement of a job had another plan than in the first execution."""
+    runs = [one for one in result.executions if one.run is not None]
+    sides = [(f"execution {one.number}", (runs[0].run or 0,), (one.run or 0,)) for one in runs[1:]]
+    return plans_of_sides(record, sides, "execution", ("the first execution", "this execution"))
 
 
 def _passed(check: CheckedResult) -> str:

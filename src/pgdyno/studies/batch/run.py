@@ -23,6 +23,7 @@ from pgdyno.studies.batch.job_process import JobStarter, last_words, program_of,
 from pgdyno.studies.batch.keeping import load_of, plan_of, spec_of
 from pgdyno.studies.batch.observing import ServerOnlooker
 from pgdyno.studies.batch.options import BatchOptions
+from pgdyno.studies.batch.plans import plans_of
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.project.build import peak_of
 from pgdyno.studies.session.guarding import guarded, halting
@@ -151,6 +152,8 @@ class _Runs:
             starter.pool.shutdown(wait=False, cancel_futures=True)
         seconds = time.monotonic() - began
         self._store.add_samples(run, sampler.stop().rows)
+        if not why:
+            self._store.add_records(run, plans_of(server, self._database, self._chain, jobs))
         state = TrialState.PARTIAL if why else TrialState.COMPLETE
         outcome = Outcome(state, reason=why or None, began_at=began_at, ended_at=began_at + seconds)
         self._store.finish_trial(run, outcome)
