@@ -89,8 +89,8 @@ def test_four_scenarios_are_run_killed_gone_on_with_and_judged(
     assert by_name["batch"]["measured"] is None, "one execution of the chain has no interval"
     assert any("1 execution has no interval" in note for note in whole.notes["batch"])
     rows = {found.row.name: found.row for found in whole.rows}
-    assert {"window", "close", "statements", "hand over"} <= rows.keys()
-    saved = 100 * (1 - (rows["window"].after or 0) / 600)
+    assert {"window, s", "close, s", "statements, s", "hand over, s"} <= rows.keys()
+    saved = 100 * (1 - (rows["window, s"].after or 0) / 600)
     assert f"{saved:.2f} %" in shown, "the headline is computed of the row"
 
     again = run_pgdyno("project", "run", str(plan), "--apply", timeout_s=WAIT_S)

@@ -81,7 +81,7 @@ def test_windows_of_processes_are_rows_and_the_worst_is_the_figure() -> None:
     reference = recorded(chain, csv_of(month_rows(3, new=False)))
     said = compare(chain, reference, recorded(chain, csv_of(month_rows(3, new=True))))
     found = chain_found(said)
-    assert [row.name for row in found.rows] == [one.name for one in said.processes]
+    assert [row.name for row in found.rows] == [f"{one.name}, s" for one in said.processes]
     (figure,) = found.figures.values()
     assert figure.value == max(one.share_pct or 0 for one in said.processes)
     assert figure.lo <= figure.value <= figure.hi

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
 from pgdyno.model.results.parts import Compared
 from pgdyno.model.samples import SampleValue
-from pgdyno.model.study import Study
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report.judgement import standing_text
@@ -125,7 +125,7 @@ def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Tri
     )
     replays = replay_runs(study for study, _ in pairs)
     return ScenarioFacts(
-        _actual(scenario, trials, replays),
+        _actual(scenario, trials, replays, sum(_runs(study, some) for study, some in pairs)),
         measure(scenario, pairs),
         lines,
         states_text(trials) if trials else "",
@@ -133,7 +133,12 @@ def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Tri
     )
 
 
-def _actual(scenario: Scenario, trials: Sequence[Trial], replays: Sequence[ReplayRun]) -> Actual:
+def _runs(study: Study, trials: Sequence[Trial]) -> int:
+    """Count runs; a rehearsal is one, though both of its sides are sampled as a run each."""
+    return min(len(trials), 1) if study.kind is StudyKind.MIGRATE else len(trials)
+
+
+def _actual(scenario: Scenario, trials: Sequence[Trial], replays: Sequence[ReplayRun], runs: int) -> Actual:
     """Count from the store where it holds the runs; what the file states is for what was done elsewhere."""
     times = [trial.outcome.began_at for trial in trials if trial.outcome is not None and trial.outcome.began_at]
     times = sorted([*times, *(run.began_at for run in replays)])
@@ -141,7 +146,7 @@ def _actual(scenario: Scenario, trials: Sequence[Trial], replays: Sequence[Repla
         source = "stated in the file" if scenario.days is not None or scenario.runs is not None else "not recorded"
         return Actual(scenario.days, scenario.runs, source)
     first, last = (datetime.fromtimestamp(at, UTC).date() for at in (times[0], times[-1]))
-    return Actual(float((last - first).days + 1), len(trials) + len(replays), f"the store, {first} to {last}", times[0])
+    return Actual(float((last - first).days + 1), runs + len(replays), f"the store, {first} to {last}", times[0])
 
 
 def measure(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Measured | None:

@@ -36,7 +36,7 @@ def of_migration(study: Study) -> ScenarioFound:
     result = study.told(MigrateResult)
     if result is None or result.total_s is None or result.window_s is None:
         return ScenarioFound({})
-    return ScenarioFound({}, (ProjectRow("window", before=result.window_s, after=round(result.total_s, 3)),))
+    return ScenarioFound({}, (ProjectRow("window, s", before=result.window_s, after=round(result.total_s, 3)),))
 
 
 def of_levels(study: Study) -> ScenarioFound:
@@ -45,7 +45,9 @@ def of_levels(study: Study) -> ScenarioFound:
     levels = () if result is None else result.levels
     rows = tuple(
         ProjectRow(
-            f"path length at the {one.percent:g} % level", value=round(1000 * one.path_s, 4), count=len(one.qualified)
+            f"path length at the {one.percent:g} % level, ms",
+            value=round(1000 * one.path_s, 4),
+            count=len(one.qualified),
         )
         for one in levels
         if one.path_s is not None
@@ -71,7 +73,11 @@ def chain_found(said: BatchComparison) -> ScenarioFound:
         mean = sum(one.windows) / len(one.windows)
         rows.append(
             ProjectRow(
-                one.name, count=len(one.compared), of=one.jobs, before=round(one.reference_s, 3), after=round(mean, 3)
+                f"{one.name}, s",
+                count=len(one.compared),
+                of=one.jobs,
+                before=round(one.reference_s, 3),
+                after=round(mean, 3),
             )
         )
         told = plural(len(one.windows), "execution")
@@ -106,7 +112,7 @@ def replays_found(said: Sequence[ReplayComparison], notes: Sequence[str] = ()) -
     rows, figures = list[ProjectRow](), Figures()
     for number, one in enumerate(said, 1):
         rows.append(
-            ProjectRow(f"transactions of pair {number}", count=one.share.not_slower, of=one.share.of,
+            ProjectRow(f"transactions of pair {number}, s", count=one.share.not_slower, of=one.share.of,
                        before=round(one.change.a_seconds, 3), after=round(one.change.b_seconds, 3))
         )  # fmt: skip
     if len(said) == 1:

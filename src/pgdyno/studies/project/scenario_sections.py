@@ -72,7 +72,7 @@ def _days(scenarios: Sequence[Judged]) -> Figure:
     most = zero_based([*planned, *(day for day in actual if day is not None)])
     notes = tuple(
         (one.scenario.name, f"{plan:g}", NOT_RECORDED if day is None else f"{day:g}",
-         f"{plan:g} planned" if day is None else f"{day:g} of {plan:g} days")
+         f"{plan:g} planned" if day is None else f"{day:g} of {_days_text(plan)}")
         for one, plan, day in zip(scenarios, planned, actual, strict=True)
     )  # fmt: skip
     return Figure(
@@ -120,7 +120,9 @@ def scenario_section(one: Judged, number: int, pages: Mapping[str, str]) -> Sect
     blocks.append(FactList(rows))
     if facts.studies:
         lines = tuple((line.id, line.kind, ranges_text(line.runs), line.sentence) for line in facts.studies)
-        blocks.append(TableBlock(Table(("study", "kind", "runs", "what came of it"), lines), "Studies in the store."))
+        blocks.append(
+            TableBlock(Table(("study", "kind", "run numbers", "what came of it"), lines), "Studies in the store.")
+        )
         links = tuple((f"{line.kind} {line.id}", pages[line.id]) for line in facts.studies if line.id in pages)
         blocks += [Prose(("The page of each study:",)), PageLinks(links)] if links else []
     if facts.replays:
