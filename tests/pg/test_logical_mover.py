@@ -25,6 +25,7 @@ from pgdyno.model.results.migrate import MigrateResult, MigrationPhase
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.binaries import embedded_bin_dir
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.migrate.timing import path_of
 from pgdyno.targets.accounts import load_account
 from warm_program import RunningPgdyno, run_pgdyno
 
@@ -251,6 +252,7 @@ window = "10min"
     assert result.total_s is not None
     assert result.outage_s is not None
     assert result.outage_s < result.total_s
+    assert abs(path_of(result).end_s - result.total_s) < 1.0 + 0.1 * result.total_s, "it adds up"
     assert left_on(place) == 0
 
 

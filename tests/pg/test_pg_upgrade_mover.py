@@ -17,6 +17,7 @@ from pgdyno.model.results.migrate import FindingWeight, MigrateResult, Migration
 from pgdyno.replay.copy_proof import MARKER
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.migrate.timing import path_of
 
 pytestmark = pytest.mark.pg
 P = MigrationPhase
@@ -89,6 +90,7 @@ afterwards = "keep"
     assert result.outage_s is not None
     assert result.total_s is not None
     assert 0 < result.outage_s < result.total_s
+    assert abs(path_of(result).end_s - result.total_s) < 1.0 + 0.1 * result.total_s, "it adds up"
     assert result.target_bytes
     (folder,) = (pgdyno_home / "clusters").iterdir()
     assert [one.name for one in folder.iterdir()] == ["new"]

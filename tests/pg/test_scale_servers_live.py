@@ -30,6 +30,7 @@ PLAN = """\
 version = 1
 [scale]
 name = "two servers"
+proportion = false
 repetitions = 4
 [load]
 workload = "select-only"
@@ -101,6 +102,8 @@ def test_each_level_runs_on_its_own_server(server_home: Path, pgdyno_home: Path,
             assert len(store.trials(part.id)) >= 4
             assert (half.target, half.environment, whole.study) == (name, part.environment, "")
             assert whole.target != name
+            assert half.cpus == whole.cpus
+            assert half.cpus, "both are of this host"
             assert {*half.qualified} <= {one.id for one in store.trials(part.id)}
     finally:
         other.destroy()
