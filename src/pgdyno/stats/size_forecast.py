@@ -4,7 +4,9 @@ Each phase takes `a + b * work` seconds, neither of them negative, where work is
 times its logarithm. Runs scatter about it by a factor that is log-normal, so squares of relative distances are least
 (weights from the fit, in turns). The whole is the longest chain of phases at the full size. Its scatter is that of the
 runs' own chains, phases mixed as at the full size: phases of one run may well be slow together. The interval is
-Student's with two degrees of freedom less than there are runs, for what one further run takes.
+Student's with two degrees of freedom less than there are runs, for what one further run takes. To pool the scatter of
+phases as well would make it narrower, and wrong where whole runs are slow or fast together: simulated intervals of 90 %
+then covered 67 to 87 %.
 """
 
 from __future__ import annotations

@@ -62,27 +62,26 @@ def _answer(result: ScaleResult) -> tuple[Block, ...]:
 
 def _levels(result: ScaleResult) -> tuple[Block, ...]:
     response = response_text(result)
-    columns = ("level", "CPUs", "memory", "load", "runs", "qualified", "throughput", f"{response}, ms", "success",
-               "CPU s/transaction", "CPUs used", "verdict")  # fmt: skip
+    columns = ("level", "verdict", "CPUs", "memory", "load", "qualified runs", "throughput", f"{response}, ms", "success",
+               "CPU s/transaction", "CPUs used")  # fmt: skip
     rows = tuple(
         (
             f"{one.percent:g} %",
+            "reference" if one.percent == result.reference else one.standing.value,
             "as found" if one.cpus is None else f"{one.cpus:g}",
             "as found" if one.memory_bytes is None else binary_text(one.memory_bytes),
             one.load,
-            str(one.runs),
-            str(len(one.qualified)),
+            f"{len(one.qualified)} of {one.runs}",
             number_text(one.throughput),
             number_text(one.response_ms),
             _percent(one.success, 2),
             _seconds(one.path_s),
             _percent(one.busy, 0),
-            "reference" if one.percent == result.reference else one.standing.value,
         )
         for one in result.levels
     )
     caption = f"Medians of the qualified runs, which alone are shown. {runs_text(result)}"
-    return (TableBlock(Table(columns, rows, columns[1:3] + columns[4:11]), caption),)
+    return (TableBlock(Table(columns, rows, columns[2:4] + columns[5:]), caption),)
 
 
 def _servers(result: ScaleResult) -> Section | None:
