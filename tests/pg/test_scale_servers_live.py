@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from fix_sshd import Sshd
+from foreign_server import foreign_debian
 from pgdyno.cli.scale import command
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.results.scale import ScaleResult
@@ -23,6 +25,7 @@ from pgdyno.server import places
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.target import Target
 
 pytestmark = pytest.mark.pg
 WAIT_S = 300.0
@@ -48,6 +51,7 @@ target = SERVER
 [[level]]
 percent = 100
 """
+debian = pytest.fixture(foreign_debian)
 DATABASES = "SELECT count(*) AS n FROM pg_catalog.pg_database WHERE NOT datistemplate"
 
 
@@ -107,3 +111,28 @@ def test_each_level_runs_on_its_own_server(server_home: Path, pgdyno_home: Path,
             assert {*half.qualified} <= {one.id for one in store.trials(part.id)}
     finally:
         other.destroy()
+
+
+@pytest.mark.night(
+    "unit/studies/test_scale_servers.py"
+    "::test_a_server_of_another_host_is_reached_by_ssh_and_told_from_one_of_the_same_name"
+)
+def test_the_path_length_of_a_level_on_another_host_is_known(
+    debian: Target, pgdyno_home: Path, tmp_path: Path, sshd: Sshd
+) -> None:
+    dsn, plan = debian.postgres.conninfo, tmp_path / "plan.toml"
+    plan.write_text(PLAN.replace("SERVER", f"{json.dumps(dsn)}\nhost = {json.dumps(sshd.url)}"))
+    with opened(TargetRequest(dsn=dsn, host=sshd.url)) as target:
+        name = target.name
+    listed = places.ensure(places.data_dir()) / ALLOWED
+    listed.write_text(f"{name}\n")
+    listed.chmod(0o600)
+    words = [str(plan), "--apply", "--yes", "--json", "--foreign-cpu", "10000", "--store", str(tmp_path / "s.db")]
+    done = CliRunner().invoke(command, words, standalone_mode=False)
+    assert done.exception is None, done.exception
+    with Store.open(tmp_path / "s.db") as store:
+        result = store.study(json.loads(done.stdout)["study"]).told(ScaleResult)
+    assert result is not None
+    half, whole = result.levels
+    assert (half.target, half.cpus) == (name, whole.cpus)
+    assert half.path_s, "the CPU of a server on another host is counted there"
