@@ -95,6 +95,7 @@ def test_the_time_that_is_left_is_that_of_the_plan(plan: Path) -> None:
     [
         ("", 0.0, "it begins"),
         ("[    1 s] data loaded\n[ 1:04 min] 25,278 answered; 2:00 min left\n", 3.0, "25,278 answered; 2:00 min left"),
+        (f"{'word ' * 40}", 0.0, f"{'word ' * 31}..."),
         ("[   14 s] 3.49 MB of log; 8:50 min left\n", 50.0, "3.49 MB of log; 8:50 min left (50 s ago)"),
     ],
 )

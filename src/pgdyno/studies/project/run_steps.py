@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from textwrap import shorten
 
 from pgdyno.model.study import StudyKind
 from pgdyno.studies.project.run_plan import RunKind, RunPlan, ScenarioRun
@@ -16,6 +17,8 @@ CLEAN_S = 60.0
 """What is left to a run at least, of what a verb is given: it has to put back what it changed."""
 LATE_S = 10.0
 """What a verb said longer ago than this is told with its age: the time that it gave as left is less by now."""
+LONGEST = 160
+"""Letters of a verb's line that are told, in whole words."""
 _CLOCK = re.compile(r"^\[[^]]*\] ")
 
 
@@ -171,7 +174,7 @@ def said_words(said: str, ago_s: float) -> str:
     lines = said.strip().splitlines()
     if not lines:
         return "it begins"
-    last = _CLOCK.sub("", lines[-1].strip())[:160]
+    last = shorten(_CLOCK.sub("", lines[-1].strip()), LONGEST, placeholder=" ...")
     return f"{last} ({seconds_text(ago_s)} ago)" if ago_s >= LATE_S else last
 
 

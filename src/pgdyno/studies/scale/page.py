@@ -62,8 +62,8 @@ def _answer(result: ScaleResult) -> tuple[Block, ...]:
 
 def _levels(result: ScaleResult) -> tuple[Block, ...]:
     response = response_text(result)
-    columns = ("level", "verdict", "CPUs", "memory", "load", "qualified runs", "throughput", f"{response}, ms", "success",
-               "CPU s/transaction", "CPUs used")  # fmt: skip
+    columns = ("level", "verdict", "CPUs", "memory", "load", "qualified runs", "throughput", f"{response}, ms",
+               "success", "CPU s/transaction", "CPUs used")  # fmt: skip
     rows = tuple(
         (
             f"{one.percent:g} %",
