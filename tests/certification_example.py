@@ -20,7 +20,7 @@ SMALL = {
         ("clients = 8", "clients = 2"),
         ("rate = 240", "rate = 25"),
         ('warmup = "5s"', 'warmup = "1s"'),
-        ('measure = "12s"', 'measure = "2s"'),
+        ('measure = "18s"', 'measure = "2s"'),
         ("cpus = 0.48\n", ""),
         ("cpus = 0.8\n", ""),
         ("cpus = 1.2\n", ""),

@@ -125,8 +125,8 @@ SLIPS: dict[str, tuple[str, str, str, str, str]] = {
     ),
     "a file elsewhere": (PLAN, '"data.sql"', '"../data.sql"', '"../data.sql"', "from the folder"),
     "no file": (PLAN, '"day.sql"', '"night.sql"', '"night.sql"', "night.sql"),
-    "no unit": (PLAN, 'planned = "3min"', 'planned = "3"', 'planned = "3"', "not a time with a unit"),
-    "ages": (PLAN, 'planned = "3min"', 'planned = "1e290d"', 'planned = "1e290d"', "more than a year"),
+    "no unit": (PLAN, 'planned = "4min"', 'planned = "3"', 'planned = "3"', "not a time with a unit"),
+    "ages": (PLAN, 'planned = "4min"', 'planned = "1e290d"', 'planned = "1e290d"', "more than a year"),
     "a name of two lines": (
         PLAN, 'name = "migration"', 'name = "a\\noutage   none"', 'name = "a\\noutage', "not one line of text"
     ),
@@ -161,6 +161,15 @@ def test_a_slip_is_refused_with_its_line(slip: str, plan: Path) -> None:
         assert f"line {line_of(plan, at)}:" in refused.value.message
     assert refused.value.hint
     assert "batch chain" not in refused.value.hint
+
+
+def test_a_mover_for_other_servers_than_sandboxes_is_refused(plan: Path) -> None:
+    moved = '[migration]\nname = "bank"\nsource = "dbname=bank"\nfolder = "/srv/m"\nmover = "logical"\n'
+    (plan.parent / "migration.toml").write_text(f"version = 1\n{moved}")
+    line = line_of(plan, 'plan = "migration.toml"')
+    with pytest.raises(UsageError, match='moves by "logical", and the platforms of a run are sandboxes') as caught:
+        read(plan)
+    assert f"line {line}: " in str(caught.value)
 
 
 def test_a_build_that_is_missing_is_refused_with_its_line(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,8 @@ from pgdyno.studies.scale.file import parse_plan as parse_levels
 
 HINT = "docs/reference/project.md has every key; examples/certification has a plan."
 MOST_RUNS, MOST_CLIENTS, MOST_PLANNED_S = 20, 1000, 366 * 86_400
+MOVERS = ("dump", "pgcopydb")
+"""What moves a database between sandboxes."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,15}")
 _DATABASE = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _OF_EVERY_SERVER = ("postgres", "template0", "template1", OBSERVER)
@@ -333,6 +335,12 @@ class _RunReader:
             plan = parse_migration(text, source=name)
             if data.database not in (plan.database, plan.target_database) or plan.database != plan.target_database:
                 raise UsageError(f'{name} moves database "{plan.database}", and the data are "{data.database}"')
+            if plan.mover not in MOVERS:
+                raise UsageError(
+                    f'{name} moves by "{plan.mover}", and the platforms of a run are sandboxes',
+                    detail="They have no wal_level = logical, and what pg_upgrade makes is none of them.",
+                    hint='Write mover = "dump", or rehearse it between servers of yours: pgdyno migrate rehearse.',
+                )
         elif kind is RunKind.BATCH:
             chain = parse_chain(text, source=name, folder=self._folder)
             check_files(chain, name, program_of)
