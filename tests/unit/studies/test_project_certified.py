@@ -102,3 +102,11 @@ def test_a_migration_is_judged_by_a_rehearsal_by_which_all_arrived() -> None:
     found = measured("migrate_differences", wanting)
     assert found is not None
     assert judge(scenario("migrate_differences", at_most=0).criterion, found) is CriterionStatus.MISSED
+
+
+def test_a_rehearsal_is_one_run_though_both_of_its_sides_are_sampled() -> None:
+    trials = tuple(one.trial for one in made_runs(planned())[:2])
+    study = replace(make_study(StudyKind.MIGRATE), id="m1", state=StudyState.COMPLETE)
+    asked = scenario("migrate_total_s", at_most=600)
+    assert scenario_facts(asked, [(study, trials)]).actual.runs == 1
+    assert scenario_facts(asked, [(replace(study, kind=StudyKind.SCALE), trials)]).actual.runs == 2
