@@ -19,7 +19,7 @@ from pgdyno.probes.window import (
     steal_pct,
 )
 from pgdyno.stats.steady import find_steady
-from pgdyno.workloads.result import CountBins, LoadResult
+from pgdyno.workloads.result import CountBins, LoadResult, WindowResult
 
 LEAST_SHARE = 1 / 3
 """Of the planned window, a load that settled late must have this much left to be scored."""
@@ -70,7 +70,6 @@ def assess(
     `is_captured` is a load that is sent as it was captured, steady or not: its window is the plan's. One whose load
     generator was late is UNSTEADY, one that was not the load that was asked for is VOID.
     """
-    bins = load.bins
     measured = Outcome(
         state=TrialState.UNSTEADY if load.partial is None else TrialState.PARTIAL,
         reason=load.partial,
@@ -85,56 +84,111 @@ def assess(
     )
     if load.void is not None:
         return replace(measured, state=TrialState.VOID, reason=load.void)
+    machine = _Machine(rows, bounds, used_by, own_devices)
     if load.late is not None:
-        return _without_score(measured, load.late, rows, bounds, used_by, own_devices=own_devices)
+        return machine.without_score(measured, load.late)
+    bins = load.bins
     found = Settling(plan.warmup_s) if is_captured else settling(bins, plan, bounds)
-    settled_s, unsettled, whole_s = found.settled_s, found.unsettled, bins.bin_s * len(bins.counts)
+    settled_s, unsettled = found.settled_s, found.unsettled
     if load.partial is not None:
         settled_s = min(settled_s, plan.warmup_s)  # a load that lost something is not steady: its figures are shown
     elif unsettled is not None:
-        lost = _without_score(measured, unsettled, rows, bounds, used_by, own_devices=own_devices)
-        is_short = whole_s - plan.warmup_s < bounds.min_window_s
+        lost = machine.without_score(measured, unsettled)
+        is_short = bins.bin_s * len(bins.counts) - plan.warmup_s < bounds.min_window_s
         if not beside_others or is_short or not _is_shared(lost, bounds):
             return lost
         settled_s = plan.warmup_s
     shortest_s = math.ceil(bounds.min_warmup_s / bins.bin_s) * bins.bin_s
-    begin, end = bins.origin_s + max(settled_s, shortest_s), load.ended_at
-    window = load.window(begin, end)
+    begin = bins.origin_s + max(settled_s, shortest_s)
+    window = load.window(begin, load.ended_at)
     if window.transactions == 0:
         return replace(measured, reason=load.partial or "no transaction ended in the measured window")
-    server = server_cpu_s(rows, begin, end, load_ended_at=end)
-    foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
-    others = {
-        "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
-        "foreign_sessions": foreign_sessions(rows, begin, end),
-    }
-    shared = disturbance(foreign, steal, bounds, used_by)
-    by_others = _by_others(others, bounds)
-    is_company = load.partial is None and by_others is None and (shared is not None or unsettled is not None)
-    taken = beside_others and is_company
-    state, reason = _state(load, (None if taken else shared) or by_others)
-    company = [f"{shared or unsettled}: used anyway, as others stayed on this machine"] if taken else []
-    return replace(
-        measured,
-        state=state,
-        reason=reason,
-        steady_from=begin,
-        throughput=window.throughput,
-        latency_ms=window.latency,
-        server_cpu_s=server,
-        server_cpu_ms_per_tx=None if server is None else 1000 * server / window.transactions,
-        foreign_cpu_pct=foreign,
-        steal_pct=steal,
-        warnings=(*measured.warnings, *_unknown(others, bounds), *company),
-        counters={
-            **({BESIDE_OTHERS: 1.0} if taken else {}),
-            **counters(rows, begin, end, load_ended_at=end, own_devices=own_devices),
-            **{name: value for name, value in others.items() if value is not None},
-            "window_s": end - begin,
-            "window_transactions": window.transactions,
-            "window_edges_s": window.edges_s,
-        },
-    )
+    others = machine.others(begin, load.ended_at)
+    judged = measured if load.partial is not None else _judged(measured, others, unsettled, beside_others=beside_others)
+    return machine.scored(judged, window, others, begin)
+
+
+@dataclass(frozen=True, slots=True)
+class _OthersUse:
+    """What others used of the machine meanwhile, None where it is not known, and what of it disturbs a run."""
+
+    foreign_cpu_pct: float | None
+    steal_pct: float | None
+    rest: Mapping[str, float | None]
+    of_cpu: str | None
+    of_rest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What was read of server and machine while a load ran; the fields are arguments of `assess`."""
+
+    rows: Collection[SampleRow]
+    bounds: Bounds
+    used_by: str
+    own_devices: bool
+
+    def others(self, begin: float, end: float) -> _OthersUse:
+        foreign, steal = foreign_cpu_pct(self.rows, begin, end), steal_pct(self.rows, begin, end)
+        rest = {
+            "foreign_disk_mb_per_s": foreign_disk_mb_per_s(self.rows, begin, end),
+            "foreign_sessions": foreign_sessions(self.rows, begin, end),
+        }
+        of_cpu = disturbance(foreign, steal, self.bounds, self.used_by)
+        return _OthersUse(foreign, steal, rest, of_cpu, _by_others(rest, self.bounds))
+
+    def without_score(self, measured: Outcome, reason: str | None) -> Outcome:
+        """Return a series that never was steady, judged over the whole load: what others used may be why."""
+        begin = measured.began_at + self.bounds.min_warmup_s
+        if measured.ended_at <= begin:
+            return replace(measured, reason=reason)
+        others = self.others(begin, measured.ended_at)
+        disturbed = others.of_cpu or others.of_rest
+        state = TrialState.DISTURBED if disturbed else TrialState.UNSTEADY
+        judged = replace(measured, state=state, reason="; ".join(filter(None, (disturbed, reason))))
+        return self._with_counters(judged, others, measured.began_at)
+
+    def scored(self, judged: Outcome, window: WindowResult, others: _OthersUse, begin: float) -> Outcome:
+        """Return the outcome with the figures of its window, which goes on to the end of the load."""
+        end = judged.ended_at
+        server = server_cpu_s(self.rows, begin, end, load_ended_at=end)
+        judged = self._with_counters(judged, others, begin)
+        return replace(
+            judged,
+            steady_from=begin,
+            throughput=window.throughput,
+            latency_ms=window.latency,
+            server_cpu_s=server,
+            server_cpu_ms_per_tx=None if server is None else 1000 * server / window.transactions,
+            warnings=(*judged.warnings, *_unknown(others.rest, self.bounds)),
+            counters={
+                **judged.counters,
+                "window_s": end - begin,
+                "window_transactions": window.transactions,
+                "window_edges_s": window.edges_s,
+            },
+        )
+
+    def _with_counters(self, judged: Outcome, others: _OthersUse, begin: float) -> Outcome:
+        end = judged.ended_at
+        found = counters(self.rows, begin, end, load_ended_at=end, own_devices=self.own_devices)
+        rest = {name: value for name, value in others.rest.items() if value is not None}
+        return replace(
+            judged,
+            foreign_cpu_pct=others.foreign_cpu_pct,
+            steal_pct=others.steal_pct,
+            counters={**judged.counters, **found, **rest},
+        )
+
+
+def _judged(measured: Outcome, others: _OthersUse, unsettled: str | None, *, beside_others: bool) -> Outcome:
+    """Return the state of a run with a window: what others used disturbs it, or is taken as it is with a warning."""
+    disturbed = others.of_cpu or others.of_rest
+    if not (beside_others and others.of_rest is None and (disturbed or unsettled)):
+        return replace(measured, state=TrialState.DISTURBED if disturbed else TrialState.COMPLETE, reason=disturbed)
+    why = f"{disturbed or unsettled}: used anyway, as others stayed on this machine"
+    marked, warnings = {**measured.counters, BESIDE_OTHERS: 1.0}, (*measured.warnings, why)
+    return replace(measured, state=TrialState.COMPLETE, counters=marked, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,49 +218,11 @@ def settling(bins: CountBins, plan: LoadPlan, bounds: Bounds) -> Settling:
     return Settling(settled_s, why, settled_s + least_s)
 
 
-def _without_score(
-    measured: Outcome,
-    reason: str | None,
-    rows: Collection[SampleRow],
-    bounds: Bounds,
-    used_by: str,
-    *,
-    own_devices: bool,
-) -> Outcome:
-    """Return a series that never was steady, judged and counted over the whole load: what others used may be why."""
-    begin, end = measured.began_at + bounds.min_warmup_s, measured.ended_at
-    if end <= begin:
-        return replace(measured, reason=reason)
-    foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)
-    others = {
-        "foreign_disk_mb_per_s": foreign_disk_mb_per_s(rows, begin, end),
-        "foreign_sessions": foreign_sessions(rows, begin, end),
-    }
-    disturbed = disturbance(foreign, steal, bounds, used_by) or _by_others(others, bounds)
-    return replace(
-        measured,
-        state=TrialState.DISTURBED if disturbed else TrialState.UNSTEADY,
-        reason="; ".join(filter(None, (disturbed, reason))),
-        foreign_cpu_pct=foreign,
-        steal_pct=steal,
-        counters={
-            **counters(rows, measured.began_at, end, load_ended_at=end, own_devices=own_devices),
-            **{name: value for name, value in others.items() if value is not None},
-        },
-    )
-
-
 def _is_shared(outcome: Outcome, bounds: Bounds) -> bool:
     """Tell whether others used the CPUs, and that alone is why an outcome is disturbed."""
     others = {name: outcome.counters.get(name) for name in _OTHERS}
     cpu = disturbance(outcome.foreign_cpu_pct, outcome.steal_pct, bounds, "")
     return cpu is not None and _by_others(others, bounds) is None
-
-
-def _state(load: LoadResult, disturbed: str | None) -> tuple[TrialState, str | None]:
-    if load.partial is not None:
-        return TrialState.PARTIAL, load.partial
-    return (TrialState.DISTURBED, disturbed) if disturbed else (TrialState.COMPLETE, None)
 
 
 def with_failures(outcome: Outcome, events: Sequence[Event]) -> Outcome:

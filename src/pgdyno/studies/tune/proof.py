@@ -92,34 +92,20 @@ def prove(
     ArmUnmeasured, and `compare_arms` Unjudged of their runs. Returns None where time ran out before there were
     pairs to judge.
     """
-    arms: dict[str, Configuration] = {BASE: BASELINE, WINNER: winner}
-    roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM}
-    if len(winner) > 1:
-        for knob in alone:
-            arms[WITHOUT + knob], roles[WITHOUT + knob] = winner.without(knob), Role.EFFECT
+    asked = {WITHOUT + knob: winner.without(knob) for knob in alone if len(winner) > 1}
     if rest:
-        arms[WITHOUT_REST], roles[WITHOUT_REST] = winner.without(*rest), Role.EFFECT
-    for name in rivals:
-        arms[RIVAL + name], roles[RIVAL + name] = options.rival_configurations()[name], Role.RIVAL
-    if with_found:
-        arms[FOUND], roles[FOUND] = found, Role.CONFIRM
-    metric, design = options.metric, options.design(min_pairs=options.confirm_min)
+        asked[WITHOUT_REST] = winner.without(*rest)
+    known = options.rival_configurations() if rivals else {}
+    beside = {RIVAL + name: known[name] for name in rivals}
+    arms = {BASE: BASELINE, WINNER: winner, **asked, **beside, **({FOUND: found} if with_found else {})}
+    roles = {BASE: Role.BASELINE, WINNER: Role.CONFIRM, FOUND: Role.CONFIRM}
+    roles |= dict.fromkeys(asked, Role.EFFECT) | dict.fromkeys(beside, Role.RIVAL)
+    design = options.design(min_pairs=options.confirm_min)
     effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone) + bool(rest)))
 
     def is_enough(blocks: Blocks) -> bool:
-        if is_hopeless(blocks, options, noise_sd) and has_another_try():
-            return True
-        if len(blocks.complete) < options.confirm_min:
-            return False
-        if is_too_thin(blocks, (BASE, WINNER), metric, options.confirm_min):
-            return True
-        both = (arm for arm in (WINNER, FOUND) if arm in blocks.arms)
-        verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in both}
-        final = {arm for arm, verdict in verdicts.items() if verdict is not None and is_final(verdict, design)}
-        if _is_vetoed(blocks, options, design) or (final == set(verdicts) and not _any_better(verdicts.values())):
-            return True
-        effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in blocks.arms if WITHOUT in arm]
-        return WINNER in final and all(v is not None and is_final(v, effect_design) for v in effects)
+        gives_up = is_hopeless(blocks, options, noise_sd) and has_another_try()
+        return gives_up or _is_settled(blocks, options, design, effect_design)
 
     def has_room(trials: int) -> bool:
         watch = laboratory.stopwatch
@@ -140,38 +126,62 @@ def prove(
         return None
     if not blocks.stopped_short and len(blocks.complete) < options.confirm_min:
         return GivenUp(blocks)
-    alone = [knob for knob in alone if WITHOUT + knob in blocks.arms or len(winner) == 1]
-    rivals = [name for name in rivals if RIVAL + name in blocks.arms]
-    with_found = FOUND in blocks.arms
+    return _proof(blocks, options, design, effect_design, tuple(rest))
+
+
+def _is_settled(blocks: Blocks, options: TuneOptions, design: Design, effect_design: Design) -> bool:
+    """Tell whether more blocks would say no more: all is resolved, nothing is to be claimed, the load is too thin."""
+    metric = options.metric
+    if len(blocks.complete) < options.confirm_min:
+        return False
+    if is_too_thin(blocks, (BASE, WINNER), metric, options.confirm_min):
+        return True
+    both = (arm for arm in (WINNER, FOUND) if arm in blocks.arms)
+    verdicts = {arm: verdict_of(blocks, BASE, arm, metric, design) for arm in both}
+    final = {arm for arm, verdict in verdicts.items() if verdict is not None and is_final(verdict, design)}
+    if _is_vetoed(blocks, options, design) or (final == set(verdicts) and not _any_better(verdicts.values())):
+        return True
+    effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in blocks.arms if WITHOUT in arm]
+    return WINNER in final and all(v is not None and is_final(v, effect_design) for v in effects)
+
+
+def _proof(blocks: Blocks, options: TuneOptions, design: Design, effect_design: Design, rest: tuple[str, ...]) -> Proof:
+    """Return what complete blocks say; an arm that could not be measured is not in them."""
+
+    def verdict(a: str, b: str, by: Design) -> Verdict | None:
+        return verdict_of(blocks, a, b, options.metric, by) if a in blocks.arms and b in blocks.arms else None
+
     is_vetoed = _is_vetoed(blocks, options, design)
-    rest_effect = None
-    if WITHOUT_REST in blocks.arms:
-        rest_effect = verdict_of(blocks, WITHOUT_REST, WINNER, metric, effect_design)
+    rest_effect = verdict(WITHOUT_REST, WINNER, effect_design)
     is_idle = rest_effect is not None and rest_effect.word is not Word.BETTER
     gone = {} if is_vetoed or is_idle else _what_goes(blocks, options, effect_design)
     answer = WITHOUT_REST if is_idle else next((WITHOUT + knob for knob in gone), WINNER)
-    headline = compare_arms(blocks, BASE, answer, metric, design if answer == WINNER else effect_design)
+    headline = compare_arms(blocks, BASE, answer, options.metric, design if answer == WINNER else effect_design)
+    effects = {knob: verdict(WITHOUT + knob, WINNER, effect_design) for knob in _left_out(blocks) if knob not in gone}
     if len(blocks.arms[answer]) == 1:
-        effects: dict[str, Verdict | None] = dict.fromkeys(blocks.arms[answer], headline.verdict)
-    else:
-        kept = (knob for knob in alone if knob not in gone)
-        effects = {knob: verdict_of(blocks, WITHOUT + knob, WINNER, metric, effect_design) for knob in kept}
-    beside = {name: verdict_of(blocks, BASE, RIVAL + name, metric, design) for name in rivals}
+        effects = dict.fromkeys(blocks.arms[answer], headline.verdict)
+    rivals = [arm.removeprefix(RIVAL) for arm in blocks.arms if arm.startswith(RIVAL)]
+    beside = {name: verdict(BASE, RIVAL + name, design) for name in rivals}
     shares = {name: share for name in rivals if (share := _share(blocks, RIVAL + name, answer, options))}
     return Proof(
         blocks=blocks,
         answer=answer,
         headline=headline,
-        effects={knob: verdict for knob, verdict in effects.items() if verdict is not None},
-        rivals={name: verdict for name, verdict in beside.items() if verdict is not None and name in shares},
+        effects={knob: effect for knob, effect in effects.items() if effect is not None},
+        rivals={name: found for name, found in beside.items() if found is not None and name in shares},
         rival_shares=shares,
-        unpruned=verdict_of(blocks, FOUND, answer, metric, design) if with_found else None,
-        together=verdict_of(blocks, BASE, FOUND, metric, design) if with_found else None,
+        unpruned=verdict(FOUND, answer, design),
+        together=verdict(BASE, FOUND, design),
         is_vetoed=is_vetoed,
         gone=gone,
-        rest=tuple(rest),
+        rest=rest,
         rest_effect=rest_effect,
     )
+
+
+def _left_out(blocks: Blocks) -> list[str]:
+    """Return the settings that have an arm without them alone."""
+    return [arm.removeprefix(WITHOUT) for arm in blocks.arms if arm.startswith(WITHOUT) and arm != WITHOUT_REST]
 
 
 def is_hopeless(blocks: Blocks, options: TuneOptions, noise_sd: float) -> bool:
@@ -238,19 +248,18 @@ def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str
     The rest must be better than the baseline by itself, and so must the winner: no arm is offered for its luck alone.
     """
     metric, found = options.metric, {}
-    for arm in blocks.arms:
-        if not arm.startswith(WITHOUT) or arm == WITHOUT_REST:
-            continue
+    for knob in _left_out(blocks):
+        arm = WITHOUT + knob
         pairs = blocks.pairs(arm, WINNER, metric)
         if len(pairs[0]) < 2 or not _any_better([verdict_of(blocks, BASE, arm, metric, design)]):
             continue
         removal = costs_nothing(*pairs, design=design, metric=metric)
         tolerance = _tolerance(blocks, WINNER, options, design)
         if removal.droppable and removal.at_most is not None and math.log1p(removal.at_most) <= tolerance:
-            found[arm.removeprefix(WITHOUT)] = removal
+            found[knob] = removal
     if not found or not _any_better([verdict_of(blocks, BASE, WINNER, metric, design)]):
         return {}
-    cheapest = min(found, key=lambda knob: found[knob].at_most or 0.0)
+    cheapest = min(found, key=lambda name: found[name].at_most or 0.0)
     return {cheapest: found[cheapest]}
 
 
