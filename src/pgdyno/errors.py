@@ -153,3 +153,14 @@ def hinted(hint: str) -> Iterator[None]:
     except PgdynoError as error:
         error.hint = error.hint or hint
         raise
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Put a place before the errors that are raised inside; their kind, detail and hint stay."""
+    try:
+        yield
+    except PgdynoError as error:
+        error.message = f"{where}: {error.message}"
+        error.args = (error.message,)
+        raise

@@ -78,7 +78,9 @@ class PatroniControl:
                 self.api.reload(member)
             except ConnectError as error:
                 if member.is_leader:
-                    raise RestartError(f'leader "{member.name}" could not be reloaded', detail=error.detail) from error
+                    raise RestartError(
+                        f'leader "{member.name}" could not be reloaded', detail=error.detail, hint=error.hint
+                    ) from error
             except EnvironmentUnsuitable as error:
                 raise RestartError(f'member "{member.name}" could not be reloaded', detail=error.message) from error
 

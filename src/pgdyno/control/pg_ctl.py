@@ -111,7 +111,9 @@ class PgCtl:
                 image=image,
             )
         except EnvironmentUnsuitable as error:
-            raise RestartError(f"cannot {action} the server: {error.message}", detail=error.detail) from error
+            raise RestartError(
+                f"cannot {action} the server: {error.message}", detail=error.detail, hint=error.hint
+            ) from error
 
 
 def options_of(words: Sequence[str]) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ class PlannedPhase:
 
     planned_s: float | None = None
     after: tuple[P, ...] = ()
-    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

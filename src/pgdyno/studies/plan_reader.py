@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from pgdyno.errors import UsageError
-from pgdyno.model.tables import Table, fields_of, is_version, table_of
-from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.model.tables import Table, fields_of, is_version, near_hint, table_of, tables_of, toml_of
+from pgdyno.outside.toml_lines import TomlLines
 from pgdyno.units import parse_quantity
 
 T = TypeVar("T")
+Place = tuple[str | int, ...]
 
 
-class PlanReader:
-    """Reads the tables of one text, and says of each slip on which line it is."""
+class PlanTable:
+    """A table of one text, which knows on which line it and its keys are, and what it is called in messages."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, source: str, lines: TomlLines, table: object, at: Place = (), called: str = "") -> None:
+        self._source, self._file, self._place, self._called = source, lines, at, called
+        self._lines = lines.of(*at)
+        if not isinstance(table, dict):
+            self.refuse("", f"{at[-2]} is not a table", hint=f"Write [{at[-2]}] on a line of its own.")
+        self.values: Table = table
 
-    def fields(self, kind: type[T], table: Table, lines: TableLines, place: str, below: tuple[str, ...] = ()) -> T:
-        """Return a table as a dataclass; the tables `below` it are left for others to read."""
-        own = {key: value for key, value in table.items() if key not in below}
-        for key in own:
-            with self.at(lines.of(key), place) as where:
-                table_of({key: None}, where, [*kind.__dataclass_fields__, *below])  # type: ignore[attr-defined]
-                fields_of(kind, {key: own[key]}, where, (key,))
-        with self.at(lines.line, place) as where:
-            return kind(**fields_of(kind, own, where))
+    @classmethod
+    def of_text(cls, text: str, source: str) -> PlanTable:
+        """Return the whole of a file. Raises UsageError that names the source where it is not TOML."""
+        return cls(source, TomlLines(text), toml_of(text, source))
+
+    def line(self, key: str = "") -> int:
+        """Return the line of a key or of a table below this one; that of the table where it has none."""
+        return self._lines.keys.get(key) or self._file.of(*self._place, key, 0).line
 
     @contextmanager
-    def at(self, line: int, place: str) -> Iterator[str]:
-        """Yield the words for a place, and put them before an error that lacks them."""
-        where = f"{self._source}: line {line}{f': {place}' if place else ''}"
+    def at(self, key: str = "") -> Iterator[str]:
+        """Yield the words for the place of a key, and put them before an error that lacks them."""
+        where = f"{self._source}: line {self.line(key)}{f': {self._called}' if self._called else ''}"
         try:
             yield where
         except UsageError as error:
@@ -42,58 +46,88 @@ class PlanReader:
                 raise UsageError(f"{where}: {error.message}", detail=error.detail, hint=error.hint) from error
             raise
 
-    def seconds(self, text: str, key: str, lines: TableLines, place: str) -> float | None:
-        """Return a time such as `5min`, None where none was given."""
-        if not text:
+    def refuse(self, key: str, message: str, hint: str | None = None) -> NoReturn:
+        """Raise UsageError with the place of a key."""
+        with self.at(key) as where:
+            raise UsageError(f"{where}: {message}", hint=hint)
+
+    def get(self, key: str) -> PlanTable | None:
+        """Return the table below a key, None where there is none."""
+        if key not in self.values:
             return None
-        with self.at(lines.of(key), place):
-            hint = "Write it with a unit of time: 30s, 5min, 15h, 3d."
-            try:
-                found = parse_quantity(text, "s")
-            except UsageError as error:
-                raise UsageError(f"{key}: {error.message}", hint=hint) from error
-            if found < 0 or not text.strip()[-1].isalpha():
-                raise UsageError(f'{key} "{text}" is not a time with a unit', hint=hint)
-            return found
+        called = f"{self._called}: {key}" if self._called else key
+        return PlanTable(self._source, self._file, self.values[key], (*self._place, key, 0), called)
 
-    def within(self, value: int, key: str, low: int, high: int, lines: TableLines, place: str) -> int:
-        """Return a number that lies between two bounds."""
-        with self.at(lines.of(key), place):
-            if not low <= value <= high:
-                raise UsageError(f"{key} {value} is not from {low} to {high}")
-        return value
+    def needed(self, key: str) -> PlanTable:
+        """Return the table below a key."""
+        found = self.get(key)
+        return self.refuse("", f'"{key}" is missing') if found is None else found
 
-    def percent(
-        self, text: str, key: str, low: float, high: float, lines: TableLines, place: str, what: str = "a per cent"
-    ) -> float:
-        """Return a number such as of `10 %` that lies between two bounds, in per cent."""
-        with self.at(lines.of(key), place):
-            try:
-                found = float(text.strip().removesuffix("%")) if text.strip().endswith("%") else math.nan
-            except ValueError:
-                found = math.nan
-            if not low <= found <= high:
-                raise UsageError(
-                    f'{key} "{text}" is not {what} from {low:g} % to {high:g} %', hint='Write it as "10 %".'
-                )
+    def tables(self, key: str) -> list[PlanTable]:
+        """Return the tables of an array, each called by its name, or by its number."""
+        with self.at(key) as where:
+            rows = tables_of(self.values, key, where)
+        above = f"{self._called}: " if self._called else ""
+        found = list[PlanTable]()
+        for number, (row, _) in enumerate(rows):
+            name = row.get("name")
+            is_name = isinstance(name, str) and name.isprintable() and len(name) <= 80
+            called = f'{above}{key} "{name}"' if is_name else f"{above}{key} {number + 1}"
+            found.append(PlanTable(self._source, self._file, row, (*self._place, key, number), called))
         return found
 
-    def head(
-        self,
-        document: Mapping[str, object],
-        lines: TomlLines,
-        keys: tuple[str, ...],
-        needed: tuple[str, ...],
-        version: int,
-    ) -> None:
-        """Refuse unknown and missing keys of the file, and another version of its form."""
-        for key in document:
-            with self.at(lines.of(key, 0).line if key not in lines.of().keys else lines.of().of(key), ""):
+    def read(self, kind: type[T], below: tuple[str, ...] = ()) -> T:
+        """Return the table as a dataclass; the tables `below` it are left for others to read."""
+        own = {key: value for key, value in self.values.items() if key not in below}
+        for key in own:
+            with self.at(key) as where:
+                table_of({key: None}, where, [*kind.__dataclass_fields__, *below])  # type: ignore[attr-defined]
+                fields_of(kind, {key: own[key]}, where, (key,))
+        with self.at() as where:
+            return kind(**fields_of(kind, own, where))
+
+    def head(self, keys: tuple[str, ...], needed: tuple[str, ...], version: int) -> None:
+        """Refuse unknown and missing keys of a whole file, and another version of its form."""
+        for key in self.values:
+            with self.at(key):
                 table_of({key: None}, "the file", keys)
-        with self.at(1, ""):
-            for key in needed:
-                if not document.get(key):
-                    raise UsageError(f'"{key}" is missing')
-        with self.at(lines.of().of("version"), ""):
-            if not is_version(document["version"], version):
-                raise UsageError(f"version {document['version']} is not {version}", hint="Upgrade pgdyno.")
+        for key in needed:
+            if not self.values.get(key):
+                self.refuse("", f'"{key}" is missing')
+        if not is_version(self.values["version"], version):
+            self.refuse("version", f"version {self.values['version']} is not {version}", hint="Upgrade pgdyno.")
+
+    def one_of(self, key: str, value: str, words: Iterable[str], what: str) -> None:
+        """Refuse a word that is not one of these; `what` says of what kind it would be."""
+        if value not in (known := list(words)):
+            self.refuse(key, f'there is no {what} "{value}"', hint=near_hint(value, known))
+
+    def seconds(self, key: str) -> float | None:
+        """Return a time such as `5min`, None where none was given."""
+        text = str(self.values.get(key, ""))
+        if not text:
+            return None
+        hint = "Write it with a unit of time: 30s, 5min, 15h, 3d."
+        try:
+            found = parse_quantity(text, "s")
+        except UsageError as error:
+            self.refuse(key, f"{key}: {error.message}", hint=hint)
+        if found < 0 or not text.strip()[-1].isalpha():
+            self.refuse(key, f'{key} "{text}" is not a time with a unit', hint=hint)
+        return found
+
+    def within(self, key: str, value: int, low: int, high: int) -> int:
+        """Return a number that lies between two bounds."""
+        if not low <= value <= high:
+            self.refuse(key, f"{key} {value} is not from {low} to {high}")
+        return value
+
+    def percent(self, key: str, text: str, low: float, high: float, what: str = "a per cent") -> float:
+        """Return a number such as of `10 %` that lies between two bounds, in per cent."""
+        try:
+            found = float(text.strip().removesuffix("%")) if text.strip().endswith("%") else math.nan
+        except ValueError:
+            found = math.nan
+        if not low <= found <= high:
+            self.refuse(key, f'{key} "{text}" is not {what} from {low:g} % to {high:g} %', hint='Write it as "10 %".')
+        return found

@@ -9,11 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError, hinted
-from pgdyno.model.tables import Table, near_hint, table_of, tables_of, toml_of
-from pgdyno.outside.toml_lines import TableLines, TomlLines
+from pgdyno.model.tables import near_hint
 from pgdyno.stats.precedence import ring_of
 from pgdyno.studies.batch.chain import Chain, ChainJob, ChainProcess, Expects, JobCheck, JobWork
-from pgdyno.studies.plan_reader import PlanReader
+from pgdyno.studies.plan_reader import PlanTable
 
 VERSION = 1
 MOST_JOBS = 5_000
@@ -73,171 +72,141 @@ class _Found:
 
     job: ChainJob
     start: datetime | None
-    lines: TableLines
-    place: str
-
-
-class _Reader(PlanReader):
-    """Reads the tables of a chain."""
-
-    def __init__(self, source: str, lines: TomlLines, folder: Path) -> None:
-        super().__init__(source)
-        self._lines, self._folder = lines, folder
-
-    def moment(self, text: str, lines: TableLines, place: str) -> datetime | None:
-        """Return a start of the calendar, None where none was given."""
-        if not text:
-            return None
-        with self.at(lines.of("start"), place):
-            try:
-                return datetime.strptime(text, START_FORM)  # wall time of the chain's own calendar
-            except ValueError:
-                raise UsageError(f'start "{text}" is not a date and a time', hint='Write "2026-10-30 22:00".') from None
-
-    def name(self, text: str, lines: TableLines, place: str) -> str:
-        """Return a name that can be part of a key."""
-        with self.at(lines.of("name"), place):
-            check_name(text)
-        return text
-
-    def job(self, table: Table, lines: TableLines, place: str, process: str, at: tuple[str | int, ...]) -> _Found:
-        """Return a job; whom it waits for is not looked up yet."""
-        raw = self.fields(_Job, table, lines, place, ("check",))
-        work, words = self._work(raw, lines, place)
-        checks = [
-            self._check(one, self._lines.of(*at, "check", number), f"{place}: check {number + 1}")
-            for number, (one, _) in enumerate(tables_of(table, "check", place))
-        ]
-        if raw.skip and checks:
-            with self.at(lines.of("skip"), place):
-                raise UsageError("a job that is skipped has no checks", hint="Leave one of them out.")
-        job = ChainJob(
-            process=process,
-            name=self.name(raw.name, lines, place),
-            work=work,
-            words=words,
-            after=raw.after,
-            time_out_s=self.seconds(raw.time_out, "time_out", lines, place),
-            retries=self.within(raw.retries, "retries", 0, MOST_RETRIES, lines, place),
-            retry_wait_s=self.seconds(raw.retry_wait, "retry_wait", lines, place) or 0.0,
-            success=raw.success,
-            checks=tuple(checks),
-            skip=raw.skip,
-            line=lines.line,
-        )
-        return _Found(job, self.moment(raw.start, lines, place), lines, place)
-
-    def _work(self, raw: _Job, lines: TableLines, place: str) -> tuple[JobWork, tuple[str, ...]]:
-        given: dict[JobWork, tuple[str, ...]] = {
-            JobWork.SQL: (raw.sql,) if raw.sql else (),
-            JobWork.SQL_FILE: (self._path(raw.sql_file),) if raw.sql_file else (),
-            JobWork.SCRIPT: (self._path(raw.script),) if raw.script else (),
-            JobWork.ARGV: raw.argv,
-        }
-        named = [work for work, words in given.items() if words]
-        if raw.skip and not named:
-            return JobWork.ARGV, ()
-        with self.at(lines.of(named[-1].value) if named else lines.line, place):
-            if len(named) != 1:
-                told = " and ".join(work.value for work in named)
-                raise UsageError(
-                    f"it has {told}" if named else "it does not say what to run",
-                    hint="Give one of sql, sql_file, script or argv.",
-                )
-            if not given[named[0]][0]:
-                raise UsageError("argv begins with an empty word", hint="Its first word is the program.")
-        return named[0], given[named[0]]
-
-    def _path(self, text: str) -> str:
-        return str(self._folder / text)
-
-    def _check(self, table: Table, lines: TableLines, place: str) -> JobCheck:
-        raw = self.fields(_Check, table, lines, place)
-        with self.at(lines.line, place):
-            if raw.table and raw.table.count(".") != 1:
-                raise UsageError(f'table "{raw.table}" has no schema', hint="Write it as schema.table.")
-            if raw.true and not (raw.table or raw.checksum or raw.rows is not None):
-                return JobCheck(Expects.TRUE, raw.true)
-            if raw.table and not raw.true and (raw.rows is not None) != bool(raw.checksum):
-                if raw.checksum:
-                    return JobCheck(Expects.CHECKSUM, raw.table, raw.checksum)
-                return JobCheck(Expects.ROWS, raw.table, str(raw.rows))
-            raise UsageError(
-                "it must check exactly one thing", hint="Give true, or table with either rows or checksum."
-            )
+    table: PlanTable
 
 
 @hinted(HINT)
 def parse_chain(text: str, *, source: str = "chain", folder: Path = Path()) -> Chain:
     """Read a chain. Files are named from `folder`. Raises UsageError with line, name and value on any slip."""
-    document = toml_of(text, source)
-    lines = TomlLines(text)
-    reader = _Reader(source, lines, folder)
+    file = PlanTable.of_text(text, source)
     keys = ("version", "chain", "process")
-    reader.head(document, lines, keys, keys, VERSION)
-    head_lines = lines.of("chain", 0)
-    head = reader.fields(_Head, table_of(document["chain"], f"{source}: chain", _Head.__dataclass_fields__),
-                         head_lines, "chain")  # fmt: skip
-    found, names, seen = list[_Found](), list[tuple[str, float]](), set[str]()
-    for number, (table, _) in enumerate(tables_of(document, "process", source)):
-        own = lines.of("process", number)
-        raw = reader.fields(_Process, table, own, f"process {number + 1}", ("job",))
-        place = f'process "{raw.name}"'
-        reader.name(raw.name, own, place)
-        _only_once(reader, seen, raw.name, own, place)
-        names.append((raw.name, reader.seconds(raw.threshold, "threshold", own, place) or 0.0))
-        first = reader.moment(raw.start, own, place)
-        rows = tables_of(table, "job", place)
-        if not rows:
-            with reader.at(own.line, place):
-                raise UsageError("it has no job", hint="Write each as [[process.job]].")
-        for at, (row, _) in enumerate(rows):
-            job_lines = lines.of("process", number, "job", at)
-            said = row.get("name")
-            job_place = f'{place}: job "{said}"' if isinstance(said, str) else f"{place}: job {at + 1}"
-            one = reader.job(row, job_lines, job_place, raw.name, ("process", number, "job", at))
-            _only_once(reader, seen, one.job.key, job_lines, job_place)
-            found.append(one if one.start else _Found(one.job, first, one.lines, one.place))
-    jobs = _settled(found, reader)
+    file.head(keys, keys, VERSION)
+    table = file.needed("chain")
+    head = table.read(_Head)
+    found, thresholds, seen = list[_Found](), dict[str, float](), set[str]()
+    for process in file.tables("process"):
+        raw = process.read(_Process, ("job",))
+        _only_once(process, seen, _named(process, raw.name))
+        thresholds[raw.name] = process.seconds("threshold") or 0.0
+        first = _moment(process, raw.start)
+        jobs = process.tables("job")
+        if not jobs:
+            process.refuse("", "it has no job", hint="Write each as [[process.job]].")
+        for job in jobs:
+            one = _job(job, raw.name, folder, first)
+            _only_once(job, seen, one.job.key)
+            found.append(one)
+    settled = _settled(found)
     return Chain(
-        name=reader.name(head.name, head_lines, "chain"),
+        name=_named(table, head.name),
         processes=tuple(
-            ChainProcess(name, tuple(job for job in jobs if job.process == name), threshold)
-            for name, threshold in names
+            ChainProcess(name, tuple(job for job in settled if job.process == name), threshold)
+            for name, threshold in thresholds.items()
         ),
         database=head.database,
-        parallel=reader.within(head.parallel, "parallel", 1, MOST_PARALLEL, head_lines, "chain"),
-        executions=reader.within(head.executions, "executions", 1, MOST_EXECUTIONS, head_lines, "chain"),
+        parallel=table.within("parallel", head.parallel, 1, MOST_PARALLEL),
+        executions=table.within("executions", head.executions, 1, MOST_EXECUTIONS),
         restore=head.restore,
-        restore_time_out_s=reader.seconds(head.restore_time_out, "restore_time_out", head_lines, "chain"),
+        restore_time_out_s=table.seconds("restore_time_out"),
     )
 
 
-def _only_once(reader: _Reader, names: set[str], name: str, lines: TableLines, place: str) -> None:
+def _named(table: PlanTable, name: str) -> str:
+    """Return a name that can be part of a key."""
+    with table.at("name"):
+        check_name(name)
+    return name
+
+
+def _moment(table: PlanTable, text: str) -> datetime | None:
+    """Return a start of the calendar, None where none was given."""
+    if not text:
+        return None
+    try:
+        return datetime.strptime(text, START_FORM)  # wall time of the chain's own calendar
+    except ValueError:
+        table.refuse("start", f'start "{text}" is not a date and a time', hint='Write "2026-10-30 22:00".')
+
+
+def _job(table: PlanTable, process: str, folder: Path, first: datetime | None) -> _Found:
+    """Return a job; whom it waits for is not looked up yet."""
+    raw = table.read(_Job, ("check",))
+    work, words = _work(table, raw, folder)
+    checks = tuple(map(_check, table.tables("check")))
+    if raw.skip and checks:
+        table.refuse("skip", "a job that is skipped has no checks", hint="Leave one of them out.")
+    job = ChainJob(
+        process=process,
+        name=_named(table, raw.name),
+        work=work,
+        words=words,
+        after=raw.after,
+        time_out_s=table.seconds("time_out"),
+        retries=table.within("retries", raw.retries, 0, MOST_RETRIES),
+        retry_wait_s=table.seconds("retry_wait") or 0.0,
+        success=raw.success,
+        checks=checks,
+        skip=raw.skip,
+        line=table.line(),
+    )
+    return _Found(job, _moment(table, raw.start) or first, table)
+
+
+def _work(table: PlanTable, raw: _Job, folder: Path) -> tuple[JobWork, tuple[str, ...]]:
+    given: dict[JobWork, tuple[str, ...]] = {
+        JobWork.SQL: (raw.sql,) if raw.sql else (),
+        JobWork.SQL_FILE: (str(folder / raw.sql_file),) if raw.sql_file else (),
+        JobWork.SCRIPT: (str(folder / raw.script),) if raw.script else (),
+        JobWork.ARGV: raw.argv,
+    }
+    named = [work for work, words in given.items() if words]
+    if raw.skip and not named:
+        return JobWork.ARGV, ()
+    hint = "Give one of sql, sql_file, script or argv."
+    if not named:
+        table.refuse("", "it does not say what to run", hint=hint)
+    if len(named) > 1:
+        table.refuse(named[-1].value, f"it has {' and '.join(work.value for work in named)}", hint=hint)
+    if not given[named[0]][0]:
+        table.refuse("argv", "argv begins with an empty word", hint="Its first word is the program.")
+    return named[0], given[named[0]]
+
+
+def _check(table: PlanTable) -> JobCheck:
+    raw = table.read(_Check)
+    if raw.table and raw.table.count(".") != 1:
+        table.refuse("", f'table "{raw.table}" has no schema', hint="Write it as schema.table.")
+    if raw.true and not (raw.table or raw.checksum or raw.rows is not None):
+        return JobCheck(Expects.TRUE, raw.true)
+    if raw.table and not raw.true and (raw.rows is not None) != bool(raw.checksum):
+        if raw.checksum:
+            return JobCheck(Expects.CHECKSUM, raw.table, raw.checksum)
+        return JobCheck(Expects.ROWS, raw.table, str(raw.rows))
+    return table.refuse("", "it must check exactly one thing", hint="Give true, or table with either rows or checksum.")
+
+
+def _only_once(table: PlanTable, names: set[str], name: str) -> None:
     if name in names:
-        with reader.at(lines.of("name"), place):
-            raise UsageError(f'"{name}" is there twice', hint="Give each a name of its own.")
+        table.refuse("name", f'"{name}" is there twice', hint="Give each a name of its own.")
     if len(names) >= MOST_JOBS:
-        with reader.at(lines.line, place):
-            raise UsageError(f"there are more than {MOST_JOBS:,} processes and jobs")
+        table.refuse("", f"there are more than {MOST_JOBS:,} processes and jobs")
     names.add(name)
 
 
-def _settled(found: list[_Found], reader: _Reader) -> list[ChainJob]:
+def _settled(found: list[_Found]) -> list[ChainJob]:
     """Return the jobs with the keys of those that they wait for, and with their starts counted from the first."""
     known = {one.job.key: one for one in found}
     first = min((one.start for one in found if one.start), default=None)
     jobs = list[ChainJob]()
     for one in found:
-        with reader.at(one.lines.of("after"), one.place):
+        with one.table.at("after"):
             after = tuple(dict.fromkeys(_key(name, one.job.process, known) for name in one.job.after))
         later = (one.start - first).total_seconds() if one.start and first else 0.0
         jobs.append(replace(one.job, after=after, starts_s=later))
     ring = ring_of({job.key: job.after for job in jobs})
     if ring:
-        one = known[ring[0]]
-        with reader.at(one.lines.of("after"), one.place):
-            raise UsageError(f"jobs wait for each other: {' -> '.join(ring)}", hint="Take one of them out of after.")
+        told = f"jobs wait for each other: {' -> '.join(ring)}"
+        known[ring[0]].table.refuse("after", told, hint="Take one of them out of after.")
     return jobs
 
 

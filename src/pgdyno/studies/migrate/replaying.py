@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, placed
 from pgdyno.migration.journal import RehearsalJournal
 from pgdyno.migration.plan import MigrationPlan
 from pgdyno.model.facts import Facts
@@ -17,7 +17,6 @@ from pgdyno.replay.captured import asked_of
 from pgdyno.replay.target_facts import identify, require_another, require_room, room_of
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.migrate.prepare import PreparedMove
-from pgdyno.studies.plan_reader import PlanReader
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.run import prepare, replay, whole_meta
 from pgdyno.studies.replay.words import unlike_of, void_text
@@ -36,7 +35,7 @@ def check_replay(prepared: PreparedMove, facts: tuple[Facts, Facts]) -> list[str
     if plan.replay is None:
         return []
     trace = Path(plan.replay.trace)
-    with PlanReader(prepared.options.path.name).at(plan.lines.get("trace", 1), "replay"):
+    with placed(f"{prepared.options.path.name}: line {plan.lines.get('trace', 1)}: replay"):
         meta = whole_meta(trace)
         asked = asked_of(trace)
     require_another(identify(target, facts[1]), meta.system_identifier or str(facts[0].server.system_identifier))

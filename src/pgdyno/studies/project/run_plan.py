@@ -14,15 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError, UsageError, hinted
-from pgdyno.model.tables import near_hint, table_of, tables_of, toml_of
 from pgdyno.model.trial import check_rate
-from pgdyno.outside.toml_lines import TableLines, TomlLines
 from pgdyno.outside.words import one_line
 from pgdyno.server.databases import OBSERVER
 from pgdyno.studies.batch.file import check_files, parse_chain
 from pgdyno.studies.batch.job_process import program_of, read_own
 from pgdyno.studies.migrate.file import parse_plan as parse_migration
-from pgdyno.studies.plan_reader import PlanReader
+from pgdyno.studies.plan_reader import PlanTable
 from pgdyno.studies.scale.file import parse_plan as parse_levels
 
 HINT = "docs/reference/project.md has every key; examples/certification has a plan."
@@ -109,13 +107,6 @@ class RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Data:
-    sql: str
-    platforms: tuple[str, ...]
-    database: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Capture:
     on: str
     script: str
@@ -137,15 +128,14 @@ class _Run:
 @hinted(HINT)
 def parse_run(text: str, *, source: str, folder: Path) -> RunPlan:
     """Read what is run. Raises UsageError with line, name and value on any slip, of the files that it names as well."""
-    return _RunReader(text, source, folder).plan()
+    return _RunReader(PlanTable.of_text(text, source), source, folder).plan()
 
 
 class _RunReader:
     """Reads one file."""
 
-    def __init__(self, text: str, source: str, folder: Path) -> None:
-        self._document, self._lines = toml_of(text, source), TomlLines(text)
-        self._reader, self._source, self._folder = PlanReader(source), source, folder
+    def __init__(self, file: PlanTable, source: str, folder: Path) -> None:
+        self._file, self._source, self._folder = file, source, folder
         self._files: dict[str, str] = {}
         self._platforms: dict[str, RunPlatform] = {}
 
@@ -161,154 +151,106 @@ class _RunReader:
 
     def _read_platforms(self) -> dict[str, int]:
         lines = dict[str, int]()
-        for number, (table, _) in enumerate(tables_of(self._document, "platform", self._source)):
-            own = self._lines.of("platform", number)
-            one = self._reader.fields(RunPlatform, table, own, f"platform {number + 1}")
-            with self._reader.at(own.of("name"), f"platform {number + 1}"):
-                if not _NAME.fullmatch(one.name):
-                    raise UsageError(
-                        f'"{one.name[:80]}" is not a name of a platform', hint="Up to 16 lower-case letters and digits."
-                    )
-                if one.name in self._platforms:
-                    raise UsageError(f'platform "{one.name}" is there twice')
-            with self._reader.at(own.of("programs"), f'platform "{one.name}"'):
-                if one.programs and not one.programs.startswith("/"):
-                    raise UsageError(
-                        f'programs "{one.programs}" is not a whole path', hint="Write /usr/lib/postgresql/13/bin."
-                    )
-            self._platforms[one.name], lines[one.name] = one, own.of("programs")
-        with self._reader.at(1, ""):
-            if not self._platforms:
-                raise UsageError("there is no platform to run on", hint="Write each as [[platform]], with a name.")
+        for table in self._file.tables("platform"):
+            one = table.read(RunPlatform)
+            if not _NAME.fullmatch(one.name):
+                told = f'"{one.name[:80]}" is not a name of a platform'
+                table.refuse("name", told, hint="Up to 16 lower-case letters and digits.")
+            if one.name in self._platforms:
+                table.refuse("name", f'platform "{one.name}" is there twice', hint="Leave one of them out.")
+            if one.programs and not one.programs.startswith("/"):
+                told = f'programs "{one.programs}" is not a whole path'
+                table.refuse("programs", told, hint="Write /usr/lib/postgresql/13/bin.")
+            self._platforms[one.name], lines[one.name] = one, table.line("programs")
+        if not self._platforms:
+            self._file.refuse("", "there is no platform to run on", hint="Write each as [[platform]], with a name.")
         return lines
 
-    def _table(self, key: str) -> tuple[Mapping[str, object], TableLines] | None:
-        found, lines = self._document.get(key), self._lines.of(key, 0)
-        if found is None:
-            return None
-        with self._reader.at(lines.line, ""):
-            if not isinstance(found, dict):
-                raise UsageError(f"{key} is not a table", hint=f"Write [{key}] on a line of its own.")
-        assert isinstance(found, dict), "it was looked at"
-        return found, lines
-
     def _data(self) -> RunData:
-        found = self._table("data")
-        with self._reader.at(1, ""):
-            if found is None:
-                raise UsageError('"data" is missing', hint="Write [data] with database, sql and platforms.")
-        assert found is not None, "it was looked at"
-        table, lines = found
-        raw = self._reader.fields(_Data, table, lines, "data")
-        with self._reader.at(lines.of("database"), "data"):
-            if not _DATABASE.fullmatch(raw.database):
-                raise UsageError(
-                    f'"{raw.database[:80]}" is not a name of a database here',
-                    hint="Up to 40 lower-case letters, digits and underscores.",
-                )
-            if raw.database in _OF_EVERY_SERVER:
-                raise UsageError(
-                    f'"{raw.database}" is a database that every server has', hint="The data are put into one anew."
-                )
-        for name in raw.platforms:
-            self._platform(name, lines.of("platforms"), "data")
-        with self._reader.at(lines.of("sql"), "data"):
-            self._read(raw.sql)
-        return RunData(raw.sql, raw.platforms, raw.database)
+        table = self._file.get("data")
+        if table is None:
+            self._file.refuse("", '"data" is missing', hint="Write [data] with database, sql and platforms.")
+        data = table.read(RunData)
+        if not _DATABASE.fullmatch(data.database):
+            told = f'"{data.database[:80]}" is not a name of a database here'
+            table.refuse("database", told, hint="Up to 40 lower-case letters, digits and underscores.")
+        if data.database in _OF_EVERY_SERVER:
+            told = f'"{data.database}" is a database that every server has'
+            table.refuse("database", told, hint="The data are put into one anew.")
+        for name in data.platforms:
+            self._platform(table, "platforms", name)
+        self._read(table, "sql", data.sql)
+        return data
 
-    def _capture(self, data: RunData, runs: list[tuple[ScenarioRun, int]]) -> CapturedLoad | None:
-        found = self._table("capture")
-        replay = next((at for run, at in runs if run.kind is RunKind.REPLAY), None)
-        if found is None:
-            with self._reader.at(replay or 1, ""):
-                if replay is not None:
-                    raise UsageError("there is no load to replay", hint="Write [capture] with on, script and time.")
+    def _capture(self, data: RunData, runs: list[tuple[ScenarioRun, PlanTable]]) -> CapturedLoad | None:
+        table = self._file.get("capture")
+        replays = [(run, where) for run, where in runs if run.kind is RunKind.REPLAY]
+        if table is None:
+            if replays:
+                where = replays[0][1]
+                where.refuse("", "there is no load to replay", hint="Write [capture] with on, script and time.")
             return None
-        table, lines = found
-        raw = self._reader.fields(_Capture, table, lines, "capture")
-        self._platform(raw.on, lines.of("on"), "capture")
-        seconds = self._reader.seconds(raw.time, "time", lines, "capture") or 0.0
-        with self._reader.at(lines.of("time"), "capture"):
-            if not 1 <= seconds <= 86_400:
-                raise UsageError(f'time "{raw.time}" is not from 1s to 1d')
-        with self._reader.at(lines.of("rate"), "capture"):
+        raw = table.read(_Capture)
+        self._platform(table, "on", raw.on)
+        seconds = table.seconds("time") or 0.0
+        if not 1 <= seconds <= 86_400:
+            table.refuse("time", f'time "{raw.time}" is not from 1s to 1d')
+        with table.at("rate"):
             if raw.rate != 0:  # a closed loop
                 check_rate(raw.rate)
-        with self._reader.at(lines.of("on"), "capture"):
-            if raw.on not in data.platforms:
-                raise UsageError(f'platform "{raw.on}" has no data', hint="Name it in platforms of [data].")
-            if sent := next(
-                (run for run, _ in runs if run.kind is RunKind.REPLAY and raw.on in (run.old, run.new)), None
-            ):
-                raise UsageError(
-                    f'scenario "{sent.scenario}" replays to "{raw.on}", the source of the load',
-                    hint="A load is never sent to its source: name another platform with the same build and data.",
-                )
-        with self._reader.at(lines.of("script"), "capture"):
-            self._read(raw.script)
-        clients = self._reader.within(raw.clients, "clients", 1, MOST_CLIENTS, lines, "capture")
-        return CapturedLoad(raw.on, raw.script, seconds, clients, raw.rate)
+        if raw.on not in data.platforms:
+            table.refuse("on", f'platform "{raw.on}" has no data', hint="Name it in platforms of [data].")
+        if sent := next((run for run, _ in replays if raw.on in (run.old, run.new)), None):
+            table.refuse(
+                "on",
+                f'scenario "{sent.scenario}" replays to "{raw.on}", the source of the load',
+                hint="A load is never sent to its source: name another platform with the same build and data.",
+            )
+        self._read(table, "script", raw.script)
+        return CapturedLoad(
+            raw.on, raw.script, seconds, table.within("clients", raw.clients, 1, MOST_CLIENTS), raw.rate
+        )
 
-    def _scenarios(self, data: RunData) -> list[tuple[ScenarioRun, int]]:
-        found = list[tuple[ScenarioRun, int]]()
-        for number, (table, _) in enumerate(tables_of(self._document, "scenario", self._source)):
-            if "run" not in table:
+    def _scenarios(self, data: RunData) -> list[tuple[ScenarioRun, PlanTable]]:
+        found = list[tuple[ScenarioRun, PlanTable]]()
+        for number, scenario in enumerate(self._file.tables("scenario"), 1):
+            table, name = scenario.get("run"), str(scenario.values.get("name", number))
+            if table is None:
                 continue
-            lines, name = self._lines.of("scenario", number, "run", 0), str(table.get("name", number + 1))
-            place = f'scenario "{name}": run'
-            with self._reader.at(self._lines.of("scenario", number).of("name"), "scenario"):
-                if one_line(name) != name:
-                    raise UsageError(f"name {name!r} is not one line of text", hint="Steps are told by it, one a line.")
-            with self._reader.at(lines.line, place):
-                own = table_of(table["run"], "run", _Run.__dataclass_fields__)
-            raw = self._reader.fields(_Run, own, lines, place)
-            with self._reader.at(lines.of("kind"), place):
-                if raw.kind not in {*RunKind}:
-                    raise UsageError(f'there is no kind "{raw.kind}"', hint=near_hint(raw.kind, [*RunKind]))
+            if one_line(name) != name:
+                told = f"name {name!r} is not one line of text"
+                scenario.refuse("name", told, hint="Steps are told by it, one a line.")
+            raw = table.read(_Run)
+            table.one_of("kind", raw.kind, [*RunKind], "kind")
             kind = RunKind(raw.kind)
-            self._sides(kind, raw, lines, place)
-            with self._reader.at(lines.of("plan"), place):
+            self._sides(table, kind, raw)
+            with table.at("plan"):
                 self._check_plan(kind, raw.plan, data)
-            found.append((self._run(name, kind, raw, lines, place), lines.line))
-        with self._reader.at(1, ""):
-            if not found:
-                raise UsageError("no scenario has a run", hint="Write [scenario.run] below a scenario.")
+            found.append((_run(table, name, kind, raw), table))
+        if not found:
+            self._file.refuse("", "no scenario has a run", hint="Write [scenario.run] below a scenario.")
         return found
 
-    def _run(self, name: str, kind: RunKind, raw: _Run, lines: TableLines, place: str) -> ScenarioRun:
-        runs = raw.runs
-        if kind is RunKind.REPLAY:
-            runs = self._reader.within(raw.runs or 2, "runs", 2, MOST_RUNS, lines, place)
-        elif kind is RunKind.BATCH:
-            runs = self._reader.within(raw.runs or 3, "runs", 1, MOST_RUNS, lines, place)
-        with self._reader.at(lines.of("runs"), place):
-            if raw.runs and kind not in (RunKind.REPLAY, RunKind.BATCH):
-                raise UsageError(f"{kind} has no runs", hint="They are for replay and batch.")
-        planned = self._reader.seconds(raw.planned, "planned", lines, place) or 0.0
-        with self._reader.at(lines.of("planned"), place):
-            if planned > MOST_PLANNED_S:
-                raise UsageError(f'planned "{raw.planned}" is more than a year', hint="Name the time of one run.")
-        return ScenarioRun(name, kind, raw.new, raw.old, raw.plan, runs, planned)
+    def _sides(self, table: PlanTable, kind: RunKind, raw: _Run) -> None:
+        self._platform(table, "new", raw.new)
+        if kind is RunKind.SCALE:
+            if raw.old:
+                table.refuse("old", "levels are held against each other, on one platform", hint="Leave old out.")
+            return
+        if not raw.old:
+            table.refuse("old", '"old" is missing', hint="Name the platform that the new one is held against.")
+        if raw.old == raw.new:
+            table.refuse("old", f'old and new are the same platform, "{raw.new}"', hint="Name two platforms.")
+        self._platform(table, "old", raw.old)
 
-    def _sides(self, kind: RunKind, raw: _Run, lines: TableLines, place: str) -> None:
-        self._platform(raw.new, lines.of("new"), place)
-        with self._reader.at(lines.of("old"), place):
-            if kind is RunKind.SCALE:
-                if raw.old:
-                    raise UsageError("levels are held against each other, on one platform", hint="Leave old out.")
-                return
-            if not raw.old:
-                raise UsageError('"old" is missing', hint="Name the platform that the new one is held against.")
-            if raw.old == raw.new:
-                raise UsageError(f'old and new are the same platform, "{raw.new}"', hint="Name two platforms.")
-        self._platform(raw.old, lines.of("old"), place)
+    def _platform(self, table: PlanTable, key: str, name: str) -> None:
+        table.one_of(key, name, self._platforms, "platform")
 
-    def _platform(self, name: str, line: int, place: str) -> None:
-        with self._reader.at(line, place):
-            if name not in self._platforms:
-                raise UsageError(f'there is no platform "{name}"', hint=near_hint(name, self._platforms))
+    def _read(self, table: PlanTable, key: str, name: str) -> None:
+        with table.at(key):
+            self._text(name)
 
-    def _read(self, name: str) -> str:
+    def _text(self, name: str) -> str:
         """Return the text of a file beside the plan, and keep its digest."""
         path = Path(name)
         is_below = (self._folder / path).resolve().is_relative_to(self._folder.resolve())
@@ -330,7 +272,7 @@ class _RunReader:
             return
         if not name:
             raise UsageError('"plan" is missing', hint=f"Name the file that pgdyno {kind} takes.")
-        text = self._read(name)
+        text = self._text(name)
         if kind is RunKind.MIGRATE:
             plan = parse_migration(text, source=name)
             if data.database not in (plan.database, plan.target_database) or plan.database != plan.target_database:
@@ -355,22 +297,34 @@ class _RunReader:
             except PgdynoError as error:
                 raise UsageError(error.message, detail=error.detail, hint=error.hint) from error
 
-    def _check_order(self, data: RunData, runs: list[tuple[ScenarioRun, int]]) -> None:
+    def _check_order(self, data: RunData, runs: list[tuple[ScenarioRun, PlanTable]]) -> None:
         """Refuse a scenario that works on data which nobody has brought there before it."""
         filled = set(data.platforms)
-        for run, line in runs:
-            with self._reader.at(line, f'scenario "{run.scenario}": run'):
-                needs = [run.old] if run.kind is RunKind.MIGRATE else [run.old, run.new]
-                empty = [name for name in needs if name and name not in filled and run.kind is not RunKind.SCALE]
-                if empty:
-                    raise UsageError(
-                        f'platform "{empty[0]}" has no data yet',
-                        hint="Name it in platforms of [data], or put the migration that fills it before.",
-                    )
-                if run.kind is RunKind.MIGRATE and run.new in data.platforms:
-                    raise UsageError(
-                        f'platform "{run.new}" has data already, which a migration never replaces',
-                        hint="Take it out of platforms of [data].",
-                    )
+        for run, table in runs:
+            needs = [run.old] if run.kind is RunKind.MIGRATE else [run.old, run.new]
+            empty = [name for name in needs if name and name not in filled and run.kind is not RunKind.SCALE]
+            if empty:
+                table.refuse(
+                    "",
+                    f'platform "{empty[0]}" has no data yet',
+                    hint="Name it in platforms of [data], or put the migration that fills it before.",
+                )
+            if run.kind is RunKind.MIGRATE and run.new in data.platforms:
+                told = f'platform "{run.new}" has data already, which a migration never replaces'
+                table.refuse("", told, hint="Take it out of platforms of [data].")
             if run.kind is RunKind.MIGRATE:
                 filled.add(run.new)
+
+
+def _run(table: PlanTable, name: str, kind: RunKind, raw: _Run) -> ScenarioRun:
+    runs = raw.runs
+    if kind is RunKind.REPLAY:
+        runs = table.within("runs", raw.runs or 2, 2, MOST_RUNS)
+    elif kind is RunKind.BATCH:
+        runs = table.within("runs", raw.runs or 3, 1, MOST_RUNS)
+    elif raw.runs:
+        table.refuse("runs", f"{kind} has no runs", hint="They are for replay and batch.")
+    planned = table.seconds("planned") or 0.0
+    if planned > MOST_PLANNED_S:
+        table.refuse("planned", f'planned "{raw.planned}" is more than a year', hint="Name the time of one run.")
+    return ScenarioRun(name, kind, raw.new, raw.old, raw.plan, runs, planned)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 
-from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.errors import UsageError, placed
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
@@ -20,11 +19,11 @@ def check_plan(plan: Plan, facts: Facts, *, source: str = "plan", steps: Collect
     Raises what `check_settings` raises, with the plan's file and step, and UsageError for a step whose values are in
     force already: its pairs would compare a configuration with itself.
     """
-    with _told_with(f"{source}: [plan] baseline"):
+    with placed(f"{source}: [plan] baseline"):
         baseline = check_settings(plan.baseline, facts)
     touched: set[str] = set()
     for step in plan.steps:
-        with _told_with(f"{source}: step {step.name}"):
+        with placed(f"{source}: step {step.name}"):
             check_settings(laid_over(plan.baseline, step.settings), facts)
             told = check_settings(step.settings, facts)
             for value in step.sweep.values if step.sweep else ():
@@ -58,11 +57,3 @@ def is_in_force(settings: Mapping[str, str], incumbent: Configuration, facts: Fa
 
 def _with_counterparts(knobs: Collection[str]) -> set[str]:
     return {*knobs, *(COUNTERPARTS[knob] for knob in knobs if knob in COUNTERPARTS)}
-
-
-@contextmanager
-def _told_with(where: str) -> Iterator[None]:
-    try:
-        yield
-    except PgdynoError as error:
-        raise type(error)(f"{where}: {error.message}", detail=error.detail, hint=error.hint) from error

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from pgdyno.errors import PgdynoError, UsageError, hinted
+from pgdyno.errors import UsageError, hinted, placed
 from pgdyno.knobs.policy import refuse
 from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.tables import Table, fields_of, near_hint, one_of, read_table, table_of, tables_of, toml_of
@@ -143,7 +143,5 @@ def _require(table: Table, names: tuple[str, ...], where: str) -> None:
 def _refuse(knob: str, where: str) -> None:
     if is_linux_knob(knob):
         return
-    try:
+    with placed(where):
         refuse(knob)
-    except PgdynoError as error:
-        raise type(error)(f"{where}: {error.message}", detail=error.detail, hint=error.hint) from error
