@@ -112,7 +112,7 @@ def guarded(
     measure_s: float = 25.0,
     harm: Callable[[], None] | None = None,
 ) -> Iterator[Guarded]:
-    """Open a study with these guards; the server is put back at the end. Reloads only, so that every test is short.
+    """Open a study with these guards; the server is restored at the end. Reloads only, so that every test is short.
 
     The load has a rate, which leaves the CPUs to other tests.
     """

@@ -9,8 +9,8 @@
           ScriptError (2)            a statement of the load's own script fails every time
         StoreError                   the store cannot be opened, read or written
         RestartError                 the server could not be stopped or started
-      ApplyError (4)                 a configuration did not come into force; the server was put back
-      GuardTripped (4)               a guard ended the session; the server was put back
+      ApplyError (4)                 a configuration did not come into force; the server was restored
+      GuardTripped (4)               a guard ended the session; the server was restored
         SessionTakenOver             its watchdog, or a rollback, ended it
         ServerStopped                a person shut the server down, and it is left down
       OutOfTime (3)                  the time budget was over before anything could be told
@@ -110,13 +110,13 @@ class ApplyError(PgdynoError):
 
 
 class GuardTripped(PgdynoError):
-    """A guard ended the session and the server was put back."""
+    """A guard ended the session and the server was restored."""
 
     exit_code = ExitCode.RESTORED
 
 
 class SessionTakenOver(GuardTripped):
-    """Another process, the watchdog or a rollback, put the server back and ended the session."""
+    """Another process, the watchdog or a rollback, restore the server and ended the session."""
 
 
 class ServerStopped(GuardTripped):
@@ -124,7 +124,7 @@ class ServerStopped(GuardTripped):
 
 
 class OutOfTime(PgdynoError):
-    """The time budget was over before anything could be told; the server was put back."""
+    """The time budget was over before anything could be told; the server was restored."""
 
     exit_code = ExitCode.NOT_RESOLVED
 

@@ -1,4 +1,4 @@
-"""A worker that outlives its process of root's writes nothing behind the back of who puts the server back."""
+"""A worker that outlives its process of root's writes nothing behind the back of who restores the server."""
 
 from __future__ import annotations
 

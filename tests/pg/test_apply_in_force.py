@@ -96,7 +96,7 @@ def test_the_journal_tells_the_story(session: Session) -> None:
     assert restored.is_whole
     assert session.bundle.is_closed()
     assert session.rollback().already_closed
-    with pytest.raises(SessionTakenOver, match="put back"):
+    with pytest.raises(SessionTakenOver, match="restored"):
         session.apply(BASELINE)
 
 

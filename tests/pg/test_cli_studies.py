@@ -164,9 +164,9 @@ def test_an_interrupt_restores_and_says_how_to_go_on_which_takes_the_same_script
         tuner.send_signal(signal.SIGTERM)
         said = tuner.stderr.read()
     assert tuner.returncode == 130
-    assert "putting the server back" in said
+    assert "restoring the server" in said
     study = json.loads(pgdyno(pgdyno_home, "store", "show", "last", "--json").stdout)["study"]
-    assert f"to go on: pgdyno experiment --resume {study['id']}" in said
+    assert f"to continue: pgdyno experiment --resume {study['id']}" in said
     assert "Traceback" not in said
     listed = json.loads(pgdyno(pgdyno_home, "rollback", "--list", "--json").stdout)["sessions"]
     assert {session["state"] for session in listed} <= {"closed"}

@@ -69,7 +69,7 @@ def test_the_next_rehearsal_ends_it_and_says_so_but_none_of_one_that_runs(server
     leave(server)
     take_left_away(said.append)
     assert said == [
-        f"left by rehearsal a-study, which was killed, and taken away: a server runs in {server.data_directory}"
+        f"left by rehearsal a-study, which was killed, and removed: a server runs in {server.data_directory}"
     ]
     assert not server.target().postgres.answers()
 

@@ -77,6 +77,6 @@ def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
     assert result["verdict"]["ratio"] < 0.5
     assert float(result["winner"]["settings"]["random_page_cost"]) < float(CRIPPLED)
     shown = target.postgres.fetch("SELECT current_setting('random_page_cost') AS cost")
-    assert shown == [{"cost": CRIPPLED}], "the server is put back"
+    assert shown == [{"cost": CRIPPLED}], "the server is restored"
     left = target.postgres.fetch("SELECT datname::text AS name FROM pg_database WHERE datname LIKE 'pgdyno%%load'")
     assert left == []

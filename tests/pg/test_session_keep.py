@@ -1,4 +1,4 @@
-"""A change that was accepted stays after its session, and its bundle still puts the server back, byte for byte."""
+"""A change that was accepted stays after its session, and its bundle still restores the server, byte for byte."""
 
 from __future__ import annotations
 

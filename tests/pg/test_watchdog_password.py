@@ -303,7 +303,7 @@ def test_no_session_by_sql_alone_that_the_watchdog_could_not_end(
 ) -> None:
     target = open_sql_only(before.server.dsn)
     monkeypatch.setattr(Postgres, "secrets", lambda _: ({}, True))
-    with pytest.raises(EnvironmentUnsuitable, match="the watchdog could not put the server back") as caught:
+    with pytest.raises(EnvironmentUnsuitable, match="the watchdog could not restore the server") as caught:
         Session.begin(target, study="x", undo_root=before.undo_root, watch=QUICK)
     assert "no password supplied" in (caught.value.detail or "")
     assert "Nothing was changed" in (caught.value.hint or "")

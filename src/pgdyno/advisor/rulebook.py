@@ -143,7 +143,7 @@ def ordered(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     by_id = {rule.id: rule for rule in rules}
     if len(by_id) != len(rules):
         double = next(rule.id for rule in rules if sum(other.id == rule.id for other in rules) > 1)
-        raise UsageError(f'rule "{double}" is there twice')
+        raise UsageError(f'rule "{double}" appears twice')
     done: dict[str, Rule] = {}
 
     def place(rule: Rule, above: tuple[str, ...]) -> None:

@@ -229,7 +229,7 @@ class _Reader:
                 raise self.wrong(f'{where}: path "{path}" is not one of {", ".join(paths) or "none"}')
             for address in expand(self.text(row, "addresses", where)):
                 if address in found:
-                    raise self.wrong(f"{where}: volume {address} is there twice")
+                    raise self.wrong(f"{where}: volume {address} appears twice")
                 found[address] = StorageVolume(address, pool, rank if pool not in striped else None, path)
         return tuple(found.values())
 
@@ -243,7 +243,7 @@ class _Reader:
                 raise self.wrong(f"{table}, row {number}: it is not a table")
             name = self.text(row, "name", f"{table}, row {number}")
             if name in seen:
-                raise self.wrong(f"{table}: {name} is there twice")
+                raise self.wrong(f"{table}: {name} appears twice")
             seen.add(name)
             yield name, row
 

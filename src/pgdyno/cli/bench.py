@@ -74,8 +74,8 @@ def command(flags: _Flags) -> int:
         changes=bool(settings),
     )
 
-    def body(stand: StudySession) -> StudyResult:
-        configuration = check_settings(settings, stand.facts) if settings else BASELINE
-        return bench_result(stand.laboratory, bench(stand.laboratory, configuration, flags.runs))
+    def body(session: StudySession) -> StudyResult:
+        configuration = check_settings(settings, session.facts) if settings else BASELINE
+        return bench_result(session.laboratory, bench(session.laboratory, configuration, flags.runs))
 
     return int(carry_out(request, flags, store, progress, body).exit_code)

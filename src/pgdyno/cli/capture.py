@@ -47,7 +47,7 @@ class _WhatFlags(TargetFlags, JsonFlag):
 
 @click.group("capture")
 def command() -> None:
-    """Log the load of a server for a while, put the logging back, and keep what a replay must know beside the log.
+    """Log the load of a server for a while, restore the logging, and keep what a replay must know beside the log.
 
     check says what it would cost and what is in the way; start captures, in the foreground; stop and status work from
     another terminal.
@@ -215,9 +215,9 @@ def _print_plan(target: Target, plan: CapturePlan, *, err: bool) -> None:
     rows += [("set", f"{name}: {plan.before(name)} -> {value} (reload)") for name, value in plan.change.items()]
     rows += [("cost", line) for line in plan.cost.lines()]
     rows.append(("disk", f'"{plan.folder.path}": {_free_text(plan)}'))
-    rows.append(("bound", f"{seconds_text(plan.options.seconds)} or {bytes_text(plan.options.max_bytes)} of log"))
-    rows += [("hole", line) for line in plan.holes]
-    rows += [("mind", line) for line in plan.warnings]
+    rows.append(("limit", f"{seconds_text(plan.options.seconds)} or {bytes_text(plan.options.max_bytes)} of log"))
+    rows += [("gap", line) for line in plan.holes]
+    rows += [("note", line) for line in plan.warnings]
     rows += [("refused", f"{one.reason}. {one.remedy}") for one in plan.refusals]
     rows.append(("outage", "none: a reload"))
     rows.append(("undo", "at the end, by itself; after a kill by the watchdog, or pgdyno rollback --last"))

@@ -25,7 +25,7 @@ class _Flags(Flags):
     file: Path = argument("FILE", type=FILE)
     count: int | None = flag("How many volumes to propose.  [default: 8, or as in --given]", type=click.IntRange(1))
     given: str | None = flag("Judge these volumes, such as 5100-510F,5200, and propose others.", metavar="LIST")
-    wal: int | None = flag("Propose so many more for the log, as far apart as can be.", type=click.IntRange(1))
+    wal: int | None = flag("Propose this many more for the log, as far apart as possible.", type=click.IntRange(1))
     as_json: bool = flag("Print JSON.", "--json")
 
 

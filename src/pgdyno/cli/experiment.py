@@ -141,12 +141,12 @@ def run_question(question: Question, flags: ExperimentFlags, store: Store, progr
             progress.announce(f"restart budget {budget}: enough for {pairs} of {design.max_pairs} pairs")
         return f"up to {plural(pairs, 'pair')} of trials"
 
-    def body(stand: StudySession) -> StudyResult:
-        a, b, within = planned(stand.facts)
+    def body(session: StudySession) -> StudyResult:
+        a, b, within = planned(session.facts)
         comparison, blocks = ab(
-            stand.laboratory, a, b, metric=metric, design=within, seed=seed, announce=progress.announce
+            session.laboratory, a, b, metric=metric, design=within, seed=seed, announce=progress.announce
         )
-        return ab_result(stand.laboratory, comparison, blocks)
+        return ab_result(session.laboratory, comparison, blocks)
 
     options: dict[str, object] = {"design": asdict(design), "metric": metric.value, "seed": seed}
     if question.rule is not None:

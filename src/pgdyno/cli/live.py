@@ -59,7 +59,7 @@ def command(flags: LiveFlags) -> int:
 
     Exit code 0 for better or equivalent, 1 for worse, or better with something against it, 2 when nobody could be asked
     and nothing was changed, 3 for not resolved, 4 when a guard, a veto or somebody else's change ended it and the
-    server was put back, 6 when the server cannot be watched or changed, with the commands that would change that.
+    server was restored, 6 when the server cannot be watched or changed, with the commands that would change that.
     """
     from pgdyno.cli.requests.study import check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress

@@ -77,7 +77,7 @@ gc.set_threshold(NEW_OBJECTS)
 MODULES = {"import": "importing"}
 """The module of a verb whose name Python keeps for itself."""
 INTERRUPTED = 130
-"""Exit code after SIGINT or SIGTERM, as shells have it; the server was put back before."""
+"""Exit code after SIGINT or SIGTERM, as shells have it; the server was restored before."""
 
 
 class Verbs(click.Group):

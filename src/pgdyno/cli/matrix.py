@@ -56,11 +56,11 @@ def command(flags: MatrixFlags) -> int:
     store, progress = open_store(flags.store_url), Progress()
     request, plan = _resumed(store, flags.resume, flags) if flags.resume else _new(plan_of(flags), flags)
 
-    def body(stand: StudySession) -> StudyResult:
+    def body(session: StudySession) -> StudyResult:
         from pgdyno.studies.matrix.result import matrix_result
         from pgdyno.studies.matrix.run import run_matrix
 
-        return matrix_result(stand, plan, run_matrix(stand, plan, progress.announce))
+        return matrix_result(session, plan, run_matrix(session, plan, progress.announce))
 
     result = carry_out(request, flags, store, progress, body)
     return int(result.exit_code)

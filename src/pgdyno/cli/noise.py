@@ -74,9 +74,9 @@ def command(flags: _Flags) -> int:
         changes=restarts,
     )
 
-    def body(stand: StudySession) -> StudyResult:
-        runs = run_noise(stand.laboratory, budget_s=60 * flags.minutes, announce=progress.announce)
-        return noise_result(stand.laboratory, runs, design=design, effect=flags.smallest_effect, seed=flags.seed)
+    def body(session: StudySession) -> StudyResult:
+        runs = run_noise(session.laboratory, budget_s=60 * flags.minutes, announce=progress.announce)
+        return noise_result(session.laboratory, runs, design=design, effect=flags.smallest_effect, seed=flags.seed)
 
     result = carry_out(request, flags, store, progress, body)
     return int(result.exit_code)

@@ -40,7 +40,7 @@ def new(flags: _FileFlags) -> None:
     from pgdyno.studies.project.file import TEMPLATE
 
     if flags.path.exists():
-        raise UsageError(f'"{flags.path}" is there already', hint="Name a new file, such as project.toml.")
+        raise UsageError(f'"{flags.path}" already exists', hint="Name a new file, such as project.toml.")
     write_text(flags.path, TEMPLATE, "project")
     click.echo(f"wrote {flags.path}; next: pgdyno project fix {flags.path}", err=True)
 

@@ -38,7 +38,7 @@ def command() -> None:
     """Keep runs for the night, and run them in a window with host and server to themselves.
 
     A job is a pgdyno command that measures. It runs as a process of its own, is told to end before the window does,
-    puts its server back, and goes on in the next window where its study can be resumed.
+    restores its server, and continues in the next window where its study can be resumed.
     """
 
 
@@ -116,7 +116,7 @@ class _RunFlags(StoreFlag):
     once: bool = flag("This window only; when it is closed now, nothing is started.")
     until: str | None = flag("End at this moment, such as 2026-12-24T06:00, at the latest.", metavar="TIME")
     restore_s: float = flag(
-        "Seconds before the end at which a job is told to put its server back.",
+        "Seconds before the end at which a job is told to restore its server.",
         "--restore",
         default=120.0,
         type=Time("s", 0),
@@ -149,7 +149,7 @@ def run(flags: _RunFlags) -> int:
     Before each job, host and server are looked at; while others use them the job waits, and gives up for this night
     when too little of it is left. A job that this account did not add on this host as it is, or that has ended before,
     is refused and stays. One runner works on a host. Exit code 6 when the machine was never quiet or a job was refused,
-    5 when a job could not put its server back: then nothing else is started.
+    5 when a job could not restore its server: then nothing else is started.
     """
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.store.engine import absolute
@@ -157,7 +157,7 @@ def run(flags: _RunFlags) -> int:
     from pgdyno.studies.night.window import NightWindow
     from pgdyno.studies.night.work import NightWork, only_runner
     from pgdyno.studies.session.exclusive import ExclusiveLimits
-    from pgdyno.studies.session.study_session import signals_interrupt
+    from pgdyno.studies.session.signals import signals_interrupt
 
     plan = NightPlan(NightWindow.parse(flags.window, flags.zone), flags.restore_s, flags.shortest_s, flags.retry_s)
     ends, progress = _moment(flags.until, plan.window), Progress()

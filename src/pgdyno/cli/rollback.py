@@ -176,7 +176,7 @@ def _show_plans(place: Sessions, chosen: list[BundleInfo], *, as_json: bool) -> 
     for info in chosen:
         name = info.directory.name
         if info.state is SessionState.CLOSED:
-            plans[name] = [f"session {name}: nothing to do, the server was put back before"]
+            plans[name] = [f"session {name}: nothing to do, the server was restored before"]
         else:
             _require_readable(info)
             plans[name] = place.plan(name)
@@ -198,7 +198,7 @@ def _forget(place: Sessions, session: str | None, chosen: list[BundleInfo], *, a
 
 def _story(directory: Path, restored: Restored) -> str:
     if restored.already_closed:
-        return f"session {directory.name}: nothing to do, the server was put back before"
+        return f"session {directory.name}: nothing to do, the server was restored before"
     lines = [f"session {directory.name}: ended {process}" for process in restored.ended]
     lines += [f"session {directory.name}: put back {path}" for path in restored.files]
     how = "restarted" if restored.restarted else "left down" if restored.left_down else "reloaded"

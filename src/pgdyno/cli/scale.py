@@ -115,22 +115,22 @@ def _carry_out(
 ) -> int:
     from pgdyno.studies.scale.servers import check_servers, require_apart, require_proportion
 
-    def body(stand: StudySession) -> StudyResult:
+    def body(session: StudySession) -> StudyResult:
         from pgdyno.studies.scale.run import part_of, run_scale, scale_result
-        from pgdyno.studies.session.study_session import open_stand
+        from pgdyno.studies.session.study_session import open_study
 
         with ExitStack() as stack:
-            stands = {plan.targets[0]: stand}
+            sessions = {plan.targets[0]: session}
             for target in plan.targets[1:]:
-                part = _part(store, plan, target, stand.study, flags)
-                stands[target] = stack.enter_context(open_stand(part, store, progress, progress.announce))
-            require_apart({target: one.target.name for target, one in stands.items()})
-            require_proportion(plan, {target: one.facts for target, one in stands.items()})
-            ended = run_scale(stands, plan, ending, progress.announce)
-            studies = {target: one.study for target, one in stands.items()}
+                part = _part(store, plan, target, session.study, flags)
+                sessions[target] = stack.enter_context(open_study(part, store, progress, progress.announce))
+            require_apart({target: one.target.name for target, one in sessions.items()})
+            require_proportion(plan, {target: one.facts for target, one in sessions.items()})
+            ended = run_scale(sessions, plan, ending, progress.announce)
+            studies = {target: one.study for target, one in sessions.items()}
             result = scale_result(store, studies, plan, ended)
             for target in plan.targets[1:]:
-                stands[target].finish(part_of(result, store, studies[target]))
+                sessions[target].finish(part_of(result, store, studies[target]))
         return result
 
     check_servers(plan)

@@ -106,12 +106,12 @@ def command(flags: _Flags) -> int:
     )
     before: dict[str, str] = {}
 
-    def body(stand: StudySession) -> SelftestResult:
-        before.update({name: row.setting for name, row in stand.facts.settings.items()})
+    def body(session: StudySession) -> SelftestResult:
+        before.update({name: row.setting for name, row in session.facts.settings.items()})
         outcomes = run_selftest(
-            stand.laboratory, stand.data, cases, design=design, seed=flags.seed, announce=progress.announce
+            session.laboratory, session.data, cases, design=design, seed=flags.seed, announce=progress.announce
         )
-        return selftest_result(stand.laboratory, outcomes)
+        return selftest_result(session.laboratory, outcomes)
 
     result = run_study(request, store, progress, body, None)
     left, reason = _left_changed(server, before)

@@ -202,7 +202,7 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
     print_columns(("study", "began", "kind", "state", "trials", "workload", "result"), lines, RIGHT)
     silent = {row["session"] for row in rows if row.get("silent_s") is not None}
     if "open" in silent:
-        click.echo(f"{SILENT}: it no longer responds; pgdyno rollback puts its server back", err=True)
+        click.echo(f"{SILENT}: it no longer responds; pgdyno rollback restores its server", err=True)
     elif "unknown" in silent:
         click.echo(
             f"{SILENT}: it no longer responds; pgdyno rollback --list shows its state on the host where it ran",

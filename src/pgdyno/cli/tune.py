@@ -115,13 +115,13 @@ def run_tune(
         raise too_short(options, "before it began: restoring alone may take that long")
     alarm = Alarm(watch)
 
-    def body(stand: StudySession) -> StudyResult:
-        if watch is not None and stand.outage is not None and not isinstance(stand.outage.seconds, Unknown):
-            watch.expect_restart(stand.outage.seconds)
+    def body(session: StudySession) -> StudyResult:
+        if watch is not None and session.outage is not None and not isinstance(session.outage.seconds, Unknown):
+            watch.expect_restart(session.outage.seconds)
             alarm.wind()
-        tuned = tune(stand.laboratory, options, progress.announce)
+        tuned = tune(session.laboratory, options, progress.announce)
         alarm.stop()
-        return tune_result(stand.laboratory, tuned, options)
+        return tune_result(session.laboratory, tuned, options)
 
     try:
         with alarm.ringing():

@@ -5,7 +5,7 @@
     --restarts 22:00-05:00     any number, but only then, by this machine's clock
     --restarts 3@22:00-05:00   both
 
-The budget bounds what a study tries. The way back is never bounded by it: putting the server back comes first.
+The budget bounds what a study tries. The way back is never bounded by it: restoring the server comes first.
 """
 
 from __future__ import annotations

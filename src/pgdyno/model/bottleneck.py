@@ -10,7 +10,7 @@ from pgdyno.model.shapes import Named
 
 
 class Resource(StrEnum):
-    """What a load can be held back by. NONE: nothing was short. UNKNOWN: not enough was seen to say."""
+    """What a load can be limited by. NONE: nothing was short. UNKNOWN: not enough was seen to say."""
 
     CPU = "cpu"
     DISK = "disk"

@@ -75,7 +75,7 @@ def _nothing(run: RunFigures) -> str:
     if _rate_is_reached(run):
         return (
             f"The load offered {run.load.rate:g} transactions per second and {run.load.throughput:.0f} were done: the "
-            "server was not asked for more, so that nothing can have held it back."
+            "server was not asked for more, so that nothing can have limited it."
         )
     running = _running(run)
     if run.cpu is not None and running >= OUTSIDE_SHARE:

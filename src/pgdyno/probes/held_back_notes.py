@@ -59,7 +59,7 @@ def _others(run: RunFigures) -> str | None:
         return None
     return (
         f"{100 * foreign:.0f} % of the CPU time that was used was neither the server's nor the load's: on a quiet "
-        "machine the run may be held back by something else."
+        "machine the run may be limited by something else."
     )
 
 

@@ -83,7 +83,7 @@ def hello() -> Mapping[str, object]:
 
 
 def main(extend: Callable[[Dispatcher], None] | None = None) -> int:
-    """Serve on stdin and stdout, then put the server back; 0 when it is as it was found, 5 when damage is left.
+    """Serve on stdin and stdout, then restore the server; 0 when it is as it was found, 5 when damage is left.
 
     `extend` adds calls of layers above this one to the dispatcher.
     """

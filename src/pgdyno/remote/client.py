@@ -145,7 +145,7 @@ class AgentClient:
                     waiting.put(message)
         except (OSError, ValueError):
             # An unreadable line ends the conversation as a cut one does: who writes it is not waited for. An agent
-            # of ours behind it reads that as the end of the tuner, and puts the server back.
+            # of ours behind it reads that as the end of the tuner, and restores the server.
             self._process.kill()
         self._ended.set()
         self._first.put(None)

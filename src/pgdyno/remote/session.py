@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class RemoteSession:
     """A `session.ServerSession` of an agent.
 
-    When the line is cut, the host puts the server back by itself: the agent at once, its watchdog if the agent was
+    When the line is cut, the host restores the server by itself: the agent at once, its watchdog if the agent was
     killed. The end of the session then connects again (`again` gives another agent) and sees that this was done.
     """
 
@@ -81,7 +81,7 @@ class RemoteSession:
         self._client.call("expect", {"doing": doing, "within_s": within_s})
 
     def rollback(self) -> Restored:
-        """Put the server back; idempotent. Raises RollbackError when the host cannot say whether it did."""
+        """Restore the server; idempotent. Raises RollbackError when the host cannot say whether it did."""
         restored = self._rolled_back()
         for note in restored.notes:
             log.warning("session %s: %s", self.id, note)
@@ -134,5 +134,5 @@ def undo_abandoned(host: RemoteHost, announce: Callable[[str], None], *, may_cha
                 f"the server is still in a configuration of session {name}, which was killed",
                 hint=f"Run pgdyno rollback {host.request.flags} {name} first.",
             )
-        announce(f"putting back what session {name} had changed when it was killed")
+        announce(f"restoring what session {name} had changed when it was killed")
         host.roll_back(name)

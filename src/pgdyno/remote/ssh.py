@@ -150,7 +150,7 @@ class SshConnection:
     def start(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         """Start a program on the host with pipes to its stdin and stdout; what it logs goes to a file here.
 
-        In a session of its own: a Ctrl-C in our terminal must not cut the line by which we put the server back.
+        In a session of its own: a Ctrl-C in our terminal must not cut the line by which we restore the server.
         """
         with open(log, "wb", opener=_private) as errors:
             process = subprocess.Popen(

@@ -30,14 +30,14 @@ def held_back_section(runs: Sequence[tuple[str, int, BottleneckVerdict]]) -> Sec
         if verdict.candidates:
             caption = f"What each resource showed in trial {run}. A share is the part of all sessions' time."
             blocks.append(TableBlock(_table(verdict), caption, folded=True))
-    return Section("held-back", "What held it back?", QUESTION, tuple(blocks)) if blocks else None
+    return Section("held-back", "What limited it?", QUESTION, tuple(blocks)) if blocks else None
 
 
 def headline(verdict: BottleneckVerdict) -> str:
     """Return the verdict in one sentence, with the resource that would be next."""
     if verdict.resource is Resource.UNKNOWN:
-        return "what held it back is unknown."
-    said = "nothing held it back" if verdict.resource is Resource.NONE else f"{WORDS[verdict.resource]} held it back"
+        return "what limited it is unknown."
+    said = "nothing limited it" if verdict.resource is Resource.NONE else f"{WORDS[verdict.resource]} limited it"
     nearest = "busiest" if verdict.resource is Resource.NONE else "next"
     return f"{said}." if verdict.second is None else f"{said}; {nearest}: {WORDS[verdict.second]}."
 

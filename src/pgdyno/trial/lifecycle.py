@@ -5,7 +5,7 @@
        +--refused--> done    +--not in force-->     +------- failed -----+--> done (void, failed or abandoned)
 
 Nothing is loaded before the configuration is known to be in force, sampling brackets the load on both sides, and
-every path ends in exactly one CONCLUDE. Putting the server back is not a part of a trial: the session that applied
+every path ends in exactly one CONCLUDE. Restoring the server is not a part of a trial: the session that applied
 the first change does it once, at the end of the study or on any error.
 """
 

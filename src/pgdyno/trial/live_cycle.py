@@ -5,7 +5,7 @@
         +- refused  +- unresolvable         +- not in force -> over  +- guard or veto from any of them
                                                                         -> reverting -> resting -> planned | over
 
-Every path ends in one CONCLUDE, and where an arm was ever applied the server is put back right before it. A stop file
+Every path ends in one CONCLUDE, and where an arm was ever applied the server is restored right before it. A stop file
 and a signal end it from every phase. A person is waited for in the baseline. What the executor does for an
 instruction, and which clock it waits by, is not known here.
 """

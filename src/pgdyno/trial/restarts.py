@@ -68,7 +68,7 @@ class Restarts:
                 if permission.final:
                     raise EnvironmentUnsuitable(
                         permission.reason,
-                        detail="The next trial needs one. The server is put back, which is not bounded.",
+                        detail="The next trial needs one. The server is restored, which is not bounded.",
                         hint="Begin again with more --restarts. A tune goes on: pgdyno tune --resume last --restarts "
                         "N, where N counts from its start.",
                     )

@@ -1,4 +1,4 @@
-"""What the store holds of one run, judged: what held it back, what failed, how even it was, who waited.
+"""What the store holds of one run, judged: what limited it, what failed, how even it was, who waited.
 
 The reports and the JSON of every study share it; nothing of it is kept, so that an old run is judged by today's rules.
 """
@@ -32,7 +32,7 @@ TABLES = ("cpu", "disk", "net", "sessions", "waits", "locks", "memory")
 
 
 def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
-    """Return the evidence of a run; what held it back is UNKNOWN with the reason for one that was not measured."""
+    """Return the evidence of a run; what limited it is UNKNOWN with the reason for one that was not measured."""
     outcome, failures = trial.outcome, _failures(trial.outcome)
     plans, checks = tuple(store.records(trial.id, PlanRecord)), tuple(store.records(trial.id, CheckRecord))
     if outcome is None or outcome.ended_at <= outcome.began_at or outcome.transactions == 0:

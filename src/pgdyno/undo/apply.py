@@ -1,4 +1,4 @@
-"""A session: configurations come into force one after another, and the server is put back at its end.
+"""A session: configurations come into force one after another, and the server is restored at its end.
 
     with Session.begin(target, study="...", undo_root=...) as session:
         applied = session.apply(configuration)      # in force and read back, or ApplyError and the one before is back
@@ -206,7 +206,7 @@ class Session:
 
     @telling_files(EnvironmentUnsuitable, _AWAY)
     def keep(self) -> None:
-        """End the session with its configuration in force; `pgdyno rollback ID` still puts the server back.
+        """End the session with its configuration in force; `pgdyno rollback ID` still restores the server.
 
         Leaving the session afterwards changes nothing. Errors as `apply`; when one is raised the session is open.
         """
@@ -228,7 +228,7 @@ class Session:
             self._watch.heart.expect(doing, within_s)
 
     def rollback(self) -> Restored:
-        """Put the server back as it was found; idempotent. Signals wait until it is done; see `restore.restore`."""
+        """Restore the server as it was found; idempotent. Signals wait until it is done; see `restore.restore`."""
         with self._may_be_down():
             restored = restore(
                 self.bundle,

@@ -131,7 +131,7 @@ class UndoBundle:
         return (self.directory / DAMAGED_JOURNAL).exists() or self.reading().damage is not None
 
     def is_closed(self) -> bool:
-        """Return True when the server was put back and this was recorded."""
+        """Return True when the server was restored and this was recorded."""
         return is_closed_in(self.directory)
 
     def kept(self) -> Mapping[str, object] | None:

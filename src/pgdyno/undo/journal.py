@@ -144,7 +144,7 @@ class Journal:
 def taken_over(session: str) -> SessionTakenOver:
     """Return the error for a session that a watchdog or a rollback has ended behind its back."""
     return SessionTakenOver(
-        f"session {session} was ended by its watchdog or by a rollback, and the server was put back",
+        f"session {session} was ended by its watchdog or by a rollback, and the server was restored",
         hint=f"pgdyno rollback --list says why; the log is watchdog.log in the bundle of {session}.",
     )
 

@@ -93,7 +93,7 @@ def restore(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Restored:
-    """Put the server back; safe to call again, from every state, and not to be interrupted by a signal.
+    """Restore the server; safe to call again, from every state, and not to be interrupted by a signal.
 
     The bundle is closed when all that is ours is undone; else it stays open, `damage` and `settings_differences` say
     why, and a later call tries again. What others changed stays, is told in `notes`, and costs no outage (ours.py); a

@@ -40,9 +40,9 @@ class SessionState(StrEnum):
     ABANDONED = "abandoned"
     """Its process is gone and the server was not put back: roll it back."""
     CLOSED = "closed"
-    """The server was put back."""
+    """The server was restored."""
     KEPT = "kept"
-    """Its change was accepted and is in force: rolling it back by its ID puts the server back."""
+    """Its change was accepted and is in force: rolling it back by its ID restores the server."""
     UNREADABLE = "unreadable"
     """The manifest of an open session is damaged: restore by hand, as UNDO.md beside it says, and forget it."""
 
@@ -52,7 +52,7 @@ class BundleInfo:
     """A bundle and how its session stands. `bundle` is None for an unreadable one.
 
     `applied` counts the configurations that came into force. `damage` says what is wrong with manifest or journal,
-    None when nothing is. `closed_by` says who put the server back: `session`, `rollback`, or `watchdog: why`.
+    None when nothing is. `closed_by` says who restore the server: `session`, `rollback`, or `watchdog: why`.
     """
 
     directory: Path
@@ -169,7 +169,7 @@ def rollback(
     if not bundle.is_closed() and owner != ProcessIdentity.own() and owner.is_alive():
         raise UsageError(
             f"session {bundle.id} is still running as process {owner.pid}",
-            hint=f"End it with kill {owner.pid}: it puts the server back itself.",
+            hint=f"End it with kill {owner.pid}: it restores the server itself.",
         )
     postgres = postgres or Postgres(bundle.manifest.conninfo)
     try:
@@ -204,7 +204,7 @@ def forget(directory: Path) -> None:
     if bundle.manifest.owner.is_alive() and bundle.kept() is None:
         raise UsageError(
             f"session {bundle.id} is still running as process {bundle.manifest.owner.pid}",
-            hint="Wait until it has ended, or end it with SIGTERM: it puts its server back itself.",
+            hint="Wait until it has ended, or end it with SIGTERM: it restores its server itself.",
         )
     if not bundle.is_closed() or bundle.kept() is not None:
         bundle.journal().append(CLOSED, {"forgotten": True})

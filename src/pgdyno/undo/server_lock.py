@@ -1,6 +1,6 @@
 """One session a server, whoever runs it: a small file in the server's own data directory says whose session is open.
 
-`pgdyno.lock` is there from before the first change until the server was put back. The process that works on the
+`pgdyno.lock` is there from before the first change until the server was restored. The process that works on the
 server holds a flock(2) on it, which the kernel releases when the process dies; what the file says stays, because a
 session that was killed is not over before its undo bundle is closed. So both are looked at: a lock that is held, and
 a lock that nobody holds whose session was not put back. Two root folders, two accounts, a container with the same
@@ -227,7 +227,7 @@ def in_use(path: Path, holder: Holder | None, *, is_held: bool) -> ServerInUse:
     if is_held or process.is_alive():
         detail, hint = f"Process {process.pid} of user {holder.user} is working on it.", "Wait until it ends."
     elif guards:
-        detail = f"Process {process.pid} of user {holder.user} is gone; watchdog {guards[0]} puts the server back."
+        detail = f"Process {process.pid} of user {holder.user} is gone; watchdog {guards[0]} restores the server."
         hint = "Wait until it is done."
     else:
         detail = f"Process {process.pid} of user {holder.user} ended without a rollback."

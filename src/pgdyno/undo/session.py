@@ -11,7 +11,7 @@ from pgdyno.undo.restore import Restored
 
 
 class ServerSession(Protocol):
-    """The one writer of a server's configuration; its end puts the server back. See `apply.Session`."""
+    """The one writer of a server's configuration; its end restores the server. See `apply.Session`."""
 
     @property
     def id(self) -> str:
@@ -32,7 +32,7 @@ class ServerSession(Protocol):
         """Tell the watchdog what comes now, and by when we will be heard of again."""
 
     def rollback(self) -> Restored:
-        """Put the server back as it was found; idempotent."""
+        """Restore the server as it was found; idempotent."""
 
     def __enter__(self) -> Self: ...
 

@@ -82,7 +82,7 @@ class Watch:
         return len(alive) == len(WatchdogRole)
 
     def require_proof(self) -> None:
-        """See that both can put the server back. Raises EnvironmentUnsuitable that says why one cannot.
+        """See that both can restore the server. Raises EnvironmentUnsuitable that says why one cannot.
 
         To be asked before the first change: later a server may be down for good reasons.
         """
@@ -91,7 +91,7 @@ class Watch:
             if entry is not None and entry.obstacle is not None:
                 message, detail, hint = entry.obstacle
                 raise EnvironmentUnsuitable(
-                    f"the watchdog could not put the server back if pgdyno was killed: {message}",
+                    f"the watchdog could not restore the server if pgdyno was killed: {message}",
                     detail=detail,
                     hint=f"Nothing was changed. {hint or 'Fix the problem and retry.'}",
                 )

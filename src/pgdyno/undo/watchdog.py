@@ -1,4 +1,4 @@
-"""The watchdog: puts the server back when the session that changed it does not.
+"""The watchdog: restores the server when the session that changed it does not.
 
     python -m pgdyno.undo.watchdog BUNDLE
 
@@ -9,7 +9,7 @@ stays longer than it promised, or when the server does not answer past its deadl
 nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked.
 What it needs for that it proves at its start; passwords, where SQL is the only way, come by standard input. It leaves
 when the bundle is closed, or to a person when others have set something meanwhile that no repetition ends, or when
-the bundle was deleted. SIGTERM has it put the server back at once.
+the bundle was deleted. SIGTERM has it restore the server at once.
 """
 
 from __future__ import annotations

@@ -116,5 +116,5 @@ def _silence(card: StudyCard) -> str:
     again = f", then pgdyno {verb} --resume {shlex.quote(live.study)} goes on" if verb else ""
     return (
         f"study {live.study} has not responded for {seconds}: process {live.pid} on {live.host} was killed, or "
-        f"hangs. pgdyno rollback --list shows whether its server was put back{again}."
+        f"hangs. pgdyno rollback --list shows whether its server was restored{again}."
     )

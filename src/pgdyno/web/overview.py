@@ -30,7 +30,7 @@ SLOW_S = 5.0
 """How often the list of studies and the queue are read again: they change seldom, and a study's row is large."""
 PAGE = 50
 CLOSED_S = 3600.0
-"""For how long a study is shown that was killed and whose server was put back: there is nothing to do about it."""
+"""For how long a study is shown that was killed and whose server was restored: there is nothing to do about it."""
 LAST_TRIALS = 8
 SHOWN_REQUESTS = 6
 HISTORY = 400

@@ -108,7 +108,7 @@ def test_a_file_of_somebody_else_cannot_name_code() -> None:
 def test_the_same_id_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(rule_text())
     (tmp_path / "b.toml").write_text(rule_text())
-    with pytest.raises(UsageError, match='"statement-timeout" is there twice'):
+    with pytest.raises(UsageError, match='"statement-timeout" appears twice'):
         load_rules([tmp_path])
 
 

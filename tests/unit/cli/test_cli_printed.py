@@ -108,7 +108,7 @@ def test_a_printed_matrix_says_that_nothing_of_it_was_measured(call: Call) -> No
     assert "6 cells, on S1022" in told
     assert "pgdyno measured none of them" in told
     assert "Every cell begins with fresh data" not in told
-    assert "What held it back" not in told
+    assert "What limited it" not in told
     assert "pods of a cluster" not in told
     assert "interleaved in blocks" not in told, "nobody knows in which order they were run"
     assert "prepared protocol" not in told

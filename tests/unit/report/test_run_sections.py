@@ -41,16 +41,16 @@ def texts(section):
 @pytest.mark.requirement("R-MON-14")
 def test_the_verdict_its_evidence_and_what_is_next_are_in_the_section():
     section = held_back_section([("A", 3, VERDICT)])
-    assert section.title == "What held it back?"
-    assert "A, trial 3: locks held it back; next: the processors." in texts(section)
+    assert section.title == "What limited it?"
+    assert "A, trial 3: locks limited it; next: the processors." in texts(section)
     assert "60 % waited." in texts(section)
     assert "A note." in texts(section)
     assert held_back_section([]) is None
     assert set(WORDS) == set(Resource)
-    assert headline(BottleneckVerdict(Resource.UNKNOWN, None, ("x",))) == "what held it back is unknown."
+    assert headline(BottleneckVerdict(Resource.UNKNOWN, None, ("x",))) == "what limited it is unknown."
     assert (
         headline(BottleneckVerdict(Resource.NONE, Resource.CPU, ("x",)))
-        == "nothing held it back; busiest: the processors."
+        == "nothing limited it; busiest: the processors."
     )
 
 
@@ -163,7 +163,7 @@ def test_json_and_report_say_the_same_of_a_recorded_run(store):
         study.id, result=made(StudyKind.BENCH, {"study": study.id, "run": trial.id, "tps": 20.0, **image})
     )
     page = render(build_report(store, study.id))
-    assert "What held it back?" in page
+    assert "What limited it?" in page
     assert "Inside the runs" in page
     assert found.held_back.evidence[0][:40] in page
 
@@ -195,7 +195,7 @@ def test_the_arms_of_a_sweep_or_factorial_have_their_plans_compared_with_the_fir
 @pytest.mark.requirement("R-REP-01")
 @pytest.mark.parametrize("kind", [StudyKind.STAIRCASE, StudyKind.MATRIX, StudyKind.BENCH])
 def test_any_run_has_a_report_of_its_own(tmp_path, kind):
-    """A run of a study of any kind is told as a bench is: its figures, what held it back, what happened inside."""
+    """A run of a study of any kind is told as a bench is: its figures, what limited it, what happened inside."""
     place, page = tmp_path / "s.db", tmp_path / "run.md"
     with Store.open(place) as store:
         store.add_study(make_study(kind, "study-1"))
@@ -207,7 +207,7 @@ def test_any_run_has_a_report_of_its_own(tmp_path, kind):
     assert done.exit_code == 0, done.output
     text = page.read_text()
     assert f"arm bench of {kind.value} study study-1, complete" in text
-    for words in ("20 transactions per second", "one run, no comparison", "## What held it back?", "## Inside the runs",
+    for words in ("20 transactions per second", "one run, no comparison", "## What limited it?", "## Inside the runs",
                   f"| runs | {run} |"):  # fmt: skip
         assert words in text, words
     asked = CliRunner().invoke(report_command, [str(begun), "--store", str(place), "--format", "md"]).output
@@ -233,7 +233,7 @@ def test_a_comparison_of_two_runs_is_a_page_too(tmp_path):
     assert text.startswith("# Run 2 beside run 1: not resolved, one pair that is not interleaved proves nothing")
     assert "| throughput | 20 tps | 20 tps | 1.000 |" in text
     assert "| PostgreSQL | 17.9 | 18.3 |" in text
-    for words_ in ("The first, trial 1: the load generator held it back", "The second, trial 2", "## Flight recorder",
+    for words_ in ("The first, trial 1: the load generator limited it", "The second, trial 2", "## Flight recorder",
                    "not interleaved pairs of one study", "| runs | 1-2 |"):  # fmt: skip
         assert words_ in text, words_
     assert "each block is random" not in text, "nobody drew the order of these two"

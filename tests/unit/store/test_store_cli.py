@@ -161,7 +161,7 @@ def test_show_a_trial(path: Path) -> None:
     text = run(path, "show", "1").stdout
     for part in ("trial     1", "work_mem = '64MB'", "12,346", "checkpoint_timeout was over", "runit.log, 2 lines"):
         assert part in text
-    assert "evidence  what held it back is unknown" in text
+    assert "evidence  what limited it is unknown" in text
     assert "failures  0 failed transactions; failures of the server were not recorded" in text
     found = json.loads(run(path, "show", "1", "--json").stdout)
     assert (found["run"], found["tps"], found["settings"]) == (1, 12345.6, {"work_mem": "64MB"})

@@ -119,7 +119,7 @@ def test_a_job_that_one_side_skips_is_in_the_window_of_neither() -> None:
         (",0,,", ",0,good,", 'row 2: status "good"'),
         (",0,,", ",0,,,", "row 2: 9 cells under 8 columns"),
         (",code", ",cod", 'row 1: unknown column "cod"'),
-        ("load,copy", "load,fetch", 'job "load/fetch" is there twice'),
+        ("load,copy", "load,fetch", 'job "load/fetch" appears twice'),
     ],
 )
 def test_a_slip_of_the_csv_is_told_with_its_row(old: str, new: str, words: str) -> None:

@@ -44,7 +44,7 @@ def test_a_chain_is_read_whole() -> None:
         ('sql = "SELECT 1"\n', "", 'name = "copy"', "it does not say what to run"),
         ('"2026-10-30 23:00"', '"at night"', '"2026-10-30 23:00"', 'start "at night"'),
         ('name = "sum"', 'name = "su/m"', 'name = "sum"', '"su/m" is not a name'),
-        ('name = "mail"', 'name = "sum"', 'name = "mail"', '"close/sum" is there twice'),
+        ('name = "mail"', 'name = "sum"', 'name = "mail"', '"close/sum" appears twice'),
         ("parallel = 2", "parallel = 0", "parallel", "parallel 0 is not from 1 to 256"),
         ("version = 1", "version = 2", "version", "version 2 is not 1"),
         ("version = 1", "version = true", "version", "version True is not 1"),

@@ -112,7 +112,7 @@ def test_jobs_that_did_not_succeed_are_told_first() -> None:
     report = page_of(result)
     assert [one.id for one in report.sections][:2] == ["answer", "trouble"]
     assert "by the operator" in text_of(report)
-    assert "1 execution only: a verdict on the window wants 3." in text_of(report)
+    assert "1 execution only: a verdict on the window needs 3." in text_of(report)
     assert "The peak of CPU and memory is unknown: the file does not have it." in text_of(report)
     said = judged(replace(make_study(StudyKind.BATCH), state=StudyState.COMPLETE, result=result))
     assert said.code is ExitCode.FINDINGS

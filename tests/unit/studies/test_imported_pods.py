@@ -80,7 +80,7 @@ def test_repetitions_and_configurations_become_comparisons(tmp_path: Path) -> No
 
 
 def test_what_cannot_belong_together_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r'load generator 0 of run 1 is there twice, also in "1\.log"'):
+    with pytest.raises(UsageError, match=r'load generator 0 of run 1 appears twice, also in "1\.log"'):
         imported(tmp_path, pod_text(0), pod_text(0))
     with pytest.raises(UsageError, match=r"the pods of run 1 did not all run the same load: 0\.log, 1\.log"):
         imported(tmp_path, pod_text(0), pod_text(1, repetition=2))

@@ -228,7 +228,7 @@ def test_settings_of_a_file_are_overlaid() -> None:
         ("version = 1\n[network]\nother = 'x'", 'unknown key "other"'),
         ("version = 1\nconfiguration = 3", "configuration is not a list of tables"),
         ("version = 1\n[[configuration]]\nname = 3", '"name" is a number and not text'),
-        ("version = 1\n[[configuration]]\nname = 'a'\n[[configuration]]\nname = 'a'", "is there twice"),
+        ("version = 1\n[[configuration]]\nname = 'a'\n[[configuration]]\nname = 'a'", "appears twice"),
         ("= 1", "not TOML"),
     ],
 )

@@ -72,12 +72,12 @@ def test_time_that_is_over_and_a_stop_file_end_it_with_what_was_measured(tmp_pat
     now = [0.0]
     made = Made(planned())
     made.on_run = lambda _: now.__setitem__(0, now[0] + 25)
-    assert run(made, EarlyEnd(100, None, clock=lambda: now[0])) == "1:40 min were over"
+    assert run(made, EarlyEnd(100, None, clock=lambda: now[0])) == "the time limit of 1:40 min was reached"
     assert len(made.ran) == 4, "a run that would not be over in time is not begun"
     stop = tmp_path / "stop"
     made = Made(planned())
     made.on_run = lambda number: stop.touch() if number == 7 else None
-    assert run(made, EarlyEnd(1e6, stop)) == f"the stop file {stop} is there"
+    assert run(made, EarlyEnd(1e6, stop)) == f"the stop file {stop} exists"
     assert len(made.ran) == 7
 
 
@@ -97,11 +97,11 @@ def test_it_ends_within_a_run_too(tmp_path: Path) -> None:
 
     stop.unlink()
     made.on_run = stopped
-    assert run(made, ending) == f"the stop file {stop} is there"
+    assert run(made, ending) == f"the stop file {stop} exists"
     assert len(made.ran) == 4
 
 
 def test_runs_from_before_a_kill_are_given_back_whatever_the_clock_says() -> None:
     made = Made(planned(), recorded=20)
-    assert run(made, EarlyEnd(0, None)) == "0.0 s were over"
+    assert run(made, EarlyEnd(0, None)) == "the time limit of 0.0 s was reached"
     assert len(made.ran) == 20

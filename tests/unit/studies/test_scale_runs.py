@@ -141,7 +141,7 @@ def test_the_client_curve_has_its_peak_its_decline_the_laws_and_locks_by_mode() 
     for text in (text_of(page_of(result)), " ".join(markdown.render(page_of(result)).split())):
         for words in ("at 16 connections", "less at 32", "Universal Scalability Law"):
             assert words in text
-    assert "host CPU | RowExclusiveLock | AccessShareLock | ExclusiveLock | held back by" in text
+    assert "host CPU | RowExclusiveLock | AccessShareLock | ExclusiveLock | limited by" in text
 
 
 def test_the_page_is_drawn_everywhere_and_its_result_survives_the_store() -> None:

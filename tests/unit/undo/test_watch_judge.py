@@ -250,7 +250,7 @@ def test_what_would_keep_a_watchdog_from_restoring_is_signed_too(tmp_path: Path)
     watch = Watch(cast("UndoBundle", SimpleNamespace(directory=tmp_path)), cast("Heart", None), [], {"password": "s3"})
     assert not watch.stands()  # one process in both roles is not two
     assert "s3" not in repr(watch)
-    with pytest.raises(EnvironmentUnsuitable, match=r"could not put the server back.*no way in") as caught:
+    with pytest.raises(EnvironmentUnsuitable, match=r"could not restore the server.*no way in") as caught:
         watch.require_proof()
     assert caught.value.hint == "Nothing was changed. Fix it."
 

@@ -53,7 +53,7 @@ class SafetyFlags(Flags):
         "How many configurations guards may reject before the study ends.", default=3, type=click.IntRange(1)
     )
     watchdog_deadline: float = flag(
-        "How long the server may be silent before the watchdog puts it back.", default=30.0, type=Time("s", 1, 3600)
+        "How long the server may be silent before the watchdog restores it.", default=30.0, type=Time("s", 1, 3600)
     )
     keep_data: bool = flag("Leave the databases of the load on the server, so that the next study does not load again.")
 

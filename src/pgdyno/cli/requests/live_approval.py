@@ -253,7 +253,7 @@ def _say_undo(plan: SwitchPlan | SearchPlan) -> None:
         "undo", "automatic: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
     )
     stop, pause = (f"touch {shlex.quote(file)}" for file in (plan.stop_file, plan.pause_file))
-    for label, command in (("", plan.rollback), ("stop", stop), ("pause", f"{pause}  # goes on when it is removed")):
+    for label, command in (("", plan.rollback), ("stop", stop), ("pause", f"{pause}  # continues when it is removed")):
         click.echo(f"{label:<9}{command}", err=True)  # not wrapped: to be copied
     for note in plan.notes:
         say_wrapped("note", note)

@@ -81,7 +81,7 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
     )
     guard_trips: int = flag("How often guards may stop B before it is given up.", default=1, type=click.IntRange(1))
     watchdog_deadline: float = flag(
-        "How long the server may be silent before the watchdog puts it back.", default=30.0, type=Time("s", 1, 3600)
+        "How long the server may be silent before the watchdog restores it.", default=30.0, type=Time("s", 1, 3600)
     )
     not_during: tuple[str, ...] = flag(
         "Leave the server in its baseline at this time of the day; may be given again.", metavar="HH:MM-HH:MM"

@@ -36,7 +36,7 @@ def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
     from pgdyno.studies.project.run_steps import RunPlaces
     from pgdyno.studies.project.running import ProjectRun, RunEnded
     from pgdyno.studies.session.guarding import halting
-    from pgdyno.studies.session.study_session import signals_interrupt
+    from pgdyno.studies.session.signals import signals_interrupt
 
     text, progress = _own_text(path), Progress()
     project = parse_project(text, source=path.name)

@@ -24,7 +24,7 @@ def service_text(argv: Sequence[str], *, user: str, home: str | None, stop_s: fl
         f"User={user}\n"
         f"{environment}"
         f"ExecStart={command}\n"
-        "# Only the runner is told to end: it ends its job, which puts the server back.\n"
+        "# Only the runner is told to end: it ends its job, which restores the server.\n"
         "KillMode=mixed\n"
         f"TimeoutStopSec={stop_s:.0f}\n"
     )

@@ -77,25 +77,25 @@ def _climb(
         check_plan(plan, facts, source=options.source, steps=options.chosen(plan))
         return _words(plan, options)
 
-    def body(stand: StudySession) -> StudyResult:
-        runner, here = stand.target.runner, stand.target.local and stand.target.remote is None
+    def body(session: StudySession) -> StudyResult:
+        runner, here = session.target.runner, session.target.local and session.target.remote is None
         gate = gate_of(
             plan,
-            stand.study,
+            session.study,
             flags.confirm,
             ask=_ask,
             verify=(lambda argv: runner.run(argv, check=False, timeout_s=60).stdout) if here else None,
             announce=progress.announce,
             resumed=resumed is not None,
         )
-        runs = GatedRuns(stand.laboratory, gate)
+        runs = GatedRuns(session.laboratory, gate)
 
         def keep(found: StaircaseCourse) -> None:
-            store.update_study(stand.study.id, result=unfinished_result(stand.laboratory, found, options))
+            store.update_study(session.study.id, result=unfinished_result(session.laboratory, found, options))
 
-        found = Staircase(runs, stand.facts, options, progress.announce, keep).climb()
+        found = Staircase(runs, session.facts, options, progress.announce, keep).climb()
         gate.remind(climb.step.name for climb in found.kept)
-        return staircase_result(stand.laboratory, found, options)
+        return staircase_result(session.laboratory, found, options)
 
     experiment = Experiment(
         StudyKind.STAIRCASE,

@@ -1,4 +1,4 @@
-"""What tune, bench, experiment and demo share: run a study on a stand, print its result, write its report."""
+"""What tune, bench, experiment and demo share: run a study in its session, print its result, write its report."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ _LABEL_WIDTH = 9
 def run_study(
     request: StudyRequest, store: Store, progress: Progress, body: Callable[[StudySession], R], report: Path | None
 ) -> R:
-    """Run `body` on an open stand, keep its result, put the server back and write the report.
+    """Run `body` in an open session, keep its result, restore the server and write the report.
 
     Raises RollbackError when the server could not be put back whole; the result was kept before.
     """
     from pgdyno.studies.session.outages import outage_record, outage_sentence
-    from pgdyno.studies.session.study_session import open_stand
+    from pgdyno.studies.session.study_session import open_study
 
-    with open_stand(request, store, progress, progress.announce) as stand:
-        result = body(stand)
+    with open_study(request, store, progress, progress.announce) as session:
+        result = body(session)
         if request.changes:
-            trials = store.trials(stand.study.id)
-            result = replace(result, outage=outage_record(stand.outage, trials))
-            if sentence := outage_sentence(stand.outage, trials):
+            trials = store.trials(session.study.id)
+            result = replace(result, outage=outage_record(session.outage, trials))
+            if sentence := outage_sentence(session.outage, trials):
                 progress.announce(sentence)
         if report is not None:
             result = replace(result, report=str(report))
-        stand.finish(result)
+        session.finish(result)
     write_report(store, result, report, progress)
     return result
 

@@ -44,8 +44,8 @@ def _sweep(
         options.configurations(facts)
         return options.words
 
-    def body(stand: StudySession) -> StudyResult:
-        return measure(stand.laboratory, options, progress.announce)
+    def body(session: StudySession) -> StudyResult:
+        return measure(session.laboratory, options, progress.announce)
 
     experiment = Experiment(StudyKind.SWEEP, options.name, {OPTION: asdict(options)}, options.knobs, purpose)
     result = conduct(experiment, flags, store, progress, body, resumed)

@@ -1,4 +1,4 @@
-"""What logical replication needs on both servers, made and taken away: publication, slot, subscription.
+"""What logical replication needs on both servers, made and removed: publication, slot, subscription.
 
 All three have one name. What is left on the source keeps its WAL from being removed, so it is taken away at every end:
 by the rehearsal, and where that was killed by the process that `guard_link` starts, which waits for nothing else.

@@ -79,7 +79,7 @@ class ItemTiming:
 class PhaseTiming:
     """One phase. `after` are those that it waited for; times as those of an item.
 
-    `source_limit` and `target_limit` name the resource that held it back on each side, with the sentence that says so
+    `source_limit` and `target_limit` name the resource that limited it on each side, with the sentence that says so
     in `limits`, by side. `planned_s` is what the plan allowed for it.
     """
 

@@ -30,7 +30,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRecord:
-    """One case; the last one, whether the server was put back, has no workload and no verdict."""
+    """One case; the last one, whether the server was restored, has no workload and no verdict."""
 
     name: str
     what: str

@@ -18,7 +18,8 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Finding, ProofState
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.session.study_session import begin_session, linux_knobs, put_back_abandoned, signals_interrupt
+from pgdyno.studies.session.signals import signals_interrupt
+from pgdyno.studies.session.study_session import begin_session, linux_knobs, put_back_abandoned
 from pgdyno.studies.who import who
 from pgdyno.studies.winner import ORIGIN as WINNER
 from pgdyno.studies.winner import in_force
@@ -128,7 +129,7 @@ def put_in_force(
     clock: Callable[[], float] = time.time,
     by: str | None = None,
 ) -> InForce:
-    """Bring it into force in a session and keep it; any error or signal on the way puts the server back.
+    """Bring it into force in a session and keep it; any error or signal on the way restores the server.
 
     It is recorded in the store before it is kept, as done `by` the user of this process unless another is named: what
     stays is on record. Errors as `Session.apply`.

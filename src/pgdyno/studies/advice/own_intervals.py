@@ -11,7 +11,7 @@ from pgdyno.store.live import LiveBoard
 from pgdyno.studies.advice.proofs import is_same_server
 
 AFTER_S = 15.0
-"""What a study still does after its last trial: it puts the server back and drops its databases."""
+"""What a study still does after its last trial: it restores the server and drops its databases."""
 OF_USERS = frozenset({StudyKind.LIVE, StudyKind.WATCH})
 """Kinds that load nothing: what is counted in their time is of the server's users."""
 

@@ -139,7 +139,7 @@ def _critical(chain: Chain, sides: Sequence[BatchResult]) -> Section:
         slack = sorted((one for one in found.jobs.values() if one.key in means), key=lambda one: one.slack_s)
         table = Table(("job", "slack"), tuple((one.key, seconds_text(one.slack_s)) for one in slack), ("slack",))
         blocks.append(TableBlock(table, f"Slack on the {name} side: so much later a job could end.", folded=True))
-    told = "By dependencies and calendar; a job that waits for a free place ends later than this says."
+    told = "By dependencies and calendar; a job that waits for a free slot ends later than this shows."
     question = "Which jobs decide when the window ends?"
     return Section("critical", "Critical path", question, (*blocks, Prose((told,))))
 

@@ -33,7 +33,7 @@ def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) 
     restore = f"before each execution: {redact(shlex.join(chain.restore))}" if chain.restore else ""
     lines.append(f"undo:   what the jobs change stays{f', but for {restore}' if restore else '; no restore is named'}")
     lines.append("outage: none by pgdyno, which changes no setting; jobs may take any locks")
-    stop = f", or when {options.stop_file} is there" if options.stop_file is not None else ""
+    stop = f", or when {options.stop_file} exists" if options.stop_file is not None else ""
     lines.append(f"ends:   after {seconds_text(options.max_seconds)} at the latest{stop}")
     return lines
 

@@ -187,7 +187,7 @@ def _check(table: PlanTable) -> JobCheck:
 
 def _only_once(table: PlanTable, names: set[str], name: str) -> None:
     if name in names:
-        table.refuse("name", f'"{name}" is there twice', hint="Give each a name of its own.")
+        table.refuse("name", f'"{name}" appears twice', hint="Give each a name of its own.")
     if len(names) >= MOST_JOBS:
         table.refuse("", f"there are more than {MOST_JOBS:,} processes and jobs")
     names.add(name)

@@ -78,7 +78,7 @@ def _check_header(header: Sequence[str], source: str) -> None:
         if name not in (*NEEDED, *OPTIONAL):
             raise UsageError(f'{source}: row 1: unknown column "{name}"', hint=near_hint(name, (*NEEDED, *OPTIONAL)))
         if header.count(name) > 1:
-            raise UsageError(f'{source}: row 1: column "{name}" is there twice')
+            raise UsageError(f'{source}: row 1: column "{name}" appears twice')
 
 
 def _row(where: str, header: Sequence[str], cells: Sequence[str], jobs: Mapping[str, ChainJob]) -> _Row:
@@ -90,7 +90,9 @@ def _row(where: str, header: Sequence[str], cells: Sequence[str], jobs: Mapping[
         raise UsageError(f'{where}: the chain has no job "{key}"', hint=near_hint(key, list(jobs)[:50]))
     start, end = (_moment(found[name], name, where) for name in ("start", "end"))
     if (start is None) != (end is None):
-        raise UsageError(f"{where}: it has one of start and end", hint="Leave both empty for a job that never ran.")
+        raise UsageError(
+            f"{where}: it has only one of start and end", hint="Leave both empty for a job that never ran."
+        )
     if start is not None and end is not None and end < start:
         raise UsageError(f"{where}: it ends ({found['end']}) before it starts ({found['start']})")
     return _Row(where, found, jobs[key], int(_number(found.get("execution") or "1", "execution", where)), start, end)
@@ -130,7 +132,7 @@ def _runs(chain: Chain, rows: Sequence[_Row], execution: int, first: float) -> l
     if len(found) < len(rows):
         twice = found[next(row.job.key for row in rows if found[row.job.key] is not row)]
         raise UsageError(
-            f'{twice.where}: job "{twice.job.key}" is there twice in execution {execution}',
+            f'{twice.where}: job "{twice.job.key}" appears twice in execution {execution}',
             hint="Give the whole of its attempts as one row, with their number under attempts.",
         )
     runs = list[JobRun]()

@@ -28,7 +28,7 @@ from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.project.build import peak_of
 from pgdyno.studies.session.guarding import guarded, halting
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.study_session import signals_interrupt
+from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.units import plural, seconds_text
@@ -198,7 +198,7 @@ def _require_none_left(target: Target, chain: Chain) -> None:
         told = ", ".join(f'{row["pid"]} "{row["tag"]}"' for row in rows[:5])
         raise EnvironmentUnsuitable(
             f"{plural(len(rows), 'session')} of another run of chain {chain.name} still at work: {told}",
-            detail="A server works on for who was killed, and so do programs that a job had started.",
+            detail="A server keeps working for a client that was killed, and so do programs that a job started.",
             hint=f"Wait for the end, or end them: SELECT pg_terminate_backend({rows[0]['pid']}).",
         )
 

@@ -40,7 +40,7 @@ def ends_text(result: BatchResult) -> str:
 def few_text(result: BatchResult) -> str:
     """Say that there are fewer executions than a verdict wants; empty where there are enough."""
     count = len(result.executions)
-    return "" if count >= WANTED else f"{plural(count, 'execution')} only: a verdict on the window wants {WANTED}."
+    return "" if count >= WANTED else f"{plural(count, 'execution')} only: a verdict on the window needs {WANTED}."
 
 
 def window_sentence(one: ComparedProcess) -> str:

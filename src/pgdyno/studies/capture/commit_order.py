@@ -167,4 +167,6 @@ def _no_slot(label: str, error: psycopg.Error) -> EnvironmentUnsuitable:
         hint = f"Install PostgreSQL's contrib modules on the server ({PLUGIN}), or capture without --commit-order."
     else:
         hint = "Capture without --commit-order, or fix what the server names."
-    return EnvironmentUnsuitable(f'"{label}" gives no logical slot: {reason}', hint=f"Nothing was changed. {hint}")
+    return EnvironmentUnsuitable(
+        f'"{label}" cannot create a logical slot: {reason}', hint=f"Nothing was changed. {hint}"
+    )

@@ -33,7 +33,7 @@ class CaptureState(StrEnum):
     RUNNING = "running"
     ENDED = "ended"
     KILLED = "killed"
-    """Its process is gone and its record has no end; the watchdog has put the logging back, or will."""
+    """Its process is gone and its record has no end; the watchdog has restore the logging, or will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class CaptureFolder:
             new_folder(folder)
         except FileExistsError:
             place.rmdir()
-            raise UsageError(f'"{output}" is there already', hint="Name a folder that does not exist yet.") from None
+            raise UsageError(f'"{output}" already exists', hint="Name a folder that does not exist yet.") from None
         except UsageError:
             place.rmdir()
             raise
@@ -166,10 +166,10 @@ def finish_killed(known: KnownCapture, announce: Callable[[str], None]) -> Captu
     elif record.session:
         info = find_bundle(places.state_dir() / "undo", record.session)
         if info.state is SessionState.ABANDONED and info.bundle is not None:
-            announce(f"putting back what session {record.session} had changed when it was killed")
+            announce(f"restoring what session {record.session} had changed when it was killed")
             rollback(info.bundle)
         elif info.closed_by is not None:
-            announce(f"the logging was put back by {info.closed_by}")
+            announce(f"the logging was restored by {info.closed_by}")
     logs, at = _logs_of(record)
     moment = datetime.fromtimestamp(at or known.progress.seen, UTC).isoformat(timespec="microseconds")
     record = replace(record, logs=logs, end=SourceEnd(moment, "killed"))

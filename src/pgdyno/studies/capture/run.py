@@ -1,4 +1,4 @@
-"""Let a server log its load for a while, through an undo session, under guards, and put the logging back.
+"""Let a server log its load for a while, through an undo session, under guards, and restore the logging.
 
 The process stays and holds the session, as a live study does: whatever ends it, its own end or its watchdog puts the
 logging back. The record is on disk before the first change; a capture that is killed leaves one without an end.
@@ -24,7 +24,8 @@ from pgdyno.studies.capture.plan import CapturePlan
 from pgdyno.studies.capture.register import CaptureFolder, CaptureProgress
 from pgdyno.studies.capture.source import read_contents, read_moment, read_values
 from pgdyno.studies.capture.watching import SIZE, STOPPED, TIME, CaptureWatch
-from pgdyno.studies.session.study_session import begin_session, put_back_abandoned, signals_interrupt
+from pgdyno.studies.session.signals import signals_interrupt
+from pgdyno.studies.session.study_session import begin_session, put_back_abandoned
 from pgdyno.targets.server_log import LogFile
 from pgdyno.targets.target import Target
 from pgdyno.trace.capture_logging import style_words
@@ -187,8 +188,8 @@ class _Running:
                 if not (self.folder.place / _IN_FORCE).exists():
                     raise
                 because = str(stopped.breach) if isinstance(stopped, GuardBreached) else stopped.one_line
-            self.announce(f"ended: {because}; putting the logging back")
-            session.expect("put the logging back", APPLY_S)
+            self.announce(f"ended: {because}; restoring the logging")
+            session.expect("restore the logging", APPLY_S)
         return because
 
     def _begin(self) -> None:

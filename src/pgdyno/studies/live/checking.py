@@ -88,7 +88,7 @@ def _of_settings(major: int, settings: dict[str, str], entries: int) -> list[Liv
     if most is not None and int(most) < ROOM * entries:
         found.append(
             LiveRefusal(
-                f"{MAX} is {most}, and {entries} statements are there already: entries would be given up",
+                f"{MAX} is {most}, and {entries} statements are tracked already: entries would be given up",
                 f"ALTER SYSTEM SET {MAX} = {2 * ROOM * entries}, then restart the server",
             )
         )

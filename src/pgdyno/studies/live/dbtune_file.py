@@ -70,7 +70,7 @@ class _Loader(yaml.BaseLoader):
         if len(names) < len(node.value):
             raise ValueError("a key is no text")
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f'"{twice[0]}" is there twice')
+            raise ValueError(f'"{twice[0]}" appears twice')
         return dict(super().construct_mapping(node, deep))
 
 
@@ -99,7 +99,7 @@ def read_dbtune(path: Path, *, uid: int | None = None) -> DbtuneFile:
 def parse_dbtune(document: object, name: str, *, is_root: bool) -> DbtuneFile:
     """Return what a document of texts, lists and mappings says. Raises UsageError that names the key."""
     if not isinstance(document, Mapping):
-        raise UsageError(f'"{name}" is no file of DBtune: it has no keys', hint="It begins with postgresql:.")
+        raise UsageError(f'"{name}" is not a DBtune file: it has no keys', hint="It begins with postgresql:.")
     values, unused = _flat(document)
     connection = values.get("connection_string") or values.get("connection_url")
     if connection is None:

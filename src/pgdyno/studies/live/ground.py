@@ -46,12 +46,8 @@ from pgdyno.studies.live.server_world import LOAD_LEFT, ServerWorld, StopFile
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.live.world import LiveStopped
-from pgdyno.studies.session.study_session import (
-    STORE_PATIENCE_S,
-    begin_session,
-    put_back_abandoned,
-    signals_interrupt,
-)
+from pgdyno.studies.session.signals import signals_interrupt
+from pgdyno.studies.session.study_session import STORE_PATIENCE_S, begin_session, put_back_abandoned
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
@@ -219,7 +215,7 @@ class WatchedServer:
 
     @property
     def rollback(self) -> str:
-        """Return the command that puts the server back by hand."""
+        """Return the command that restores the server by hand."""
         remote = self.ground.target.remote
         return " ".join(["pgdyno rollback --last", *([remote.request.flags] if remote else [])])
 
@@ -313,7 +309,7 @@ def _reference_alone(study: Study) -> LiveResult:
     if found is None:
         raise UsageError(
             f"the reference of study {study.id} was not finished",
-            hint="There is nothing to go on from: start a new study, without --resume.",
+            hint="There is nothing to continue from: start a new study, without --resume.",
         )
     return replace(found, switch=None, search=None)
 

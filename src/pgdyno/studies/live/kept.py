@@ -70,7 +70,7 @@ class Ending:
 
 @contextmanager
 def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> Iterator[tuple[Ending, LiveRow]]:
-    """Keep the study while it runs, and say at its end, after the server was put back, what became of it.
+    """Keep the study while it runs, and say at its end, after the server was restored, what became of it.
 
     Gives its row on the live board, too. Where it `resumes`, it is there already, and errors are those of `owning`.
     """

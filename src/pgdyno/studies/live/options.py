@@ -48,7 +48,7 @@ def earlier_study(store: Store, name: str) -> Study:
     study = next((one for one in found if one.kind is StudyKind.LIVE and "seed" in _kept(one)), None)
     if study is None:
         raise UsageError(
-            f'"{name}" is no live study that compared or searched', hint="Begin one: pgdyno live --search."
+            f'"{name}" is not a live study that compared or searched', hint="Start one: pgdyno live --search."
         )
     return study
 

@@ -219,7 +219,7 @@ def _course(result: LiveResult | None) -> tuple[Section, ...]:
     figure = None if result is None else timeline(result.moments)
     if figure is None:
         return ()
-    question = "What went on while the server was switched?"
+    question = "What happened while the server was switched?"
     return (Section("course", "What happened when", question, (Charts((figure,)),)),)
 
 

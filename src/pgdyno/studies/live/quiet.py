@@ -35,7 +35,7 @@ class QuietTimes:
     def why_wait(self, at: float, seconds: float) -> str:
         """Return why a pair of so many seconds is not to begin at this moment (Unix time); empty where it may."""
         if self.pause is not None and self.pause.exists():
-            return f'the pause file "{self.pause}" is there'
+            return f'the pause file "{self.pause}" exists'
         for window in self.windows:
             if window.now(at) is not None or window.following(at).opens < at + LONGER * seconds:
                 return f"nothing is switched {window}"

@@ -52,7 +52,7 @@ def overridden(
         raise EnvironmentUnsuitable(
             f"{100 * share:.0f} % of the statements' time is of sessions that would see neither arm",
             detail="\n".join(notes),
-            hint="Nothing was changed. Take the setting away from the role or the database, or leave the knob out.",
+            hint="Nothing was changed. Remove the setting from the role or the database, or leave the knob out.",
         )
     return tuple(notes)
 

@@ -88,7 +88,7 @@ class Recording:
         path = self.folder / _REFERENCE
         if not path.is_file():
             raise UsageError(
-                "its reference was not finished, so that there is nothing to go on from",
+                "its reference was not finished, so that there is nothing to continue from",
                 hint="Start a new study, without --resume.",
             )
         found = self._read(path)

@@ -47,7 +47,7 @@ class AskedArms:
 class SwitchPlan:
     """What a person is asked to approve. `left_s` is how long it takes at most, `notes` what they should know.
 
-    `rollback` puts the server back by hand. The answer is heard by `hands`, too.
+    `rollback` restores the server by hand. The answer is heard by `hands`, too.
     """
 
     target: str
@@ -118,7 +118,7 @@ def switch_study(
     where the dashboard may answer.
 
     Raises, before anything is kept, UsageError for an arm that cannot be, and EnvironmentUnsuitable where the server
-    cannot be watched or changed. Signals put the server back; what was judged until then is kept.
+    cannot be watched or changed. Signals restore the server; what was judged until then is kept.
     """
     with live_ground(store, target, options, announce) as ground:
         arms = arms_of(asked.a, asked.b, ground.facts, connections=ground.connections)
@@ -131,7 +131,7 @@ def switch_study(
         recorded = watched.recording.recorded(len(watched.keys)) if resumed else []
         if recorded:
             watched.period_s = period_s = recorded[-1].period_s
-            announce(f"going on from {plural(len(recorded), 'pair')}")
+            announce(f"continuing from {plural(len(recorded), 'pair')}")
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
         if not approve(_plan(watched, arms, options, period_s, flips_text(plans))):

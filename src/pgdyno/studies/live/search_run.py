@@ -245,7 +245,7 @@ class _Searching:
             self._watched.ending.hear(self.result(), self._watched.ground.announce)
 
     def end(self) -> None:
-        """Put the server back."""
+        """Restore the server."""
         if self._world is not None:
             self._world.keeps_session = False
             self._world.put_back()
@@ -343,7 +343,7 @@ def _connections(ground: LiveGround, study: Study) -> int:
     if ground.connections > SESSIONS_ROOM * before:
         now = ground.connections // SESSIONS_ROOM
         raise EnvironmentUnsuitable(
-            f"{plural(now, 'session')} are there now, and the memory of its candidates was reckoned for {before}",
+            f"{plural(now, 'session')} are there now, and the memory of its candidates was calculated for {before}",
             hint="Start a new study, without --resume.",
         )
     return before

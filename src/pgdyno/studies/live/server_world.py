@@ -214,7 +214,7 @@ class ServerWorld:
                 self.session.expect("a quiet time to end", OVERRUN_S)
                 self.stop.look()
                 self.sleep(QUIET_TURN_S)
-        self.announce("it goes on")
+        self.announce("continuing")
         self.ends_at += self.clock() - began
         self.waited_s += self.clock() - began
 
@@ -239,7 +239,7 @@ class ServerWorld:
                 self.apply(BASELINE_ARM)
             return
         self._watching.close()
-        self.watcher.phase("put the server back")
+        self.watcher.phase("restore the server")
         self.session.rollback()
         self.course.ended()
 

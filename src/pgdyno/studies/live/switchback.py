@@ -155,7 +155,7 @@ class Switchback:
     _body: StatementBody | None = None
 
     def run(self) -> LiveOutcome:
-        """Run pairs until the study is over; the server is put back on every way out, an exception included."""
+        """Run pairs until the study is over; the server is restored on every way out, an exception included."""
         self._go_on()
         checking = replace(begin().cycle, most_stops=self.most_stops)
         at = step(step(checking, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)

@@ -19,7 +19,7 @@ from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.study_session import signals_interrupt
+from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target

@@ -22,7 +22,7 @@ class StopAsked(LiveStopped):
 class LiveWorld(Protocol):
     """The server and its guards, as the executor needs them.
 
-    Everything but `put_back` may raise GuardBreached, and LiveStopped, after which the server is put back.
+    Everything but `put_back` may raise GuardBreached, and LiveStopped, after which the server is restored.
     """
 
     def apply(self, arm: str) -> None:

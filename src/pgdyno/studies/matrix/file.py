@@ -37,7 +37,7 @@ def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, 
     for entry, where in tables_of(document, "configuration", source):
         named = read_table(_Configuration, entry, where)
         if named.name in configurations:
-            raise UsageError(f"{where} is there twice")
+            raise UsageError(f"{where} appears twice")
         own = {key: _setting(value) for key, value in named.settings.items()}
         configurations[named.name] = {**(settings_of(named.file) if named.file else {}), **own}
     place = f"{source}: matrix"

@@ -44,7 +44,7 @@ class PodJob:
 
 
 def jobs_of(pods: Iterable[PodLog]) -> list[PodJob]:
-    """Return the Jobs in the order of their runs. Raises UsageError for a pod that is there twice, or unlike Jobs."""
+    """Return the Jobs in the order of their runs. Raises UsageError for a pod that appears twice, or unlike Jobs."""
     found: dict[int, list[PodLog]] = {}
     for pod in pods:
         found.setdefault(pod.run.number, []).append(pod)
@@ -57,7 +57,7 @@ def jobs_of(pods: Iterable[PodLog]) -> list[PodJob]:
         twice = next((pod for place, pod in enumerate(each) if pod.index in [one.index for one in each[:place]]), None)
         if twice is not None:
             raise UsageError(
-                f'load generator {twice.index} of run {number} is there twice, also in "{twice.name}"',
+                f'load generator {twice.index} of run {number} appears twice, also in "{twice.name}"',
                 hint="Leave one of the files out.",
             )
     return [PodJob(each[0].run, tuple(each)) for _, each in sorted(found.items())]

@@ -25,7 +25,7 @@ class MatrixKind(Kind):
         return matrix_page(record)
 
     def looked_at(self, study: Study, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the last complete run of each row: what held it back is told beside its figures."""
+        """Return the last complete run of each row: what limited it is told beside its figures."""
         result = study.told(MatrixResult)
         if result is None:
             return []

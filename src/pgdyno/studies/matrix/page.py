@@ -170,14 +170,14 @@ def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None
         failures.setdefault(failures_text(record.evidence[run]), []).append(str(run))
     if not lines:
         return None
-    columns = ("test", "load", "run", "held back by", "share of time", "next")
+    columns = ("test", "load", "run", "limited by", "share of time", "next")
     said = tuple(f"{'Run' if len(runs) == 1 else 'Runs'} {', '.join(runs)}: {text}." for text, runs in failures.items())
     blocks = (
         TableBlock(Table(columns, tuple(lines), ("run", "share of time")), "The last complete run of each cell."),
         Prose(said, points=len(said) > 1),
         TableBlock(Table(("run", "evidence"), tuple(evidence), ("run",)), "The evidence, run by run.", folded=True),
     )
-    return Section("held-back", "What held it back?", QUESTION, blocks)
+    return Section("held-back", "What limited it?", QUESTION, blocks)
 
 
 def _checks(rows: Sequence[MatrixRow]) -> Section:

@@ -23,21 +23,21 @@ from pgdyno.studies.session.study_session import StudySession
 from pgdyno.workloads.registry import make_workload
 
 
-def matrix_result(stand: StudySession, plan: MatrixPlan, matrix: Matrix) -> MatrixResult:
+def matrix_result(session: StudySession, plan: MatrixPlan, matrix: Matrix) -> MatrixResult:
     """Return what `pgdyno matrix --json` prints and what the report is made from."""
-    rows, study = matrix.rows, stand.study
+    rows, study = matrix.rows, session.study
     return MatrixResult(
         study=study.id,
         **rows_parts(rows),
         skipped=tuple(matrix.skipped),
         data=data_sentence([_reads_only(plan, row.cell) for row in rows]),
-        driver=driver_sentence(stand, rows),
+        driver=driver_sentence(session, rows),
         method=method(plan),
         network=dict(plan.network),
         refused=refusals(matrix.trials),
         trials=count_states(matrix.trials),
         environment=study.environment,
-        elapsed_s=stand.laboratory.spent_s,
+        elapsed_s=session.laboratory.spent_s,
     )
 
 
@@ -103,9 +103,9 @@ def data_sentence(reads_only: Sequence[bool]) -> str:
     return f"Every cell {kept}." if all(reads_only) else f"A cell that writes {fresh}; one that only reads {kept}."
 
 
-def driver_sentence(stand: StudySession, rows: Sequence[MatrixRow]) -> str:
+def driver_sentence(session: StudySession, rows: Sequence[MatrixRow]) -> str:
     """Say where the load generators ran, because a driver on the server's host takes CPU from the server."""
-    if not stand.target.local:
+    if not session.target.local:
         return "The load generators ran on another host than the server."
     shares = [row.driver_cpu_pct for row in rows if row.driver_cpu_pct is not None]
     taken = f", and took up to {max(shares):.0f} % of its CPU" if shares else ""

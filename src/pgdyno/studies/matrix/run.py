@@ -128,21 +128,21 @@ def configurations(plan: MatrixPlan, facts: Facts, *, disposable: bool) -> dict[
     }
 
 
-def run_matrix(stand: StudySession, plan: MatrixPlan, announce: Callable[[str], None]) -> Matrix:
+def run_matrix(session: StudySession, plan: MatrixPlan, announce: Callable[[str], None]) -> Matrix:
     """Measure every cell that can be measured, and return the rows in the order of the plan.
 
     Raises EnvironmentUnsuitable when no cell can be measured here.
     """
-    target, laboratory = stand.target, stand.laboratory
-    room = room_of(target, stand.facts, plan.placements)
+    target, laboratory = session.target, session.laboratory
+    room = room_of(target, session.facts, plan.placements)
     cells, skipped = split(plan, room)
     require_cells(cells, skipped)
     for one in skipped:
         announce(f"skipped: {label(one.cell)}: {one.reason}")
     known = configurations(
-        replace(plan, smt=tuple(dict.fromkeys(cell.smt for cell in cells))), stand.facts, disposable=target.disposable
+        replace(plan, smt=tuple(dict.fromkeys(cell.smt for cell in cells))), session.facts, disposable=target.disposable
     )
-    workloads = _prepared(plan, cells, stand, announce)
+    workloads = _prepared(plan, cells, session, announce)
     affinity = room.cpus if any(cell.server_cpus for cell in cells) else ()
     hosts = {cell.placement: host_of(cell.placement, target) for cell in cells}
 
@@ -166,7 +166,7 @@ def run_matrix(stand: StudySession, plan: MatrixPlan, announce: Callable[[str], 
     finally:
         if affinity:
             pin_server(target, affinity)
-    return matrix_of(stand, plan, cells, skipped)
+    return matrix_of(session, plan, cells, skipped)
 
 
 def _repeating(laboratory: Laboratory, spec: TrialSpec, run: Callable[[TrialSpec], Trial]) -> Trial:
@@ -180,22 +180,24 @@ def _repeating(laboratory: Laboratory, spec: TrialSpec, run: Callable[[TrialSpec
 
 
 def _prepared(
-    plan: MatrixPlan, cells: Sequence[Cell], stand: StudySession, announce: Callable[[str], None]
+    plan: MatrixPlan, cells: Sequence[Cell], session: StudySession, announce: Callable[[str], None]
 ) -> Mapping[tuple[str, int], Workload]:
-    study = stand.study
+    study = session.study
     found: dict[tuple[str, int], Workload] = {}
     for cell in cells:
         if (cell.mode, cell.scale) not in found:
             found[cell.mode, cell.scale] = workload = make_workload(cell.mode, plan.workload(cell))
-            if workload.spec() != study.workload:  # the study's own is ready since the stand was opened
-                stand.data.make_ready(workload, stand.facts, policy=study.plan.reset)
+            if workload.spec() != study.workload:  # the study's own is ready since the session was opened
+                session.data.make_ready(workload, session.facts, policy=study.plan.reset)
     return found
 
 
-def matrix_of(stand: StudySession, plan: MatrixPlan, cells: Sequence[Cell], skipped: tuple[SkippedCell, ...]) -> Matrix:
+def matrix_of(
+    session: StudySession, plan: MatrixPlan, cells: Sequence[Cell], skipped: tuple[SkippedCell, ...]
+) -> Matrix:
     """Return the rows of what the store holds of this study."""
-    store, facts = stand.store, stand.facts
-    trials = tuple(store.trials(stand.study.id))
+    store, facts = session.store, session.facts
+    trials = tuple(store.trials(session.study.id))
     runs = group_runs(
         [
             CellRun(

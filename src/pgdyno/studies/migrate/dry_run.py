@@ -34,6 +34,6 @@ def plan_lines(prepared: PreparedMove) -> list[str]:
     )
     lines += [f"room:   {one}" for one in prepared.room]
     lines += [f"undo:   {said.undo}", f"outage: {said.outage}", f"back:   {said.way_back}"]
-    stop = f", or when {options.stop_file} is there" if options.stop_file is not None else ""
+    stop = f", or when {options.stop_file} exists" if options.stop_file is not None else ""
     lines.append(f"ends:   after {seconds_text(options.max_seconds)} at the latest{stop}")
     return lines

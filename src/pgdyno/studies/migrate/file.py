@@ -161,7 +161,7 @@ def _phases(file: PlanTable) -> dict[MigrationPhase, PlannedPhase]:
                 table.one_of(key, word, [one.value for one in MigrationPhase], "phase")
         phase = MigrationPhase(raw.name)
         if phase in found:
-            table.refuse("name", "it is there twice", hint="Leave one of them out.")
+            table.refuse("name", "it appears twice", hint="Leave one of them out.")
         found[phase] = PlannedPhase(table.seconds("planned"), tuple(map(MigrationPhase, raw.after)))
     return found
 

@@ -30,7 +30,7 @@ _NAMES = {"keep": "done", "drop": "failed", "null": "not done"}
 _GROUPS = {ItemEnd.DONE: "keep", ItemEnd.FAILED: "drop"}
 METHOD = (
     "Phases begin when those that they wait for are done; what overlapped is drawn so.",
-    "An item is done as a whole or not at all: a killed rehearsal goes on with those that are missing.",
+    "An item is done as a whole or not at all: a killed rehearsal continues with those that are missing.",
     "MB/s are of the tables' size on the source, without indexes; rows/s of what the target counted.",
     "The way back and the replay follow when all has arrived: no total and no window counts them.",
     "What held a phase back is judged as for every load, by samples of one a second on each side.",
@@ -128,8 +128,8 @@ def _limits(result: MigrateResult) -> Section | None:
     if not rows:
         return None
     table = Table(("phase", "source", "target", "what was seen"), rows)
-    told = "The resource that held each side back."
-    return Section("limits", "What held it back", "Which resource was short?", (TableBlock(table, told),))
+    told = "The resource that limited each side."
+    return Section("limits", "What limited it", "Which resource was short?", (TableBlock(table, told),))
 
 
 def _items(result: MigrateResult) -> Section | None:
@@ -193,7 +193,7 @@ def _back(result: MigrateResult) -> Section | None:
         return None
     words = {True: "yes", False: "no", None: "proves nothing"}
     rows = tuple((one.what, one.found, words[one.is_alike]) for one in result.back.evidence)
-    told = f"The source after the rehearsal, beside before it; seen within {seconds_text(result.back.seconds)}."
+    told = f"The source after the rehearsal, compared with before it; seen within {seconds_text(result.back.seconds)}."
     block = TableBlock(Table(("of the source", "found", "as it was"), rows), told)
     return Section("back", "The way back", "Is the old server still what it was?", (block,))
 

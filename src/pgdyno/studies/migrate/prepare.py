@@ -102,7 +102,7 @@ def _prove(target: Target, facts: tuple[Facts, Facts], plan: MigrationPlan, file
         )
     found = refusal(known, identifier, str(places.data_dir() / ALLOWED))
     if found is not None:
-        raise EnvironmentUnsuitable(f'"{target.name}" is not migrated to: {found[0]}', hint=found[1])
+        raise EnvironmentUnsuitable(f'"{target.name}" cannot be a target of a migration: {found[0]}', hint=found[1])
 
 
 def _version(target: Target) -> int:

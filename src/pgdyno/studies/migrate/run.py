@@ -52,7 +52,8 @@ from pgdyno.studies.migrate.trend import full_size, rehearsals_before
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
 from pgdyno.studies.session.guarding import guarded, halting
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.study_session import begin_session, put_back_abandoned, signals_interrupt
+from pgdyno.studies.session.signals import signals_interrupt
+from pgdyno.studies.session.study_session import begin_session, put_back_abandoned
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.undo.watch import Deadlines
@@ -276,7 +277,7 @@ def take_left_away(announce: Announce) -> None:
             continue
         try:
             for one in record.found():
-                announce(f"left by rehearsal {record.study}, which was killed, and taken away: {one}")
+                announce(f"left by rehearsal {record.study}, which was killed, and removed: {one}")
             record.take_away()
             path.unlink(missing_ok=True)
         except PgdynoError as error:

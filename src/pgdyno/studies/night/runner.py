@@ -20,7 +20,7 @@ from pgdyno.units import seconds_text
 
 TICK_S = 1.0
 HUNG_S = 1800.0
-"""A job that still puts its server back so long after it was told to end is killed; its watchdog does the rest."""
+"""A job that still restores its server so long after it was told to end is killed; its watchdog does the rest."""
 ATTEMPTS, NIGHTS = 3, 14
 """How often a job may end without a result: when it has to begin again each time, and when it can go on."""
 INTERRUPTED_CODE = 130
@@ -198,7 +198,7 @@ class NightRunner:
         reason = f": {ended.reason}" if ended.reason else ""
         self._announce(f"job {job.id} is {ended.state.value}{reason}")
         if ended.exit_code == ExitCode.DAMAGED:
-            night.stopped = f"job {job.id} could not put its server back; nothing else is begun"
+            night.stopped = f"job {job.id} could not restore its server; no other job is started"
             night.code = ExitCode.DAMAGED
 
     def _run_job(self, job: Job, ends: float) -> Job:
@@ -244,7 +244,7 @@ class NightRunner:
         if told_at is not None:
             took = f"the window closed; it ended {seconds_text(self._timer() - told_at)} after it was told to"
             if can_go_on:
-                return self._end(job, JobState.INTERRUPTED, code, f"{took}, and goes on in the next window")
+                return self._end(job, JobState.INTERRUPTED, code, f"{took}, and continues in the next window")
             return self._again(job, code, f"{took}, and has to start over: it cannot be resumed")
         if code == INTERRUPTED_CODE or code < 0:
             signal = f"signal {-code}" if code < 0 else "a signal"

@@ -157,7 +157,7 @@ class _RunReader:
                 told = f'"{one.name[:80]}" is not a name of a platform'
                 table.refuse("name", told, hint="Up to 16 lower-case letters and digits.")
             if one.name in self._platforms:
-                table.refuse("name", f'platform "{one.name}" is there twice', hint="Leave one of them out.")
+                table.refuse("name", f'platform "{one.name}" appears twice', hint="Leave one of them out.")
             if one.programs and not one.programs.startswith("/"):
                 told = f'programs "{one.programs}" is not a whole path'
                 table.refuse("programs", told, hint="Write /usr/lib/postgresql/13/bin.")

@@ -90,8 +90,8 @@ def require_made(plan: RunPlan, names: Mapping[str, str]) -> None:
         found, name = registry.read_record(registry.sandbox_dir(names[one.name])), names[one.name]
         if found is None:
             raise UsageError(
-                f'sandbox "{name}" of platform "{one.name}" is gone, or was never made: the run cannot go on',
-                hint="Remove the other sandboxes of the run, and take its .run.json and .run away to begin anew.",
+                f'sandbox "{name}" of platform "{one.name}" is gone, or was never made: the run cannot continue',
+                hint="Remove the other sandboxes of the run, and delete its .run.json and .run to start over.",
             )
         if found.bin_dir != (str(_folder(one)) if one.programs else None):
             raise UsageError(

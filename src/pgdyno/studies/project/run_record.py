@@ -118,7 +118,7 @@ def read_run_record(project: Path) -> ProjectRunRecord | None:
         raise UsageError(
             f'"{place}" is not the record of a run',
             detail=str(error),
-            hint="Take it away to run everything anew: the sandboxes that it names are removed by pgdyno sandbox.",
+            hint="Delete it to run everything again: the sandboxes that it names are removed by pgdyno sandbox.",
         ) from error
 
 

@@ -394,7 +394,7 @@ class _Child:
         """Return the error of a verb that came to no result, with what it said last."""
         said = [line for line in self.errors.read_text(errors="replace").splitlines() if line.strip()][-4:]
         return EnvironmentUnsuitable(
-            f"pgdyno {self.words[0]} came to no result, exit code {code}",
+            f"pgdyno {self.words[0]} produced no result, exit code {code}",
             detail="\n".join(said) or None,
             hint=f"Read {self.errors}, then run the same command again: finished steps are not repeated.",
         )

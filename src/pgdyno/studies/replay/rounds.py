@@ -129,9 +129,9 @@ def run_rounds(
         side = by_name[name]
         restored: StateBack | None = None
         if restore is not None:
-            announce(f"bringing the state of {side.target.name} back by {restore.words}")
+            announce(f"restoring the state of {side.target.name} by {restore.words}")
             restored = bring_back(restore, side.target, known_of(side), time.monotonic)
-            announce(f"the state is back after {seconds_text(restored.seconds)}; caches: {restored.cache}")
+            announce(f"state restored after {seconds_text(restored.seconds)}; caches: {restored.cache}")
         folder = outcome_of(side.options.output, name, number, is_only=is_only)
         options = replace(side.options, output=folder)
         ready = prepare(side.target, options)

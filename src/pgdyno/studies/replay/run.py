@@ -37,7 +37,7 @@ from pgdyno.studies.replay.board import LatestAnswers, ReplayProgress, due_by_te
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.study_session import signals_interrupt
+from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.inspect import read_facts

@@ -31,10 +31,10 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
         "most; runs that are disturbed or unsteady are repeated; loading data comes on top"
     )
     if len(plan.targets) > 1:
-        lines.append("servers: each has a study of its own, in one order of runs; no two are under load at one time")
+        lines.append("servers: each has a study of its own, in one order of runs; only one is under load at a time")
     bound = any(level.cpus or level.memory_bytes for level in (*plan.levels, plan.curve))
     lines.append(
-        "undo:   bounds on the server's CPUs and memory are in the undo bundle before the first; they are taken away "
+        "undo:   the bounds on the server's CPUs and memory are in the undo bundle first; they are removed "
         "at the end, on Ctrl-C, and by the watchdog after a kill (pgdyno rollback)"
         if bound
         else "undo:   nothing on the server is changed but pgdyno's own databases, which are dropped"
@@ -44,8 +44,6 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
         if bound
         else "outage: none, no setting is touched"
     )
-    stop = f", or when {stop_file} is there" if stop_file is not None else ""
-    lines.append(
-        f"ends:   after {seconds_text(max_seconds)} at the latest{stop}; what was measured until then is judged"
-    )
+    stop = f", or when {stop_file} exists" if stop_file is not None else ""
+    lines.append(f"ends:   after {seconds_text(max_seconds)} at the latest{stop}; what was measured by then is judged")
     return lines

@@ -22,9 +22,9 @@ class EarlyEnd:
     def reason(self, needed_s: float = 0.0) -> str:
         """Return why the study ends now, or before a run of so many seconds; empty while it goes on."""
         if self._stop_file is not None and self._stop_file.exists():
-            return f"the stop file {self._stop_file} is there"
+            return f"the stop file {self._stop_file} exists"
         if self._clock() - self._began + needed_s > self._max_seconds:
-            return f"{seconds_text(self._max_seconds)} were over"
+            return f"the time limit of {seconds_text(self._max_seconds)} was reached"
         return ""
 
     def check(self) -> None:

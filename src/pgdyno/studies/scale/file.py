@@ -145,7 +145,7 @@ def _levels(file: PlanTable) -> tuple[PlannedLevel, ...]:
         if not 1 <= raw.percent <= 10_000:
             table.refuse("percent", f"percent {raw.percent:g} is not from 1 to 10000", hint="Write production as 100.")
         if raw.percent in seen:
-            table.refuse("percent", f"level {raw.percent:g} is there twice", hint="Leave one of them out.")
+            table.refuse("percent", f"level {raw.percent:g} appears twice", hint="Leave one of them out.")
         seen.add(raw.percent)
         if raw.target:
             with table.at("target"):
@@ -195,7 +195,7 @@ def _reference(head: _Head, levels: tuple[PlannedLevel, ...], scale: PlanTable) 
     asked = head.reference or (100.0 if 100.0 in known else known[0])
     if asked not in known:
         told = ", ".join(f"{one:g}" for one in known)
-        scale.refuse("reference", f"reference {asked:g} is no level", hint=f"There are {told}.")
+        scale.refuse("reference", f"reference {asked:g} is not a level", hint=f"There are {told}.")
     return asked
 
 
@@ -221,7 +221,7 @@ def _curve(file: PlanTable) -> tuple[tuple[int, ...], PlannedLevel]:
         return (), PlannedLevel(percent=100.0)
     raw = table.read(_Curve)
     if len(set(raw.connections)) != len(raw.connections) or not raw.connections:
-        table.refuse("connections", "connections names none, or one twice", hint="Write [1, 2, 4, 8].")
+        table.refuse("connections", "connections is empty, or names one twice", hint="Write [1, 2, 4, 8].")
     for one in raw.connections:
         table.within("connections", one, 1, MOST_CLIENTS)
     return tuple(sorted(raw.connections)), _hardware(100.0, raw.cpus, raw.memory, table)

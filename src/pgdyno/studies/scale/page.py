@@ -126,7 +126,7 @@ def _criteria(result: ScaleResult) -> Section | None:
 
 def _curve(curve: ClientCurve) -> Section:
     modes = tuple(LOCK_MODES.values())
-    columns = ("connections", "runs", "qualified", "throughput", "latency, ms", "host CPU", *modes, "held back by")
+    columns = ("connections", "runs", "qualified", "throughput", "latency, ms", "host CPU", *modes, "limited by")
     rows = tuple(
         (
             str(one.connections),
@@ -160,9 +160,9 @@ def _held_back(result: ScaleResult) -> Section | None:
         return None
     rows = tuple((f"{one.percent:g} %", str(one.run), one.held_back, _next(one)) for one in found)
     table = TableBlock(
-        Table(("level", "run", "held back by", "evidence"), rows, ("run",)), "Of the run that stands for each level."
+        Table(("level", "run", "limited by", "evidence"), rows, ("run",)), "Of the run that stands for each level."
     )
-    return Section("held-back", "What held it back?", "Which resource was short at each level?", (table,))
+    return Section("held-back", "What limited it?", "Which resource was short at each level?", (table,))
 
 
 def _next(one: LevelFigures) -> str:

@@ -1,8 +1,8 @@
 """scale: levels of load on hardware in proportion, and a client curve, in interleaved repetitions.
 
 Each repetition runs every level and every load of the curve once, in a new random order. A level's bounds are a
-configuration of the session: the undo bundle has them before the first, and the session's end takes them away. The
-load generator is started outside of them. A level with a server of its own runs in a study and a stand of that server.
+configuration of the session: the undo bundle has them first, and the end of the session removes them. The
+load generator is started outside of them. A level with a server of its own has a study and a session of that server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.template import checkpoint
 
 BOUND_USED = 0.9
-"""A level that uses more of its CPUs than this is held back by them, where nothing else says so."""
+"""A level that uses more of its CPUs than this is limited by them, where nothing else says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,16 @@ class Prepared:
 
 
 def run_scale(
-    stands: Mapping[str, StudySession], plan: ScalePlan, ending: EarlyEnd, announce: Callable[[str], None]
+    sessions: Mapping[str, StudySession], plan: ScalePlan, ending: EarlyEnd, announce: Callable[[str], None]
 ) -> str:
     """Run every repetition; return why not all were made, empty where all were. Trials of before a kill are kept.
 
     `stands` has one for each of the plan's targets.
     """
     workloads = dict[str, Prepared]()
-    for target, stand in stands.items():
-        workloads |= _prepared(stand, plan, target)
-        stand.laboratory.expect(plan.runs_on(target))
+    for target, session in sessions.items():
+        workloads |= _prepared(session, plan, target)
+        session.laboratory.expect(plan.runs_on(target))
 
     def level_of(spec: TrialSpec) -> PlannedLevel | None:
         level = spec.factors.get(LEVEL)
@@ -74,7 +74,7 @@ def run_scale(
         announce(f"repetition {repetition} of {plan.repetitions}")
         for slot, drawn in enumerate(plan.specs(repetition)):
             spec, found = replace(drawn, slot=slot), level_of(drawn)
-            laboratory = stands["" if found is None else found.server].laboratory
+            laboratory = sessions["" if found is None else found.server].laboratory
             for _ in range(1 + REPEATS):
                 why = "" if laboratory.is_replaying else ending.reason(plan.run_s)
                 if why:
@@ -82,7 +82,7 @@ def run_scale(
                 try:
                     trial = measure(spec, laboratory)
                 except BudgetSpent:
-                    return ending.reason() or "time was over"
+                    return ending.reason() or "the time limit was reached"
                 if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
                     break
                 spec = replace(spec, repeats=trial.id)
@@ -96,7 +96,7 @@ class LevelWorkload(SizedWorkload):
         checkpoint(target.postgres)
 
 
-def _prepared(stand: StudySession, plan: ScalePlan, target: str) -> dict[str, Prepared]:
+def _prepared(session: StudySession, plan: ScalePlan, target: str) -> dict[str, Prepared]:
     """Return the workload of each level of a server, and that of the client curve under no name, their data ready."""
     found = dict[str, Prepared]()
     made = dict[str, Prepared]()
@@ -106,8 +106,8 @@ def _prepared(stand: StudySession, plan: ScalePlan, target: str) -> dict[str, Pr
         key = inner.spec().fingerprint
         if key not in made:
             made[key] = Prepared(inner.planned, LevelWorkload(inner))
-            if inner.spec() != stand.study.workload:  # the study's own is ready since the stand was opened
-                stand.data.make_ready(inner, stand.facts, policy=stand.study.plan.reset)
+            if inner.spec() != session.study.workload:  # the study's own is ready since the session was opened
+                session.data.make_ready(inner, session.facts, policy=session.study.plan.reset)
         found["" if level is None else level.name] = made[key]
     return found
 

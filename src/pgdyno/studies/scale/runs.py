@@ -55,7 +55,7 @@ class HeldBack:
 
 
 Judge = Callable[[Trial, float | None], HeldBack]
-"""Says of a run what held it back; it is told how much of the level's CPUs the run used."""
+"""Says of a run what limited it; it is told how much of the level's CPUs the run used."""
 
 
 def levels_of(plan: ScalePlan, runs: Sequence[ScaleRun], judge: Judge) -> tuple[LevelFigures, ...]:

@@ -41,7 +41,7 @@ def counts_text(result: ScaleResult) -> str:
 
 
 def level_sentence(one: LevelFigures, result: ScaleResult) -> str:
-    """Say how one level stands, by which criterion, and what held it back."""
+    """Say how one level stands, by which criterion, and what limited it."""
     if one.percent == result.reference:
         standing = "" if one.standing is Constancy.CONSTANT else f", {one.standing.value}: {one.reason}"
         said = f"Level {one.percent:g} %: the reference{standing}"
@@ -49,7 +49,7 @@ def level_sentence(one: LevelFigures, result: ScaleResult) -> str:
         deciding = [check for check in one.checks if check.word is one.standing]
         why = one.reason or ", ".join(map(check_text, deciding))
         said = f"Level {one.percent:g} %: {one.standing.value}{f' ({why})' if why else ''}"
-    return f"{said}; held back by {one.held_back}." if one.held_back else f"{said}."
+    return f"{said}; limited by {one.held_back}." if one.held_back else f"{said}."
 
 
 def check_text(one: LevelCheck) -> str:

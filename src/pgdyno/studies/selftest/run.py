@@ -194,7 +194,7 @@ def _run_case(
 
 
 def selftest_result(laboratory: Laboratory, outcomes: Sequence[CaseOutcome]) -> SelftestResult:
-    """Return the result; whether the server was put back is added when it was (`with_restored`)."""
+    """Return the result; whether the server was restored is added when it was (`with_restored`)."""
     study = laboratory.study
     word, title = _summary([outcome.result for outcome in outcomes])
     return SelftestResult(

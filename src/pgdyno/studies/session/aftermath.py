@@ -1,4 +1,4 @@
-"""What is left to do after a study of which nothing is heard any more: whether its server was put back.
+"""What is left to do after a study of which nothing is heard any more: whether its server was restored.
 
 The undo bundles of this account on this host say it. Of a study that another host or account ran nothing is known.
 """
@@ -22,9 +22,9 @@ class Aftermath(StrEnum):
     """How the session of a silent study stands."""
 
     CLOSED = "closed"
-    """Its process is gone, and its server was put back or was never changed: there is nothing to do."""
+    """Its process is gone, and its server was restored or was never changed: there is nothing to do."""
     OPEN = "open"
-    """Its session is not closed: its process hangs, or pgdyno rollback is to put its server back."""
+    """Its session is not closed: its process hangs, or pgdyno rollback is to restore its server."""
     UNKNOWN = "unknown"
 
 

@@ -191,7 +191,7 @@ def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
         refused = "the running server writes to it until it is restarted" if _is_written(target, status) else needed
 
         def remove() -> str | None:
-            return None if hands.remove(log) else "it is there still"
+            return None if hands.remove(log) else "it still exists"
 
         yield Leftover(LeftoverKind.LOG, str(log), bytes_text(status.st_size), refused, _telling(remove))
 

@@ -74,7 +74,7 @@ def runs_elsewhere(live: Live) -> EnvironmentUnsuitable:
     return EnvironmentUnsuitable(
         f"study {live.study} is running as process {live.pid} on {live.host}",
         detail="Nothing of it was touched.",
-        hint=f"Wait for its end, or end it with kill {live.pid} there: it puts its server back and can be resumed.",
+        hint=f"Wait for its end, or end it with kill {live.pid} there: it restores its server and can be resumed.",
     )
 
 

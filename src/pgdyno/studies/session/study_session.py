@@ -6,13 +6,11 @@ What is opened in order is closed in the reverse order, and both are read togeth
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
@@ -37,6 +35,7 @@ from pgdyno.studies.session.opening import opened as opened  # for verbs that im
 from pgdyno.studies.session.outages import expected_outage
 from pgdyno.studies.session.own_jobs import check_begun, keep_begun
 from pgdyno.studies.session.ownership import owning
+from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
@@ -101,7 +100,7 @@ class StudyRequest:
 
 @dataclass
 class StudySession:
-    """An open stand: the study with its laboratory, and the session that will put the server back."""
+    """An open session: the study with its laboratory, and the session that will restore the server."""
 
     store: Store
     target: Target
@@ -119,16 +118,16 @@ class StudySession:
 
 
 @contextmanager
-def open_stand(
+def open_study(
     request: StudyRequest,
     store: Store,
     watcher: Watcher,
     announce: Callable[[str], None],
     clock: Callable[[], float] = time.time,
 ) -> Iterator[StudySession]:
-    """Open the target, load the data, begin the undo session and yield the stand.
+    """Open the target, load the data, begin the undo session and yield the session of the study.
 
-    Whatever happens inside, an error or SIGINT, SIGTERM or SIGHUP included, the server is put back and the study is
+    Whatever happens inside, an error or SIGINT, SIGTERM or SIGHUP included, the server is restored and the study is
     marked: INTERRUPTED where it can be resumed, FAILED where it cannot. Raises what the parts raise.
     """
     # A parameter out of its range is refused before a server is asked or a sandbox made.
@@ -144,17 +143,7 @@ def open_stand(
         undo_root = places.ensure(places.state_dir() / "undo")
         put_back_abandoned(target, undo_root, announce, may_change=request.changes)
         facts = read_facts(target)
-        if request.changes and facts.server.in_recovery:
-            raise EnvironmentUnsuitable(
-                f"{target.name} is a standby", hint="Run studies on the primary, or on a sandbox without --target."
-            )
-        if request.changes and request.restart == "always" and target.control is None:
-            raise EnvironmentUnsuitable(
-                f"pgdyno does not know how to restart {target.name}",
-                detail=f"Seen: {target.no_control}." if target.no_control else None,
-                hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
-            )
-        _require_room(target, facts, request.plan)
+        _refuse_unchangeable(request, target, facts)
         parameters, working_set = sized(request.parameters, facts)
         if working_set is not None:
             announce(str(working_set))
@@ -175,7 +164,6 @@ def open_stand(
         if request.resume is None:
             row = stack.enter_context(owning(store, study.id, clock(), resumes=False, clock=clock))
         ending = stack.enter_context(_Ending(store, study, announce))
-        recorder = LiveRecorder(watcher, row)
         session: ServerSession | None = None
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
@@ -192,7 +180,7 @@ def open_stand(
             store=store,
             facts=facts,
             session=session,
-            watcher=recorder,
+            watcher=LiveRecorder(watcher, row),
             folder=places.ensure(places.state_dir() / "runs") / study.id,
             bounds=request.bounds,
             restart=request.restart,
@@ -202,17 +190,41 @@ def open_stand(
             look=looker(target, request.bounds) if kind.beside_others else None,
             clock=clock,
         )
-        try:
+        with _told_end(ending, kind.resumed_by, session, announce):
             yield StudySession(store, target, facts, study, laboratory, session, data, outage)
-        except BaseException as error:
-            store.hurry()
-            ending.state = _state_after(error)
-            if ending.state is StudyState.INTERRUPTED and kind.resumed_by:
-                announce(f"to go on: pgdyno {kind.resumed_by} --resume {study.id}")
-            raise
-        finally:
-            if session is not None:
-                announce("putting the server back")
+
+
+@contextmanager
+def _told_end(
+    ending: _Ending, resumed_by: str | None, session: ServerSession | None, announce: Callable[[str], None]
+) -> Iterator[None]:
+    """Note how the study ends before its server is restored, and say how it can be continued."""
+    try:
+        yield
+    except BaseException as error:
+        ending.store.hurry()
+        ending.state = _state_after(error)
+        if ending.state is StudyState.INTERRUPTED and resumed_by:
+            announce(f"to continue: pgdyno {resumed_by} --resume {ending.study.id}")
+        raise
+    finally:
+        if session is not None:
+            announce("restoring the server")
+
+
+def _refuse_unchangeable(request: StudyRequest, target: Target, facts: Facts) -> None:
+    """Refuse a server that cannot be changed as the study will, or that does not let its load in."""
+    if request.changes and facts.server.in_recovery:
+        raise EnvironmentUnsuitable(
+            f"{target.name} is a standby", hint="Run studies on the primary, or on a sandbox without --target."
+        )
+    if request.changes and request.restart == "always" and target.control is None:
+        raise EnvironmentUnsuitable(
+            f"pgdyno does not know how to restart {target.name}",
+            detail=f"Seen: {target.no_control}." if target.no_control else None,
+            hint='Give --restart-command "ARGV ...", or --reload-only to leave restart knobs alone.',
+        )
+    _require_room(target, facts, request.plan)
 
 
 def check_metric(request: StudyRequest, load: WorkloadSpec) -> None:
@@ -249,7 +261,7 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
 
 
 def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
-    """Put the server back where a killed session left it changed, before its facts are taken for the baseline.
+    """Restore the server where a killed session left it changed, before its facts are taken for the baseline.
 
     Raises EnvironmentUnsuitable while a session of anybody is open on it: data that are loaded, and a load, would reach
     into its measurement, and ours would be of its configuration.
@@ -264,7 +276,7 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
                 f"{target.name} is still in a configuration of session {info.directory.name}, which was killed",
                 hint=f"Run pgdyno rollback {info.directory.name} first.",
             )
-        announce(f"putting back what session {info.directory.name} had changed when it was killed")
+        announce(f"restoring what session {info.directory.name} had changed when it was killed")
         rollback(info.bundle)
     if target.remote is None:
         refuse_while_open(target, undo_root)
@@ -295,7 +307,7 @@ def _tell_waiting(text: str, patience_s: float, session: ServerSession | None, a
 
 @dataclass
 class _Ending:
-    """Marks a study that did not come to its end, after its server was put back: a store may keep one waiting."""
+    """Marks a study that did not come to its end, after its server was restored: a store may keep one waiting."""
 
     store: Store
     study: Study
@@ -382,18 +394,3 @@ def _refuse_other(study: Study, facts: Facts, workload: WorkloadSpec, *, other_e
             detail="Its scripts or its data script have changed since.",
             hint="Put them back as they were, or begin a new study.",
         )
-
-
-@contextmanager
-def signals_interrupt() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, as SIGINT is one already, so that every ending restores."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

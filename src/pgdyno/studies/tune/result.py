@@ -141,8 +141,8 @@ def with_all_sessions(winner: Configuration, facts: Facts, sessions: int) -> tup
     if refusal is None:
         return ()
     return (
-        f"measured with {plural(sessions, 'session')}, and the server admits {most}: for so many pgdyno apply refuses "
-        f"it without --force: {refusal.reason}",
+        f"measured with {plural(sessions, 'session')}, and the server admits {most}: for that many pgdyno apply "
+        f"refuses it without --force: {refusal.reason}",
     )
 
 

@@ -99,7 +99,7 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
 
 
 def too_short(options: TuneOptions, when: str) -> OutOfTime:
-    """Return the error for a budget that was over before anything could be told; the server is put back by then."""
+    """Return the error for a budget that was over before anything could be told; the server is restored by then."""
     return OutOfTime(
         f"the budget of {seconds_text(options.budget_s or 0)} ran out {when}",
         detail="It is the time from Enter to the prompt: start, data load, trials, restore and report.",

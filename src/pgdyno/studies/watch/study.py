@@ -19,7 +19,7 @@ from pgdyno.studies.live.checking import watch_notes
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.study_session import signals_interrupt
+from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.studies.watch.profiles import other_profile
 from pgdyno.studies.watch.run import WatchSeen, watch

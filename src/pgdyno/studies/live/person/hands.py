@@ -195,11 +195,11 @@ class LiveHands:
             case OperatorAction.RESUME:
                 if why := _unmade(self.pause):
                     return RequestState.REFUSED, why
-                said = "it goes on"
+                said = "it continues"
             case _:
                 self.stop.told = f"{request.who} stopped it in the dashboard"
                 self._make(self.stop.path)  # for whoever looks for it: the study ends without it too
-                said = "it ends, and the server is put back"
+                said = "it ends, and the server is restored"
         # The request is on record already, and a stop waits for no store.
         self._keep(HeardAnswer(request.action, request.who, DASHBOARD, request.why), None)
         return RequestState.DONE, said
