@@ -14,11 +14,10 @@ from pgdyno.capture.texts import Capture
 from pgdyno.inventory.channel import chpids_of, read_channel_devices
 from pgdyno.inventory.devices import bytes_of, read_devices
 from pgdyno.inventory.kernel import parse_sysctls, read_kernel
-from pgdyno.inventory.lvm import read_volumes
 from pgdyno.inventory.mounts import read_mounts, read_places
 from pgdyno.inventory.network import read_network
 from pgdyno.inventory.processor import count_of_list, read_processor
-from pgdyno.inventory.reading import read_inventory
+from pgdyno.inventory.reading import read_inventory, read_volumes
 from pgdyno.inventory.virtualization import read_virtualization
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose

@@ -10,8 +10,8 @@ import pytest
 from advisor_case import make_case, make_server
 from pgdyno.model.evidence import LogEvidence
 from pgdyno.model.facts import SettingFact, Unknown
+from pgdyno.probes.evidence.derive import settled
 from pgdyno.probes.evidence.log_reader import LogReader
-from pgdyno.probes.evidence.settled import settled
 
 BUSY = """2026-11-24 03:00:00.000 UTC [7] LOG:  starting PostgreSQL 15.18 on x86_64-pc-linux-gnu
 2026-11-24 03:00:09.000 UTC [8] LOG:  checkpoints are occurring too frequently (9 seconds apart)

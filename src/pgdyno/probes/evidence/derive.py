@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
@@ -16,6 +18,7 @@ from pgdyno.model.evidence import (
     Evidence,
     HostActivity,
     LogEvidence,
+    Settled,
     Statement,
     Statistics,
     TableActivity,
@@ -30,10 +33,10 @@ from pgdyno.probes.evidence.concurrency import concurrency, knee
 from pgdyno.probes.evidence.counters import database_growth, window_of
 from pgdyno.probes.evidence.host_activity import UPPER, device_activity, host_activity
 from pgdyno.probes.evidence.iostat import mean_devices, parse_iostat
+from pgdyno.probes.evidence.log_lines import seconds_of
 from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.own_work import OwnWork, without_own
 from pgdyno.probes.evidence.sadf import parse_sadf
-from pgdyno.probes.evidence.settled import settled
 from pgdyno.probes.evidence.snapshot import Snapshot
 from pgdyno.probes.evidence.statistics import io_growth, statistics, table_growth
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
@@ -283,3 +286,39 @@ def utilization(
     if not signs:
         return Unknown("neither the host nor the sessions were watched over a window")
     return Utilization.HIGH if any(signs) else Utilization.LOW
+
+
+def settled(last: Snapshot | Unknown, log: LogEvidence | Unknown, inventory: Inventory) -> Settled | Unknown:
+    """Return when settings last may have changed. The log's times are of log_timezone, all others of the epoch."""
+    if isinstance(last, Unknown):
+        return last
+    row = (last.get("server") or [{}])[0]
+    started, loaded = row.get("started_at"), row.get("loaded_at")
+    if not isinstance(started, int | float) or not isinstance(loaded, int | float):
+        return Unknown("this reading does not tell when the server last read its configuration")
+    zone = _zone(inventory)
+    if isinstance(log, Unknown) or zone is None:
+        return Settled(started, loaded)
+    began = _epoch(log.began, zone)
+    changed = {name: at for name, text in log.changed.items() if (at := _epoch(text, zone)) is not None}
+    if began is None or len(changed) < len(log.changed):
+        return Settled(started, loaded)
+    return Settled(started, loaded, began, changed)
+
+
+def _zone(inventory: Inventory) -> ZoneInfo | None:
+    server = inventory.server
+    name = server if isinstance(server, Unknown) else server.text("log_timezone")
+    if isinstance(name, Unknown):
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def _epoch(at: str | Unknown, zone: ZoneInfo) -> float | None:
+    seconds = seconds_of(at)
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone).timestamp()

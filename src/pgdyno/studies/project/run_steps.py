@@ -13,8 +13,6 @@ from pgdyno.model.study import StudyKind
 from pgdyno.studies.project.run_plan import RunKind, RunPlan, ScenarioRun
 from pgdyno.units import seconds_text
 
-CLEAN_S = 60.0
-"""What is left to a run at least, of what a verb is given: it has to put back what it changed."""
 LATE_S = 10.0
 """What a verb said longer ago than this is told with its age: the time that it gave as left is less by now."""
 LONGEST = 160
