@@ -44,6 +44,7 @@ pages:
 	$(BIN)/python tools/rule_docs.py --check
 	$(BIN)/python tools/advice_schema.py --check
 	$(BIN)/python tools/results_schema.py --check
+	$(BIN)/python tools/plan_schemas.py --check
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/man_page.py --check
 	$(BIN)/python tools/vendor.py --check
@@ -76,6 +77,7 @@ docs: $(DEV) ## Write the generated pages of docs/reference anew
 	$(BIN)/python tools/rule_docs.py
 	$(BIN)/python tools/advice_schema.py
 	$(BIN)/python tools/results_schema.py
+	$(BIN)/python tools/plan_schemas.py
 	$(BIN)/python tools/cli_docs.py
 	$(BIN)/python tools/man_page.py
 

@@ -94,6 +94,10 @@ def check_length(warmup_s: float, measure_s: float) -> None:
         )
 
 
+PROTOCOLS = ("simple", "extended", "prepared")
+"""How pgbench sends its statements."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
     """How a workload is driven.

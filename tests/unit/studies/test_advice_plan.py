@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
-from dataclasses import MISSING, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,12 +27,10 @@ from pgdyno.model.finding import (
     StatedEffect,
 )
 from pgdyno.model.inventory import BlockDevice, Inventory
-from pgdyno.model.shapes import members_of
 from pgdyno.studies.advice.advise import AdviceRequest, OfflineFiles, advise_offline
 from pgdyno.studies.advice.steps import from_document, plan_text
-from pgdyno.studies.session import plan_load
 from pgdyno.studies.staircase import plan_file
-from pgdyno.studies.staircase.plan import Expected, Manual, Step, Sweep
+from pgdyno.studies.staircase.plan import Expected
 from pgdyno.studies.staircase.plan_file import parse_plan
 
 SOURCE = Provenance("z16-epas-guide", "Huge pages", 2023, platform="IBM z16")
@@ -199,41 +196,6 @@ def test_a_slip_is_refused(old, new, words):
 def test_class_x_is_refused_in_a_plan_of_a_person(knob):
     with pytest.raises(PolicyError, match="class X"):
         parse_plan(GOOD.replace("work_mem", knob))
-
-
-KEYS = {
-    "the plan": ("version", "plan", "step"),
-    "[plan]": plan_file.PLAN,
-    "step": Step,
-    "expected": Expected,
-    "sweep": Sweep,
-    "manual": Manual,
-}
-
-
-def test_the_schema_has_the_keys_of_the_loader():
-    schema = json.loads((ROOT / "docs/reference/plan.schema.json").read_text())
-    step = schema["properties"]["step"]["items"]
-    shapes = {
-        "the plan": schema,
-        "[plan]": schema["properties"]["plan"],
-        "step": step,
-        "expected": step["properties"]["expected"],
-        "sweep": step["properties"]["sweep"],
-        "manual": step["properties"]["manual"],
-    }
-    for kind, table in shapes.items():
-        named = [name for name in table["properties"] if table is not schema or name not in plan_load.TABLES]
-        keys = KEYS[kind]
-        fields = () if isinstance(keys, tuple) else members_of(keys)
-        assert set(named) == (set(keys) if isinstance(keys, tuple) else {one.name for one in fields}), kind
-        needed = {one.name for one in fields if one.default is MISSING}
-        assert set(table.get("required", [])) == (set(keys) if kind == "the plan" else needed), kind
-        assert table["additionalProperties"] is False
-    assert list(schema["properties"]["load"]["properties"]) == [one.name for one in members_of(plan_load._Load)]
-    assert list(schema["properties"]["sandbox"]["properties"]) == list(plan_load._SANDBOX)
-    assert step["properties"]["origin"]["enum"] == list(plan_file.ORIGINS)
-    assert step["properties"]["cost"]["enum"] == list(Cost)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples/plans").glob("*.toml")), ids=lambda path: path.name)

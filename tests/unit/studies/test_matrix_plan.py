@@ -201,6 +201,14 @@ def test_the_examples_are_plans_of_the_documented_form(path: Path) -> None:
     assert plan_from_json(json.loads(json.dumps(to_json(plan)))) == plan
 
 
+def test_a_bare_level_and_a_trace_are_of_the_documented_form() -> None:
+    schema = json.loads((ROOT / "docs/reference/matrix.schema.json").read_text())
+    text = 'version = 1\n[matrix]\nclients = 8\nmodes = ["replay:day.parquet", "tprocc"]\n'
+    assert parse_matrix(text, no_files).clients == (8,)
+    assert list(errors(tomllib.loads(text), schema)) == []
+    assert list(errors(tomllib.loads(text.replace("replay:", "repaly:")), schema)) != []
+
+
 @pytest.mark.requirement("R-BEN-24")
 def test_networks_are_recorded_with_the_plan() -> None:
     text = (ROOT / "examples/matrices/pods.toml").read_text()

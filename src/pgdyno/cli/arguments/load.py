@@ -12,12 +12,11 @@ import click
 from pgdyno.cli.arguments.flags import Flags, flag
 from pgdyno.cli.arguments.numbers import Finite, Time
 from pgdyno.model.matrix import BUILTIN, MODES
-from pgdyno.model.trial import RATES
+from pgdyno.model.trial import PROTOCOLS, RATES
 
 if TYPE_CHECKING:
     from pgdyno.model.trial import LoadPlan
 
-PROTOCOLS = ("simple", "extended", "prepared")
 _BEYOND = 1e15  # a float has no digits for more: such a number stays a text
 
 

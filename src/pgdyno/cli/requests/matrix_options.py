@@ -15,6 +15,7 @@ from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.requests.study_request import MeasuringFlags
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import UsageError
+from pgdyno.model.trial import PROTOCOLS
 
 if TYPE_CHECKING:
     from pgdyno.studies.matrix.plan import MatrixPlan
@@ -49,9 +50,7 @@ class _CellFlags(Flags):
     memory_total: str | None = flag("Memory of all load generators together, such as 224GB.", metavar="SIZE")
     repetitions: int | None = flag("How often every cell is run.  [default: 3]", "-r", type=click.IntRange(1))
     seed: int | None = flag("Seed of the order of cells.  [default: 1]")
-    protocol: str | None = flag(
-        "pgbench's query protocol.  [default: prepared]", "-M", type=click.Choice(["simple", "extended", "prepared"])
-    )
+    protocol: str | None = flag("pgbench's query protocol.  [default: prepared]", "-M", type=click.Choice(PROTOCOLS))
     warmup: float | None = flag("Longest warm-up of a run, in seconds.  [default: 20]", type=Time("s", 0))
     measure: float | None = flag("Measured window, in seconds.  [default: 30]", type=Time("s", 2))
 

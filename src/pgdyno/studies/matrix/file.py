@@ -17,8 +17,9 @@ from pgdyno.units import parse_quantity
 
 VERSION = 1
 NETWORKS = ("admin", "injection", "client")
+CUSTOM = ("scripts", "init", "variables")
 _TOP = ("version", "matrix", "configuration", "pod", "parameters", "custom", "network")
-_MATRIX = (
+KEYS = (
     "instances", "clients", "jobs", "modes", "scales", "smt", "server_cpus", "placements", "repetitions", "seed",
     "warmup_s", "measure_s", "protocol", "driver_cpus",
 )  # fmt: skip
@@ -35,24 +36,24 @@ def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, 
         raise UsageError(f"{source}: version {document.get('version')} is not {VERSION}")
     configurations: dict[str, Mapping[str, str]] = {}
     for entry, where in tables_of(document, "configuration", source):
-        named = read_table(_Configuration, entry, where)
+        named = read_table(ConfigurationRow, entry, where)
         if named.name in configurations:
             raise UsageError(f"{where} appears twice")
         own = {key: _setting(value) for key, value in named.settings.items()}
         configurations[named.name] = {**(settings_of(named.file) if named.file else {}), **own}
     place = f"{source}: matrix"
-    head = {key: _listed(key, value) for key, value in table_of(document.get("matrix", {}), place, _MATRIX).items()}
+    head = {key: _listed(key, value) for key, value in table_of(document.get("matrix", {}), place, KEYS).items()}
     pods = {}
     for entry, where in tables_of(document, "pod", source):
-        pod = read_table(_PodRow, entry, where)
+        pod = read_table(PodRow, entry, where)
         pods[pod.instances] = Pod(pod.vcpus, None if pod.memory is None else int(parse_quantity(str(pod.memory), "B")))
     rest = {key: document.get(key, {}) for key in ("parameters", "custom", "network")}
     return MatrixPlan(
-        **fields_of(MatrixPlan, head, place, _MATRIX),
+        **fields_of(MatrixPlan, head, place, KEYS),
         configurations=configurations or {BASELINE_NAME: {}},
         pods=pods,
         parameters=_values(rest["parameters"], f"{source}: parameters"),
-        custom=_words(table_of(rest["custom"], f"{source}: custom", ("scripts", "init", "variables"))),
+        custom=_words(table_of(rest["custom"], f"{source}: custom", CUSTOM)),
         network=_words(table_of(rest["network"], f"{source}: network", NETWORKS)),
     )
 
@@ -66,7 +67,7 @@ def plan_from_json(values: Mapping[str, object]) -> MatrixPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Configuration:
+class ConfigurationRow:
     """A table [[configuration]]."""
 
     name: str
@@ -75,7 +76,7 @@ class _Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class _PodRow:
+class PodRow:
     """A table [[pod]]."""
 
     instances: int

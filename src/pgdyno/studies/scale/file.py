@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import hinted
-from pgdyno.model.trial import check_length, check_rate, check_speed
+from pgdyno.model.trial import PROTOCOLS, check_length, check_rate, check_speed
 from pgdyno.model.verdict import Metric
 from pgdyno.remote.address import HostAddress
 from pgdyno.server.postgres import refuse_secrets
@@ -244,8 +244,8 @@ def _check_load(plan: ScalePlan, asked: _Load, load: PlanTable) -> None:
         check_speed(asked.speed, f"speed {asked.speed:g}")
     if "speed" in plan.parameters:
         load.refuse("parameters", "speed is a key of [load], which each level multiplies")
-    if plan.protocol not in ("simple", "extended", "prepared"):
-        load.refuse("protocol", f'protocol "{plan.protocol}" is not one of simple, extended, prepared')
+    if plan.protocol not in PROTOCOLS:
+        load.refuse("protocol", f'protocol "{plan.protocol}" is not one of {", ".join(PROTOCOLS)}')
     with load.at("workload"):
         for level in plan.levels:
             make_workload(plan.workload, plan.parameters_of(level))

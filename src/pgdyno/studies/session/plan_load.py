@@ -14,11 +14,11 @@ from pgdyno.errors import UsageError, hinted
 from pgdyno.model.tables import fields_of, table_of, toml_of
 
 TABLES = ("workload", "load", "sandbox")
-_SANDBOX = {"name": "sandbox", "memory": "sandbox_memory", "bin": "sandbox_bin"}
+SANDBOX = {"name": "sandbox", "memory": "sandbox_memory", "bin": "sandbox_bin"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Load:
+class PlanLoadKeys:
     """The keys of [load]: flags of these names."""
 
     clients: int = 0
@@ -51,9 +51,9 @@ def without_load(document: Mapping[str, Any]) -> dict[str, Any]:
 def planned_load(text: str, *, source: str = "plan") -> PlannedLoad:
     """Read the load of a plan; what is not in it stays as the flags have it. Raises UsageError on what is not known."""
     document = table_of(toml_of(text, source), source, ("version", "plan", "step", *TABLES))
-    flags = fields_of(_Load, document.get("load", {}), f"{source}: [load]")
-    sandbox = table_of(document.get("sandbox", {}), f"{source}: [sandbox]", _SANDBOX)
-    flags |= {_SANDBOX[name]: str(value) for name, value in sandbox.items()}
+    flags = fields_of(PlanLoadKeys, document.get("load", {}), f"{source}: [load]")
+    sandbox = table_of(document.get("sandbox", {}), f"{source}: [sandbox]", SANDBOX)
+    flags |= {SANDBOX[name]: str(value) for name, value in sandbox.items()}
     place = f"{source}: [workload]"
     workload = table_of(document.get("workload", {}), place, ("name", "parameters"))
     if "name" in workload:

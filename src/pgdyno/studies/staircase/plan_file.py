@@ -23,17 +23,18 @@ READABLE = (1, VERSION)
 ORIGINS = ("document", "documentation", "list post", "run-time analysis", "own idea")
 MODES = ("accumulate", "isolate")
 STAGES = ("sandbox", "large")
+TOP = ("version", "plan", "step")
 PLAN = ("target", "environment", "created", "mode", "stage", "baseline")
 """The keys of [plan], which are fields of a `Plan`."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 REQUIRED_IN_1 = ("name", "rules", "origin", "cost", "check")
 
 
 @hinted("docs/reference/plan.md has every key; pgdyno advise --plan FILE writes a plan.")
 def parse_plan(text: str, *, source: str = "plan") -> Plan:
     """Read a plan. Raises UsageError on anything but the documented form, and on knobs that the policy refuses."""
-    document = table_of(without_load(toml_of(text, source)), source, ("version", "plan", "step"))
-    _require(document, ("version", "plan", "step"), source)
+    document = table_of(without_load(toml_of(text, source)), source, TOP)
+    _require(document, TOP, source)
     version = document["version"]
     if version not in READABLE:
         words = " or ".join(map(str, READABLE))
@@ -57,7 +58,7 @@ def _step(table: Table, where: str, earlier: list[str], order: list[str], versio
     if version == 1:
         _require(table, REQUIRED_IN_1, where)
     step = read_table(Step, table, where)
-    if not _NAME.fullmatch(step.name):
+    if not NAME.fullmatch(step.name):
         raise UsageError(f'{where}: name "{step.name}" is not of lower-case letters, digits and hyphens')
     if step.name in earlier:
         raise UsageError(

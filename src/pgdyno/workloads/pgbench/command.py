@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.model.trial import LoadPlan, check_rate
+from pgdyno.model.trial import PROTOCOLS, LoadPlan, check_rate
 from pgdyno.owner.account import Account
 from pgdyno.server import places
 from pgdyno.server.binaries import find_build, readable_build
@@ -21,7 +21,6 @@ from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import sleeps
 
 LOG_NAME = "transactions"
-PROTOCOLS = ("simple", "extended", "prepared")
 RETRIES_SINCE = 15
 EXIT_ON_ABORT_SINCE = 17
 
