@@ -26,13 +26,14 @@ from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.file_image import digest
 from pgdyno.routes.dropin import render
+from pgdyno.routes.file_route import FileRoute
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 from pgdyno.undo import rollback
 from pgdyno.undo.apply import Session
-from pgdyno.undo.bundle import UndoBundle
+from pgdyno.undo.bundle import DATA_RESERVE, UndoBundle
 from pgdyno.undo.journal import Journal, read_journal
 from pgdyno.undo.rollback import SessionState
 from pgdyno.undo.stopped import STOPPING
@@ -116,6 +117,27 @@ def test_the_server_runs_with_the_trial(abandoned: Abandoned) -> None:
     abandoned.assert_restored()
     assert rollback.rollback(abandoned.bundle).already_closed
     assert rollback.list_bundles(abandoned.undo_root)[0].state is SessionState.CLOSED
+
+
+def test_files_that_did_not_go_back_are_damage_and_the_reserve_is_given_back_before(
+    abandoned: Abandoned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk has room for the way back; what the way back says that it did is not believed."""
+    reserves = [abandoned.bundle.directory / "reserve", abandoned.sandbox.data_directory / DATA_RESERVE]
+    assert all(path.exists() for path in reserves)
+    left: list[Path] = []
+
+    def put_back(_route: FileRoute) -> tuple[str, ...]:
+        left.extend(path for path in reserves if path.exists())
+        return ()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(FileRoute, "put_back", put_back)
+        restored = rollback.rollback(abandoned.bundle)
+    assert left == []
+    assert any("is not what it was" in line for line in restored.damage)
+    assert not restored.is_whole
+    assert not abandoned.bundle.is_closed()
 
 
 def test_the_server_is_down(abandoned: Abandoned) -> None:
