@@ -1,4 +1,4 @@
-"""What the server says of itself, asked in one session with the rights of pg_monitor. PostgreSQL 13 to 18.
+"""What the server says of itself, asked in one session with the rights of pg_monitor.
 
 A fixed number of queries, whatever the databases hold; none takes a lock on a table of a user's, each has a time limit.
 """

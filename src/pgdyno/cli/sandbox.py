@@ -16,7 +16,7 @@ _BIN = click.option(
     "--sandbox-bin",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="bin folder of another PostgreSQL build (13 to 18).  [default: the embedded 18]",
+    help="bin folder of another PostgreSQL build.  [default: the embedded 18]",
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -57,7 +57,7 @@ class _BuildFlags(_OutputFlag, _ReadingFlags, JsonFlag):
 
 @verb("build", command)
 def build(flags: _BuildFlags) -> int:
-    """Make a trace of logs: csvlog, jsonlog, or stderr with --prefix, of PostgreSQL 13 to 18.
+    """Make a trace of logs: csvlog, jsonlog, or stderr with --prefix, of any supported PostgreSQL.
 
     LOG may be several rotated files, packed by gzip or zstd, or the folder of a pgdyno capture. The server must have
     logged every statement with its duration: log_min_duration_statement = 0, with or without log_statement = all.

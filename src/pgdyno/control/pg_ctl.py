@@ -24,7 +24,7 @@ _TELLING = telling_files(RestartError, "See that the data directory is where it 
 
 @dataclass(frozen=True, slots=True)
 class PgCtl:
-    """pg_ctl on a data directory of this host, as its owner `user` (None: as ourselves). PostgreSQL 13 to 18.
+    """pg_ctl on a data directory of this host, as its owner `user` (None: as ourselves).
 
     `log_file` takes what the server writes to standard error. `options` go to the postmaster at start. `env` is for
     builds that need LD_LIBRARY_PATH. The server enters `cgroups` and lives in a session of its own: it outlives us.

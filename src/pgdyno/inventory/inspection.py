@@ -20,7 +20,7 @@ from pgdyno.targets.target import Target
 
 
 def inspect(target: Target) -> Inventory:
-    """Return the inventory of a target. Reads only; the rights of pg_monitor are enough, PostgreSQL 13 to 18.
+    """Return the inventory of a target. Reads only; the rights of pg_monitor are enough.
 
     Raises ConnectError when there is no session.
     """

@@ -1,4 +1,4 @@
-"""What has to be known of source and target before anything is moved. Reads only; PostgreSQL 13 to 18.
+"""What has to be known of source and target before anything is moved. Reads only.
 
 A catalog that cannot be read is told as such and is no reassurance.
 """

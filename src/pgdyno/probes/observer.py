@@ -40,7 +40,7 @@ class Observer:
     """One session, opened when it is first needed and again after it was lost.
 
     It sits in `database` (`fallback` where that does not exist), never in the load's own, so that it is not part of
-    what it counts. It only reads. Prepared statements, autocommit, PostgreSQL 13 to 18.
+    what it counts. It only reads. Prepared statements, autocommit.
 
     All views of a reading go in one round trip (pipeline mode, libpq 14), see `bench/sampling.py --cpu`. When one of
     them fails, each is read again by itself, to find which.

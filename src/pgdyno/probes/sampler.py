@@ -102,7 +102,7 @@ class Sampler:
     one event says why, and the others go on; after a restart of the server the session is opened again. `clock`
     gives seconds since the epoch. `sleep`, when given, waits between ticks instead of the event that `stop` sets.
     `folder` takes a file without a name once a run is long: the memory of its rows does not grow.
-    Reads only; PostgreSQL 13 to 18.
+    Reads only.
     """
 
     def __init__(

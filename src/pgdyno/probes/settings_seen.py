@@ -1,6 +1,6 @@
 """Which of a server's settings somebody changed between two readings: the server's own, of roles and of databases.
 
-Values are told of numbers, booleans and enumerations only: a text may hold a password. PostgreSQL 13 to 18.
+Values are told of numbers, booleans and enumerations only: a text may hold a password.
 """
 
 from __future__ import annotations

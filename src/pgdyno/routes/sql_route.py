@@ -1,4 +1,4 @@
-"""Settings reach a server by ALTER SYSTEM where only SQL does, and leave it the same way (PostgreSQL 13 to 18).
+"""Settings reach a server by ALTER SYSTEM where only SQL does, and leave it the same way.
 
 ALTER SYSTEM rewrites `postgresql.auto.conf`: it takes the lines of the name out and appends the new one, so setting a
 value back moves its line to the end. The way back therefore sets the lines from the first wrong one on again, in

@@ -47,7 +47,7 @@ _OURS = {"server", registry.RECORD, f"{registry.RECORD}.partial", loopback.PASSF
 class Sandbox:
     """One sandbox, held by this process until `close` or `destroy`. Make it with `open_or_create`.
 
-    Works as root, whose server runs as the system user `pgdyno`, and as an ordinary user. PostgreSQL 13 to 18.
+    Works as root, whose server runs as the system user `pgdyno`, and as an ordinary user.
     """
 
     def __init__(

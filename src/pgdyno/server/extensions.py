@@ -24,7 +24,7 @@ SELECT n.nspname::text AS schema
 def schema_of(session: psycopg.Connection[Any], extension: str, name: str | None = None) -> str | None:
     """Return the schema of a view or function of an extension, of its own name by default.
 
-    None where this database has no such extension, or one without that. Raises psycopg.Error. PostgreSQL 13 to 18.
+    None where this database has no such extension, or one without that. Raises psycopg.Error.
     """
     row = session.execute(_PLACE, {"extension": extension, "name": name or extension}).fetchone()
     return None if row is None else str(row["schema"])

@@ -3,7 +3,7 @@
 Sends an SSLRequest (PostgreSQL documentation, 54.2.10 SSL Session Encryption): the postmaster accepts, starts a
 process, and that process answers one byte, `S` or `N`, before any authentication. So a server that is hung, cannot
 fork, or is gone is told from one that merely refuses sessions: too many clients, a wrong password, or recovery.
-Nothing appears in its log unless it logs every connection. PostgreSQL 13 to 18.
+Nothing appears in its log unless it logs every connection.
 """
 
 from __future__ import annotations

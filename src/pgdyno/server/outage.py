@@ -96,7 +96,7 @@ def measured(seconds: Sequence[float]) -> Outage:
 
 
 def read_outage(postgres: Postgres) -> Outage:
-    """Ask the server and estimate; what it does not tell makes the outage unknown. Read-only, PostgreSQL 13 to 18."""
+    """Ask the server and estimate; what it does not tell makes the outage unknown. Read-only."""
     try:
         return estimate(read(postgres))
     except EnvironmentUnsuitable as error:

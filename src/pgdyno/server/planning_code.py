@@ -4,7 +4,7 @@ To plan is to run code: constant folding calls immutable functions, those inside
 index expressions and statistics too; estimates call stable ones. Whoever plans a statement of somebody else runs that
 with rights of his own, and no session can give a role up for good. So of others' statements only those are planned
 whose functions, operators, types, casts and tables have nothing in them that a user made. The answer errs on the side
-of refusing: every word of the text, in literals and comments too, counts as a name. PostgreSQL 13 to 18.
+of refusing: every word of the text, in literals and comments too, counts as a name.
 
 What it cannot see is a change that is committed between its answer and the plan, less than a millisecond later.
 """

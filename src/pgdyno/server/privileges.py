@@ -1,4 +1,4 @@
-"""The least that a role must be allowed for a verb, and the GRANT statements for what it lacks. PostgreSQL 13 to 18.
+"""The least that a role must be allowed for a verb, and the GRANT statements for what it lacks.
 
 No verb needs a superuser. Observation is `pg_monitor`; a load brings databases of its own, so CREATEDB; a session that
 changes the server through its files looks into them and reloads it by two functions.

@@ -31,7 +31,7 @@ _SERVER = """
 
 
 def read_facts(target: Target) -> Facts:
-    """Return host, server and every setting, PostgreSQL 13 to 18; what this role may not see is `Unknown`.
+    """Return host, server and every setting; what this role may not see is `Unknown`.
 
     The rights of `pg_monitor` are enough for all of it. A standby counts when it is connected (base backups do not,
     logical subscribers do) or when a physical slot waits for it. Raises ConnectError when there is no session.

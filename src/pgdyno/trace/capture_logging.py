@@ -1,4 +1,4 @@
-"""Which settings make a server log its whole load, in files of the capture's own. Pure; PostgreSQL 13 to 18.
+"""Which settings make a server log its whole load, in files of the capture's own. Pure.
 
 Every statement is written once, when it ends, with its duration, text and values (`log_min_duration_statement = 0`).
 `log_destination` is the capture's style alone meanwhile: a server writes each line to every destination, and the load

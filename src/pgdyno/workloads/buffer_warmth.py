@@ -63,7 +63,7 @@ def warm_buffers(
 
     By pg_prewarm, which is made in that database, one of ours: it needs a superuser and PostgreSQL's contrib modules.
     0 without a reason where the data do not fit into the server's memory, or that is not known: they would come from
-    the disk each time. A server that refuses ends nothing. Raises ConnectError. PostgreSQL 13 to 18.
+    the disk each time. A server that refuses ends nothing. Raises ConnectError.
     """
     postgres = target.postgres
     if look_into(postgres, dbname).state is not DatabaseState.COMPLETE:

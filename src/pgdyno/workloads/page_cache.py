@@ -60,7 +60,7 @@ def read_in(workload: Workload, target: Target, facts: Facts, *, policy: str, pr
     data do not fit, or the server's memory is not known. The server reads them itself, by pg_read_binary_file (a
     superuser, or EXECUTE on it in that database), so that a memory cgroup of the server counts them; shared_buffers
     and the statistics of reads stay as they are. A server that refuses ends nothing: the load runs all the same, and
-    `progress` hears why its first runs may be cold. Raises ConnectError. PostgreSQL 13 to 18.
+    `progress` hears why its first runs may be cold. Raises ConnectError.
     """
     name = workload.kept_database(target, policy) if isinstance(workload, PgbenchWorkload) else None
     if name is None:

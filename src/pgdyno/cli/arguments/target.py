@@ -47,7 +47,7 @@ class _ServerFlags(Flags):
     patroni_cert: Path | None = flag("Our certificate with its key, where Patroni's API asks for one.", metavar="FILE")
     sql_only: bool = flag("Use nothing but SQL on --target: settings by ALTER SYSTEM, its host is not looked at.")
     sandbox: str = flag("Which sandbox to use.", default="default", metavar="NAME")
-    sandbox_bin: Path | None = flag("bin folder of another PostgreSQL build for the sandbox (13 to 18).", metavar="DIR")
+    sandbox_bin: Path | None = flag("bin folder of another PostgreSQL build for the sandbox.", metavar="DIR")
     sandbox_memory: str | None = flag(
         "Bound the sandbox's server to this much memory, page cache included, such as 1GB; needs root.",
         metavar="SIZE",

@@ -47,7 +47,7 @@ def gather(
     server where its log is; its last `log_bytes` are read. `iostat` and `sadf` name files of whatever machine;
     `databases` those whose tables are listed (the connected one, and the busiest); `matrix` is
     throughput by number of clients, which tells the knee; `work` is what of it studies of ours caused. Only reads;
-    pg_monitor is enough; PostgreSQL 13 to 18. What cannot be read is Unknown. Raises UsageError when a named file
+    pg_monitor is enough. What cannot be read is Unknown. Raises UsageError when a named file
     cannot be read.
     """
     iostat_text, sadf_text = _text(iostat), _text(sadf)

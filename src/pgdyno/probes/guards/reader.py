@@ -86,7 +86,7 @@ class HostReader:
 class GuardReader:
     """Reads one server and its host, from a session and a few files of its own. Not for two threads at once.
 
-    The session sits in `database`, never in the load's. Reads only; PostgreSQL 13 to 18.
+    The session sits in `database`, never in the load's. Reads only.
     """
 
     def __init__(self, target: Target, *, database: str = OBSERVER_DATABASE) -> None:
