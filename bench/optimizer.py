@@ -2,7 +2,7 @@
 
     python bench/optimizer.py [--surfaces DIR ...] [--only NAME,NAME] [--members 1,2] [--unknown] [--seeds 20]
                               [--searches own,random,gp,tpe,smac] [--starts default,advice] [--jobs 2]
-                              [--vary ask.CAUTION=1,2,3]
+                              [--vary ask.CAUTION=1,2,3] [--keep FILE]
 
 Normalised regret is (best - returned) / (best - default) of the true performance, without noise, of the configuration
 that a search would return: 0 is the optimum, 1 the default, above 1 is worse than the default. The shares are of the
@@ -16,7 +16,9 @@ Of others, the bare name is their best measurement, and `proved` that point afte
 Each line names its start: the default alone, or the rules of thumb of the surface (only where it has some). The trials
 of pgdyno's search include the default, measured anew in every ten. Trial by trial, all searches meet the same noise.
 Means are over families of surfaces, which `steps-1` and `steps-2` share, with 95 % intervals over families, and over
-surfaces; below them each answer less that of `tune` (or the first one), with intervals over families and over surfaces.
+surfaces; below them each answer less `offered` (or the first one), with intervals over families and over surfaces.
+
+With `--keep` a run that was ended goes on: what ran is in FILE, a line of JSON each. Other code needs another file.
 
 DIR holds a `surfaces.py` of the interface that `surfaces/surfaces.py` describes, and may be given again; without it the
 project's own synthetic surfaces are used. `--members` takes other members of their families, `--unknown` the families
@@ -30,6 +32,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import json
 import os
 
 # Before numpy is loaded: processes run in parallel, and threads of linear algebra would fight with them.
@@ -41,9 +44,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
@@ -92,6 +96,9 @@ class Score:
     """How many knobs are not at their default."""
     failed: int
     cpu_s: float
+    together: tuple[int, ...] = ()
+    """Of what a tune offers: settings with one effect together, and its runs beside the search."""
+    runs: tuple[int, ...] = ()
 
 
 @lru_cache(maxsize=4)
@@ -114,8 +121,32 @@ def run(job: Job) -> list[Score]:
         worse = tuple(end < default - 1e-9 for end in ends)
         known = surface.default.items()
         changed = tuple(sum(points[trial][name] != now for name, now in known) for trial in CHECKPOINTS)
-        scores.append(Score(job, job.label(answer), regrets, worse, changed, search.failed, search.cpu_s))
+        offers = [search.offers[trial] for trial in CHECKPOINTS] if answer == "offered" else []
+        proof = (tuple(offer.together for offer in offers), tuple(offer.runs for offer in offers))
+        scores.append(Score(job, job.label(answer), regrets, worse, changed, search.failed, search.cpu_s, *proof))
     return scores
+
+
+def kept(file: Path | None) -> dict[Job, list[Score]]:
+    """Return the scores of the jobs that a file has; a line that a kill cut short is none."""
+    found: dict[Job, list[Score]] = {}
+    for line in file.read_text().splitlines() if file and file.exists() else []:
+        try:
+            rows = json.loads(line)
+        except ValueError:
+            continue
+        for row in rows:
+            fields: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in row.items()}
+            fields["job"]["folder"] = Path(fields["job"]["folder"])
+            job = fields["job"] = Job(**fields["job"])
+            found.setdefault(job, []).append(Score(**fields))
+    return found
+
+
+def keep(file: Path, scores: Sequence[Score]) -> None:
+    """Add the scores of a job to a file."""
+    with file.open("a") as lines:
+        lines.write(json.dumps([asdict(score) for score in scores], default=str) + "\n")
 
 
 @contextmanager
@@ -197,8 +228,12 @@ def print_means(scores: Sequence[Score]) -> None:
     for label, mine in of_label.items():
         print_line("mean of {} families", label, by_family(mine))
         print_line("mean of {} surfaces", label, by_surface(mine))
+        worse = "".join(f"{sum(score.worse[i] for score in mine):6}" for i in _PLACES)
+        print(f"{'below the default':20}{label:24}{worse}   of {len(mine)}", flush=True)
         print(f"{'knobs changed':20}{label:24}{changed_text(mine)}", flush=True)
-    first = next((label for label in of_label if label.startswith("tune from")), next(iter(of_label)))
+        if all(score.runs for score in mine):
+            print_proofs(label, mine)
+    first = next((label for label in of_label if label.startswith("offered from")), next(iter(of_label)))
     for grouped, unit in ((by_family, "families"), (by_surface, "surfaces")):
         least = grouped(of_label[first])
         print(f"less that of {first}:")
@@ -207,6 +242,17 @@ def print_means(scores: Sequence[Score]) -> None:
             less = {name: [values[i] - least[name][i] for i in _PLACES] for name, values in found.items()}
             if label != first:
                 print_line("mean of {} " + unit, label, less)
+
+
+def print_proofs(label: str, scores: Sequence[Score]) -> None:
+    """Print how often a tune offers something, how many settings have one effect together there, and runs of all."""
+    offered = [[score for score in scores if score.changed[i]] for i in _PLACES]
+    together = [statistics.fmean(score.together[i] for score in offered[i]) if offered[i] else 0 for i in _PLACES]
+    middle = [statistics.median(score.changed[i] for score in offered[i]) if offered[i] else 0 for i in _PLACES]
+    runs = [statistics.fmean(score.runs[i] for score in scores) for i in _PLACES]
+    for head, values in (("their median", middle), ("of them together", together), ("runs beside", runs)):
+        print(f"{head:20}{label:24}" + "".join(f"{value:6.1f}" for value in values), flush=True)
+    print(f"{'something offered':20}{label:24}" + "".join(f"{len(found):6}" for found in offered), flush=True)
 
 
 def print_line(head: str, label: str, found: Mapping[str, Sequence[float]]) -> None:
@@ -260,6 +306,7 @@ def main() -> None:
     parser.add_argument("--searches", default=",".join(SEARCHES))
     parser.add_argument("--starts", default="default,advice")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="go on from what this file has")
     args = parser.parse_args()
     only, members = ([one for one in text.split(",") if one] for text in (args.only, args.members))
     folders = [folder.resolve() for folder in args.surfaces or [OWN_SURFACES]]
@@ -275,6 +322,7 @@ def main() -> None:
     scores: list[Score] = []
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     constant, _, values = args.vary.partition("=")
+    known = kept(args.keep)
     with ProcessPoolExecutor(args.jobs) as pool:
         for folder, name in named:
             surface = surfaces(folder).get(name)
@@ -284,7 +332,12 @@ def main() -> None:
             if constant:
                 runs = [("default", "own", float(value)) for value in values.split(",")]
             jobs = [Job(folder, name, one, s, start, constant, v) for start, one, v in runs for s in seeds]
-            scored = [score for scores_of_one in pool.map(run, jobs) for score in scores_of_one]
+            left = [job for job in jobs if job not in known]
+            for job, found in zip(left, pool.map(run, left), strict=True):
+                known[job] = found
+                if args.keep:
+                    keep(args.keep, found)
+            scored = [score for job in jobs for score in known[job]]
             scored = [score for score in scored if not constant or score.label.startswith("tune")]
             print_surface(name, scored, flat)
             scores += [] if flat else scored

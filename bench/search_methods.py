@@ -11,7 +11,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from pgdyno.optimizer.ask import ask
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate, choose
 from pgdyno.stats.sequential import Design, is_final, judge
-from surface_tune import taken
+from surface_tune import Offer, offer
 
 Point = Mapping[str, Value]
 BASELINE_EVERY = 10
@@ -57,11 +57,15 @@ class Surfaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search that ran: what each way to answer returns after each checkpoint, failed trials, CPU s per suggestion."""
+    """A search that ran: what each way to answer returns after each checkpoint, failed trials, CPU s per suggestion.
+
+    `offers` tells of the answer `offered` how it came about.
+    """
 
     returned: Mapping[str, Mapping[int, Point]]
     failed: int
     cpu_s: float
+    offers: Mapping[int, Offer] = field(default_factory=dict)
 
 
 def load_surfaces(folder: Path) -> Surfaces:
@@ -120,13 +124,15 @@ def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], ad
     dimensions = dimensions_of(surface)
     history, cpu_s = searched(surface, trials, seed, advice)
     returned: dict[str, dict[int, Point]] = {"choose": {}, "tune": {}, "offered": {}}
+    offers: dict[int, Offer] = {}
     for trial in checkpoints:
         known = history[:trial]
         returned["choose"][trial] = choose(dimensions, known)
         found = candidate(dimensions, known, seed=seed)
         returned["tune"][trial] = proved(surface, found, seed, trial)
-        returned["offered"][trial] = taken(surface, dimensions, known, seed)
-    return Search(returned, sum(seen.value is None for seen in history), cpu_s)
+        offers[trial] = offer(surface, dimensions, known, seed)
+        returned["offered"][trial] = offers[trial].point
+    return Search(returned, sum(seen.value is None for seen in history), cpu_s, offers)
 
 
 def searched(surface: Surface, trials: int, seed: int, advice: Sequence[Point]) -> tuple[list[ScoredPoint], float]:

@@ -104,11 +104,24 @@ class EndedSearch(Search):
         return [*kept, *told, *(ScoredPoint(point, None) for point in failed)]
 
 
-def taken(surface: Measured, dimensions: Sequence[Dimension], known: Sequence[ScoredPoint], seed: int) -> Point:
-    """Return what a tune offers that ends its search with these trials; the default where it offers nothing."""
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a tune offers, the default where that is nothing."""
+
+    point: Point
+    together: int
+    """How many of its settings have no effect of their own, but one together."""
+    runs: int
+    """How many the tune had beside its search."""
+
+
+def offer(surface: Measured, dimensions: Sequence[Dimension], known: Sequence[ScoredPoint], seed: int) -> Offer:
+    """Return what a tune offers that ends its search with these trials."""
     tuned, laboratory = ended(surface, dimensions, known, seed)
     winner = tuned.winner if tuned.is_offered else BASELINE
-    return configuration_to_point(laboratory.space, winner, cast(Facts, laboratory.facts))
+    point = configuration_to_point(laboratory.space, winner, cast(Facts, laboratory.facts))
+    alone = tuned.proof.effects if tuned.proof else {}
+    return Offer(point, sum(name not in alone for name in winner), len(laboratory.trials))
 
 
 def ended(

@@ -99,3 +99,26 @@ def test_of_the_answers_that_change_a_knob_the_changes_are_counted() -> None:
         bench.Score(job, "offered", (0.0,) * 3, (False,) * 3, changed, 0, 0.0) for changed in ((0, 4, 0), (3, 5, 0))
     ]
     assert bench.changed_text(scores).split() == ["3.0", "4.5", "0.0"]
+
+
+def test_a_run_that_was_ended_goes_on_from_what_its_file_has(tmp_path) -> None:
+    file = tmp_path / "kept.jsonl"
+    jobs = [bench.Job(tmp_path, "small-1", "own", seed, "default", "ask.CAUTION", 2.0) for seed in (1, 2)]
+    scores = [
+        bench.Score(job, "offered", (0.5, 0.25, 0.1), (False,) * 3, (3, 4, 5), 1, 0.1, (0, 2, 3), (90, 80, 70))
+        for job in jobs
+    ]
+    assert bench.kept(file) == {}
+    bench.keep(file, scores[:1])
+    bench.keep(file, scores[1:])
+    assert bench.kept(file) == {job: [score] for job, score in zip(jobs, scores, strict=True)}
+    file.write_text(file.read_text()[:-40])
+    assert list(bench.kept(file)) == jobs[:1], "of the job whose line a kill cut short nothing is known"
+
+
+def test_what_a_tune_offers_is_told_with_its_runs_and_the_settings_that_have_one_effect(capsys) -> None:
+    job = bench.Job(Path(), "small-1", "own", 1, "default")
+    both = ((3, 0, 4), (2, 0, 1), (90, 80, 70)), ((5, 1, 0), (3, 0, 0), (110, 80, 90))
+    bench.print_proofs("offered", [bench.Score(job, "offered", (0.0,) * 3, (), n, 0, 0.0, g, r) for n, g, r in both])
+    rows = [line.split()[-3:] for line in capsys.readouterr().out.splitlines()]
+    assert rows == [["4.0", "1.0", "4.0"], ["2.5", "0.0", "1.0"], ["100.0", "80.0", "80.0"], ["2", "1", "1"]]
