@@ -1,7 +1,6 @@
 """Prepared statements of one session that are read again and again, all in one round trip and without cursors.
 
-For what is asked of a server each second while it is measured: a reading costs a third of what cursors in a pipeline
-cost here, and the same in the server's session.
+For what is asked of a server each second while it is measured: a reading costs half of what cursors in a pipeline do.
 """
 
 from __future__ import annotations

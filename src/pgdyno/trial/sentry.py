@@ -62,7 +62,7 @@ class Reads(Protocol):
         """End the session with the server."""
 
 
-class Alarm:
+class GuardBell:
     """A descriptor that can be read from the first `ring` on. It ends with the object."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Sentry:
         self._lock = threading.Lock()
         self._interrupts: int | None = None
         self._thread: threading.Thread | None = None
-        self._alarm = Alarm()
+        self._alarm = GuardBell()
 
     def begin(self, clients: int = 0, sleep: Callable[[float], object] = time.sleep) -> tuple[Indicator, ...]:
         """Read how things stand before the first change and return the lamps; takes a second, for rates.
@@ -140,7 +140,7 @@ class Sentry:
                 hint="Look at the server's log and at its host before you try again.",
             )
         self._history, self._standings, self._breach, self._load = History(self._origin), {}, None, None
-        self._alarm = Alarm()
+        self._alarm = GuardBell()
         self._ticked = self._checked = self._clock()
         stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(stopping,), name="pgdyno-sentry", daemon=True)

@@ -106,7 +106,8 @@ def test_a_migration_is_judged_by_a_rehearsal_by_which_all_arrived() -> None:
 
 def test_a_rehearsal_is_one_run_though_both_of_its_sides_are_sampled() -> None:
     trials = tuple(one.trial for one in made_runs(planned())[:2])
-    study = replace(make_study(StudyKind.MIGRATE), id="m1", state=StudyState.COMPLETE)
+    rehearsed = MigrateResult(study="m", plan="shop", total_s=7.0)
+    study = replace(make_study(StudyKind.MIGRATE), id="m1", state=StudyState.COMPLETE, result=rehearsed)
     asked = scenario("migrate_total_s", at_most=600)
     assert scenario_facts(asked, [(study, trials)]).actual.runs == 1
-    assert scenario_facts(asked, [(replace(study, kind=StudyKind.SCALE), trials)]).actual.runs == 2
+    assert scenario_facts(asked, [(replace(study, result=levels()), trials)]).actual.runs == 2

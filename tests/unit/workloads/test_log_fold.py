@@ -14,7 +14,7 @@ from pgdyno.stats.histogram import RELATIVE_ERROR, LatencyHistogram
 from pgdyno.store import spool
 from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.pgbench.folded_log import QUARTER_US, joined
-from pgdyno.workloads.pgbench.log_fold import LogFold
+from pgdyno.workloads.pgbench.log_fold import LogFold, _in_pieces
 from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog
 from pgdyno.workloads.result import SecondHistograms, count_bins, mean_lag_ms
 
@@ -177,12 +177,12 @@ def test_the_first_beginning_may_be_told_last() -> None:
     assert (log.first_began_us, log.first_end_us, log.last_end_us) == (4 * SECOND, 5 * SECOND, 7 * SECOND)
 
 
-def test_a_log_in_order_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, fold = build([(at, 5, 0, Status.OK, 0) for at in range(0, 3 * SECOND, SECOND // 8)]), LogFold()
-    monkeypatch.setattr(np, "argsort", None)
-    fold.add(log)
-    assert fold.committed == 24
-    assert [piece[0].tolist() for piece in fold._pieces] == [list(range(12))]
+def test_the_quarters_of_a_log_in_order_are_found_without_looking_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = build([(at, 5, 0, Status.OK, 0) for at in (*range(0, SECOND, SECOND // 8), 2 * SECOND)])
+    monkeypatch.setattr(np, "flatnonzero", None)
+    same, starts = _in_pieces(log)
+    assert same is log
+    assert starts.tolist() == [0, 2, 4, 6, 8], "an empty quarter has no piece"
 
 
 def test_bins_keep_the_empty_ones() -> None:

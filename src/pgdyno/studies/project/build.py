@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
+from pgdyno.model.results.migrate import MigrateResult
 from pgdyno.model.results.parts import Compared
 from pgdyno.model.samples import SampleValue
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report.judgement import standing_text
@@ -135,7 +136,7 @@ def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Tri
 
 def _runs(study: Study, trials: Sequence[Trial]) -> int:
     """Count runs; a rehearsal is one, though both of its sides are sampled as a run each."""
-    return min(len(trials), 1) if study.kind is StudyKind.MIGRATE else len(trials)
+    return len(trials) if study.told(MigrateResult) is None else min(len(trials), 1)
 
 
 def _actual(scenario: Scenario, trials: Sequence[Trial], replays: Sequence[ReplayRun], runs: int) -> Actual:
