@@ -198,7 +198,7 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
         "none: reloads only",
         "pgdyno rollback --last",
         "touch /tmp/stop",
-        "touch /tmp/pause  # goes on",
+        "touch /tmp/pause  # continues",
         "A note.",
         "Approve?",
     ):

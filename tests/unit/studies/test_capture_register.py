@@ -91,7 +91,7 @@ def test_a_register_that_was_damaged_hides_that_one_alone(damage: bytes) -> None
 
 
 def test_an_output_that_is_there_is_not_written_into(home: Path) -> None:
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         CaptureFolder.make("1-a", home)
     with pytest.raises(EnvironmentUnsuitable, match="cannot be made"):
         CaptureFolder.make("1-a", Path("/proc/nothing/here"))

@@ -141,7 +141,7 @@ def test_a_study_is_begun_again_with_its_options_and_another_seed():
     assert (again.seed, again.reference_s, again.not_during, again.wash_s) == (8, 600.0, ("18:00-20:00",), None)
     assert again.design.smallest_effect == 0.05
     for name in ("last", watch.id):
-        with pytest.raises(UsageError, match="no live study that compared or searched"):
+        with pytest.raises(UsageError, match="not a live study that compared or searched"):
             earlier_study(_Store(watch), name)
 
 

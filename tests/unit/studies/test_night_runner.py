@@ -128,7 +128,7 @@ def test_a_job_is_told_to_end_in_time_and_goes_on_the_next_night(queue):
     assert world.now < at("11T06:00")
     stopped = queue.job(job.id)
     assert (stopped.state, stopped.study, stopped.attempts) == (JobState.INTERRUPTED, study.id, 1)
-    assert "goes on in the next window" in stopped.reason
+    assert "continues in the next window" in stopped.reason
     world.now, world.takes = at("11T22:00"), 3600
     run(queue, world)
     assert world.started[1][1] == ("tune", "--resume", study.id)
