@@ -27,15 +27,6 @@ from pgdyno.workloads.tprocc.rows import ROWS
 
 BYTES_PER_WAREHOUSE = 122_000_000
 """Tables and indexes of one warehouse, room for updates included, the 100,000 items aside: measured (18.6)."""
-_ANALYSED = {
-    "stock": ("s_i_id", "s_w_id", "s_quantity", "s_ytd", "s_order_cnt", "s_remote_cnt"),
-    "customer": (
-        "c_id", "c_d_id", "c_w_id", "c_first", "c_last", "c_since", "c_credit_lim", "c_discount", "c_balance",
-        "c_ytd_payment", "c_payment_cnt", "c_delivery_cnt",
-    ),
-}  # fmt: skip
-"""The columns of the two wide tables without the texts that no statement compares: statistics of those took a sixth of
-what a load of one warehouse takes of the server's CPU (18.6), and are for no plan."""
 Done = TypeVar("Done")
 
 
@@ -93,16 +84,9 @@ class TproccTables:
                     sessions.require()
                     connection.execute(_raw(statement))
                 sessions.require()
-                connection.execute(_vacuum(table))
+                connection.execute(sql.SQL("VACUUM (FREEZE, ANALYZE) {}").format(sql.Identifier(table)))
             except psycopg.Error as error:
                 raise load_error(site, table, error) from error
-
-
-def _vacuum(table: str) -> Query:
-    """Return what freezes and analyses a table."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, _ANALYSED.get(table, ())))
-    some = sql.SQL(" ({})").format(columns) if table in _ANALYSED else sql.SQL("")
-    return sql.SQL("VACUUM (FREEZE, ANALYZE) {}{}").format(sql.Identifier(table), some)
 
 
 class _Sessions:
