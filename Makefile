@@ -7,7 +7,7 @@ DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 6
 PURE_JOBS ?= 3
-SERVER_JOBS ?= 10
+SERVER_JOBS ?= 8
 FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))

@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.server.postgres import Postgres
 
 ROLE = "live_app"
-RATE, RETRY_S = 30.0, 0.2
+RATE, RETRY_S, BEGIN_S = 30.0, 0.2, 30.0
 MS = (4.0, 8.0, 12.0)
 """How long a call of each class sleeps under any other value; the server rounds it up to whole milliseconds."""
 
@@ -39,13 +39,14 @@ def planted_load(
 ) -> Iterator[None]:
     """Run the load until the block ends; `factors` say by `knob` how much longer a call sleeps; else `other`.
 
-    `each` multiplies a class's sleep under the values of `factors`. A call of more than `timeout_ms` is cancelled by
-    the server; where it is `prepared`, each session plans its statement once.
+    All sessions are at work when the block begins. `each` multiplies a class's sleep under the values of `factors`. A
+    call of more than `timeout_ms` is cancelled by the server; where it is `prepared`, each session plans its statement
+    once.
     """
     with admin.connect("postgres") as session:
         session.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
         session.execute(f"CREATE ROLE {ROLE} LOGIN")
-    stop = threading.Event()
+    stop, begun = threading.Event(), threading.Semaphore(0)
     conninfo = make_conninfo(admin.conninfo, user=ROLE, dbname="postgres", application_name="app")
     if timeout_ms:
         conninfo = make_conninfo(conninfo, options=f"-c statement_timeout={timeout_ms}")
@@ -58,6 +59,7 @@ def planted_load(
                 stop,
                 rate,
                 prepared,
+                begun,
             ),
             daemon=True,
         )
@@ -66,6 +68,8 @@ def planted_load(
     for thread in threads:
         thread.start()
     try:
+        for _ in threads:  # a busy machine may take seconds for them, and a study counts sessions as it begins
+            begun.acquire(timeout=BEGIN_S)
         yield
     finally:
         stop.set()
@@ -90,7 +94,12 @@ def _query(number: int, knob: str, factors: Mapping[str, float], other: float, m
 
 
 def _class_of_statements(
-    conninfo: str, query: sql.Composed, stop: threading.Event, rate: float, prepared: bool
+    conninfo: str,
+    query: sql.Composed,
+    stop: threading.Event,
+    rate: float,
+    prepared: bool,
+    begun: threading.Semaphore,
 ) -> None:
     """Run one class at its rate; where the server goes away, connect again, as applications do."""
     due = time.monotonic()
@@ -102,6 +111,7 @@ def _class_of_statements(
             while not stop.is_set():
                 with suppress(psycopg.errors.QueryCanceled):
                     session.execute(query)
+                begun.release()
                 due = max(due + 1 / rate, time.monotonic() - 1.0)
                 stop.wait(max(0.0, due - time.monotonic()))
         stop.wait(RETRY_S)

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fix_patroni import NODES, PatroniCluster, until
 from live_driver import short_study
-from live_load import planted_load
+from live_load import MS, planted_load
 from pgdyno.errors import ExitCode
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.person.operator_request import OperatorAction, OperatorRequest, Operators
@@ -29,6 +30,8 @@ from warm_program import run_pgdyno
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni"), pytest.mark.timeout(600)]
 OPERATORS = Operators({"alice": "a" * 40})
 FOUND, KEPT = "5MB", "6MB"
+MANY: dict[str, Any] = {"classes": 2 * len(MS), "ms": MS * 2}
+"""Sessions: Patroni has one of our role, and one of four would be taken for the load's."""
 
 
 @pytest.fixture
@@ -67,7 +70,7 @@ def test_a_winner_is_kept_in_the_dynamic_configuration_exported_and_taken_back(
 
         return ask
 
-    with planted_load(target.postgres, {KEPT: 0.4}):
+    with planted_load(target.postgres, {KEPT: 0.4}, **MANY):
         told = short_study(target, {"work_mem": KEPT}, confirm=confirm, operators=OPERATORS)
     assert told.exit_code is ExitCode.OK, told.title
     (keep, _), (undo, _) = seen
@@ -95,7 +98,7 @@ def test_a_failover_in_mid_pair_ends_it_with_the_settings_of_before_on_both_node
         if text.startswith("after 1 pair") and patroni.leader == leader:
             patroni.switch_over()
 
-    with planted_load(target.postgres, {KEPT: 0.9}):
+    with planted_load(target.postgres, {KEPT: 0.9}, **MANY):
         told = short_study(target, {"work_mem": KEPT}, announce=failover)
     assert told.exit_code in (ExitCode.RESTORED, ExitCode.NOT_RESOLVED), said
     assert patroni.leader != leader
