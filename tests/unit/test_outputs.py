@@ -293,34 +293,6 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
         write_output(tmp_path / "a", "x")
 
 
-def test_no_module_writes_for_the_user_by_itself() -> None:
-    """Whoever adds a writer uses this module, or says here why its files are not the user's."""
-    import re
-
-    import pgdyno
-
-    root = Path(pgdyno.__file__).parent
-    plain = re.compile(r"\.write_text\(|\.write_bytes\(|copyfile\(|\.open\(\s*\"[wax]|NamedTemporaryFile\(")
-    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if plain.search(path.read_text("utf-8"))}
-    assert found <= PRIVATE_PLACES
-
-
-PRIVATE_PLACES = {
-    "outputs.py",
-    "cli/terminal/unforeseen.py",  # the state folder, by mode 0600
-    "sandbox/cluster.py", "sandbox/registry.py",  # sandboxes, in the cache folder
-    "owner/enter_cgroup.py", "owner/launch.py", "owner/process_image.py",  # the kernel's files
-    "sandbox/memory_group.py", "undo/watchdog.py", "fleet/limits.py",
-    "workloads/held_start.py",
-    "owner/runner.py", "undo/watch_record.py",  # outputs of children and the session's record, in private folders
-    "remote/bootstrap.py", "remote/ssh.py",  # the agent's own cache, and its log in a private folder
-    "workloads/driver_process.py", "workloads/hammerdb/driver.py", "workloads/script.py",
-    "workloads/session_loop.py",
-    "studies/project/run_platforms.py",  # the folder of a run, which is made for it and removed
-    "server/binaries.py",
-}  # fmt: skip
-
-
 @needs_root
 def test_no_mode_is_taken_from_what_another_account_put_in_the_place(
     shared: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,14 +16,10 @@ import study_example as example
 from pgdyno.cli.project import command
 from pgdyno.errors import UsageError
 from pgdyno.model.project import (
-    ROW_METRICS,
     Criterion,
     CriterionStatus,
-    Measured,
     Peak,
     Project,
-    ProjectRow,
-    judge,
     row_metric,
 )
 from pgdyno.model.trial import TrialState
@@ -38,7 +34,7 @@ from pgdyno.studies.project.build import (
     scenario_facts,
     server_cores,
 )
-from pgdyno.studies.project.file import TEMPLATE, parse_project
+from pgdyno.studies.project.file import parse_project
 from pgdyno.studies.project.fix import amend, digest, fix, pending, read_record, record_path
 from pgdyno.studies.project.judged import judged, late_scenarios, overall
 from pgdyno.studies.project.page import project_page
@@ -320,78 +316,6 @@ def test_a_counter_that_no_run_has_is_open(seed: Project, tmp_path: Path) -> Non
 
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------------
-
-POSITIVE = st.floats(0.01, 1e6)
-
-
-@given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=1, max_size=8))
-def test_saved_and_grown_are_one_figure_seen_from_both_sides(sides: list[tuple[float, float]]) -> None:
-    rows = [ProjectRow(str(at), before=before, after=after) for at, (before, after) in enumerate(sides)]
-    saved, grown = row_metric(rows, "saved"), row_metric(rows, "grown")
-    assert saved is not None
-    assert grown is not None
-    assert saved.value == -grown.value
-    assert saved.value == pytest.approx(100 * (1 - sum(a for _, a in sides) / sum(b for b, _ in sides)), abs=1e-6)
-
-
-@given(st.lists(POSITIVE, min_size=1, max_size=8), POSITIVE)
-def test_equal_weights_make_the_plain_mean(after: list[float], weight: float) -> None:
-    rows = [ProjectRow(str(at), before=100.0, after=value, count=weight) for at, value in enumerate(after)]
-    plain, weighted = row_metric(rows, "mean_saved"), row_metric(rows, "weighted_saved")
-    assert plain is not None
-    assert weighted is not None
-    assert plain.value == pytest.approx(weighted.value, rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.parametrize("metric", ROW_METRICS)
-def test_without_rows_there_is_no_figure(metric: str) -> None:
-    assert row_metric((), metric) is None
-    assert row_metric((ProjectRow("nothing"),), metric) is None
-
-
-@given(st.floats(-10, 10), st.floats(0, 5), st.floats(-10, 10))
-def test_a_verdict_needs_the_whole_range(middle: float, half: float, bound: float) -> None:
-    measured = Measured(middle, middle - half, middle + half, "")
-    standing = judge(Criterion("", "total", at_least=bound), measured)
-    if middle - half >= bound:
-        assert standing is CriterionStatus.MET
-    elif middle + half < bound:
-        assert standing is CriterionStatus.MISSED
-    else:
-        assert standing is CriterionStatus.NOT_RESOLVED
-
-
-# ---- the file and the verb -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('metric = "share"', 'metric = "Share!"', "is not a metric"),
-        ("at_least = 95\n", "", "there is no bound"),
-        ("planned_days = 12", "planned_day = 12", 'unknown key "planned_day"'),
-        ('"sizing"]', '"size"]', "is not a goal"),
-        ("headroom_pct = 25", "headroom_pct = 100", "not from 0 to below 100"),
-        ('name = "batch"', 'name = "performance"', "two scenarios are called performance"),
-        ("version = 1", "version = 2", "version 2 is not 1"),
-        ("version = 1", "version = true", "version True is not 1"),
-        ("runs = 56", 'runs = "many"', '"runs" is text and not a whole number'),
-        ("at_most = 40", "at_most = 40\nat_least = 41", "is above"),
-        ("version = 1", "version =", "not TOML"),
-        ('metric = "saved"', 'metric = "throughput"', "is not a metric of rows"),
-    ],
-)
-def test_a_slip_in_the_file_is_refused_with_its_place(old: str, new: str, message: str) -> None:
-    text = SEED.read_text("utf-8")
-    assert old in text
-    with pytest.raises(UsageError, match=message):
-        parse_project(text.replace(old, new, 1), source="project.toml")
-
-
-def test_the_template_is_a_project() -> None:
-    project = parse_project(TEMPLATE)
-    assert [one.name for one in project.scenarios] == ["oltp", "batch"]
-    assert overall(judged(project, read_project(project, None))) is CriterionStatus.OPEN
 
 
 @pytest.mark.requirement("R-PRJ-01", "R-PRJ-02", "R-REP-01")
