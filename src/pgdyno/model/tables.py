@@ -38,6 +38,11 @@ def read_table(kind: type[T], table: object, where: str) -> T:
     return kind(**fields_of(kind, table, where))
 
 
+def keys_of(kind: type[object]) -> list[str]:
+    """Return the keys that a table of this dataclass may have."""
+    return [one.key for one in members_of(cast(Annotation, kind))]
+
+
 def fields_of(kind: type[object], table: object, where: str, only: Collection[str] = ()) -> dict[str, Any]:
     """Return the values of a table by the names of the fields; `only` narrows them to some of the dataclass.
 

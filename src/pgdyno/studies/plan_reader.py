@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 from pgdyno.errors import UsageError
-from pgdyno.model.tables import Table, fields_of, is_version, near_hint, table_of, tables_of, toml_of
+from pgdyno.model.tables import Table, fields_of, is_version, keys_of, near_hint, table_of, tables_of, toml_of
 from pgdyno.outside.toml_lines import TomlLines
 from pgdyno.units import parse_quantity
 
@@ -79,9 +79,10 @@ class PlanTable:
     def read(self, kind: type[T], below: tuple[str, ...] = ()) -> T:
         """Return the table as a dataclass; the tables `below` it are left for others to read."""
         own = {key: value for key, value in self.values.items() if key not in below}
+        known = [*keys_of(kind), *below]
         for key in own:
             with self.at(key) as where:
-                table_of({key: None}, where, [*kind.__dataclass_fields__, *below])  # type: ignore[attr-defined]
+                table_of({key: None}, where, known)
                 fields_of(kind, {key: own[key]}, where, (key,))
         with self.at() as where:
             return kind(**fields_of(kind, own, where))
