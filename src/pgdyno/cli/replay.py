@@ -215,16 +215,17 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
 
 def _options(flags: _Flags) -> ReplayOptions:
     from pgdyno.studies.replay.options import ReplayOptions, level_speed
+    from pgdyno.studies.replay.run import whole_meta
     from pgdyno.trace.engine.plan import Clock
     from pgdyno.trace.gates import Order
-    from pgdyno.trace.parquet import read_meta
     from pgdyno.trial.guard_settings import guard_plan
 
     speed, level = flags.speed, flags.level
+    meta = whole_meta(flags.trace)  # before a sandbox is made or a server asked
     if speed is not None and level is not None:
         raise UsageError("--speed and --level exclude each other", hint="A level is a speed, by the trace's own level.")
     if level is not None:
-        speed = level_speed(level, read_meta(flags.trace).captured_level)
+        speed = level_speed(level, meta.captured_level)
     output = flags.output or flags.trace.parent / f"{flags.trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome"
     return ReplayOptions(
         trace=flags.trace,

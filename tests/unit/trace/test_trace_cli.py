@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
@@ -122,6 +123,19 @@ def test_another_table_is_no_trace(trace: Path, tmp_path: Path) -> None:
 def test_a_folder_without_a_name_is_no_trace(words: tuple[str, ...], folder: str) -> None:
     error = CliRunner().invoke(command, [*words, folder], standalone_mode=False).exception
     assert f'"{folder}" is a folder and no trace' in str(error)
+
+
+def test_a_replay_reads_its_trace_before_it_opens_a_target(trace: Path, tmp_path: Path) -> None:
+    """A path that is no trace makes no sandbox, and is told as what it is while another replay has the sandbox."""
+    (tmp_path / "half.json").write_bytes(trace.with_suffix(".json").read_bytes())
+    (tmp_path / "half.parquet").write_bytes(b"PAR1 and no more")
+    for path, words in (
+        (tmp_path / "none.parquet", "cannot be read"),
+        (tmp_path / "half.parquet", "is no Parquet file that can be read"),
+    ):
+        with patch("pgdyno.studies.session.opening.opened", side_effect=AssertionError("a target was opened")):
+            asked = CliRunner().invoke(command, ["replay", "--sandbox", "new", str(path)], standalone_mode=False)
+        assert words in str(asked.exception)
 
 
 def test_cut_by_application_and_what_reads(trace: Path, tmp_path: Path) -> None:

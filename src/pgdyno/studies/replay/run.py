@@ -46,7 +46,7 @@ from pgdyno.trace.engine.plan import EnginePlan, Login
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engines import choose_engine, run_engines
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, TAPE, OutcomeFacts, OutcomeWriter
-from pgdyno.trace.parquet import read_meta
+from pgdyno.trace.parquet import connection, read_meta, trace_source
 from pgdyno.trace.schema import TraceMeta
 from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
@@ -94,8 +94,10 @@ class Ready:
 
 
 def whole_meta(trace: Path) -> TraceMeta:
-    """Return the facts of a trace that can be replayed. Raises UsageError for one that is masked, or as `read_meta`."""
+    """Return the facts of a trace that can be replayed. Raises UsageError where it is masked, damaged or none."""
     meta = read_meta(trace)
+    with connection() as db, trace_source(trace, db):
+        pass  # its columns are a trace's
     if meta.masked:
         raise UsageError(
             f'"{trace}" is masked: its values are not those that were sent',
