@@ -79,15 +79,20 @@ def main() -> int:
             "from pgdyno.trace.compared_rows import ReplaySide\n"
             "f = Path(sys.argv[1]); s = lambda n: ReplaySide(n, (f / n / 'part-0.parquet',))\n"
             "r = compare_replay(f / 'trace.parquet', s('a'), s('b'), again=s('again') if sys.argv[2] else None)\n"
-            "print(r.sentence); print(r.transactions, [one.word.value for one in r.statements.classes])"
+            "print(r.sentence); print(r.transactions, [one.word.value for one in r.statements.classes])\n"
+            "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"
         )
         begin = time.perf_counter()
         argv = [sys.executable, "-c", code, str(folder), "again" if given.again else ""]
-        subprocess.run(argv, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})  # as the program itself
+        env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # as the program itself
+        *said, peak_kib = subprocess.run(
+            argv, check=True, env=env, stdout=subprocess.PIPE, text=True
+        ).stdout.splitlines()  # ru_maxrss would be that of the bench, from before it became this one
         taken = time.perf_counter() - begin
+        print(*said, sep="\n")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{given.transactions:,} transactions of {given.statements} statements: {taken:.1f} s, "
-          f"{used.ru_utime + used.ru_stime:.1f} s of CPU, {used.ru_maxrss / 1024:.0f} MB")  # fmt: skip
+          f"{used.ru_utime + used.ru_stime:.1f} s of CPU, {int(peak_kib) / 1024:.0f} MB")  # fmt: skip
     return 0
 
 

@@ -193,7 +193,8 @@ class Bench:
             nonlocal spent
             spent = cpu_of(lambda: subprocess.run([*argv, str(file)], check=True, capture_output=True, timeout=300))
 
-        return spent, self.beside(peer)
+        foreign = self.beside(peer)
+        return spent, foreign
 
     def cost(self, load: Load, rounds: int) -> None:
         """Print the CPU that 1,000 statements cost, engine by engine, and the lag of each."""

@@ -84,7 +84,7 @@ def repeated(log: Path, place: Path, size: int) -> int:
 
 def measured(script: str, *words: str) -> tuple[int, float, float]:
     """Run a script; return statements, CPU seconds and peak memory in MB."""
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script, *words], stdout=subprocess.PIPE, text=True, check=True)
     statements, cpu, memory = done.stdout.split()
     return int(statements), float(cpu), float(memory)
 
