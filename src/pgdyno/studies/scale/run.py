@@ -51,7 +51,7 @@ def run_scale(
 ) -> str:
     """Run every repetition; return why not all were made, empty where all were. Trials of before a kill are kept.
 
-    `stands` has one for each of the plan's targets.
+    `sessions` has one for each of the plan's targets.
     """
     workloads = dict[str, Prepared]()
     for target, session in sessions.items():
