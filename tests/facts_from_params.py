@@ -1,4 +1,4 @@
-"""Facts of servers 13 to 18 made from their real `pg_settings` rows, on a machine of any size."""
+"""Facts of servers of every supported version, made from their real `pg_settings` rows, on a machine of any size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from pgdyno.model.facts import Facts, HostFacts, ServerFacts, SettingFact, Unknown
 
 GB = 1 << 30
-_DATA = Path(__file__).parent / "data" / "pg_params_13_18.json"
+_DATA = Path(__file__).parent / "data" / "pg_params.json"
 
 
 @cache

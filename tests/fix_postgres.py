@@ -1,4 +1,4 @@
-"""Fixtures that give real PostgreSQL servers: the embedded 18, Debian's 15, npm's 13 to 18.
+"""Fixtures that give real PostgreSQL servers: the embedded 18, Debian's 15, npm's of every supported version.
 
 Servers live in a folder in the system's temporary folder that every user can enter, because as root they run as
 another user, who may not enter pytest's own. npm's builds are fetched once into PGDYNO_TEST_BUILDS (default

@@ -18,7 +18,7 @@ from pgdyno.server.postgres import Postgres
 
 PROJECT = Path(__file__).parent.parent
 SHIPPED = PROJECT / "src" / "pgdyno" / "inventory" / "data" / "parameters.json"
-TESTED = PROJECT / "tests" / "data" / "pg_params_13_18.json"
+TESTED = PROJECT / "tests" / "data" / "pg_params.json"
 ALWAYS = ("unit", "vartype", "context", "min_val", "max_val", "enumvals", "boot_val")
 OF_A_SERVER = ("setting", "source")
 QUERY = """

@@ -1,6 +1,6 @@
 """Quantities as PostgreSQL writes them: `128MB`, `5min`, `0.9`, their base units in `pg_settings`, and counts in words.
 
-Pure. Holds for PostgreSQL 13 to 18, whose units are B, kB, MB, GB, TB (1024 apart) and us, ms, s, min, h, d.
+Pure. The units of every supported version are B, kB, MB, GB, TB (1024 apart) and us, ms, s, min, h, d.
 """
 
 from __future__ import annotations

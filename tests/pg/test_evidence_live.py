@@ -1,4 +1,4 @@
-"""Evidence of real servers, 13 to 18: the log under load, counters, classes of load, the collector, a plain monitor."""
+"""Evidence of real servers: the log under load, counters, classes of load, the collector, a plain monitor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exports write is what a real server reads, 13 to 18."""
+"""What the exports write is what a real server reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pgdyno live --b` on real servers, 13 to 18, under a load whose response to work_mem is planted."""
+"""`pgdyno live --b` on real servers, under a load whose response to work_mem is planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pgdyno live --watch-only` on real servers, 13 to 18: it sees the load, and leaves no trace of itself."""
+"""`pgdyno live --watch-only` on real servers: it sees the load, and leaves no trace of itself."""
 
 from __future__ import annotations
 

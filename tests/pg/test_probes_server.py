@@ -1,4 +1,4 @@
-"""The probes on real servers, 13 to 18: every view works, counters follow the load, the observer stays out of it."""
+"""The probes on real servers: every view works, counters follow the load, the observer stays out of it."""
 
 from __future__ import annotations
 

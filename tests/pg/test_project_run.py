@@ -1,4 +1,4 @@
-"""A certification from end to end, 13 to 18: killed in the middle, gone on with, a criterion edited, judged."""
+"""A certification from end to end, from 13 to 18: killed in the middle, gone on with, a criterion edited, judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pgdyno watch` on real servers, 13 to 18: a plan that flips and a setting that a person changed are named."""
+"""`pgdyno watch` on real servers: a plan that flips and a setting that a person changed are named."""
 
 from __future__ import annotations
 

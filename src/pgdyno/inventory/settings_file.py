@@ -14,12 +14,11 @@ from importlib.resources import files
 
 from pgdyno.capture.secrets import public_setting
 from pgdyno.errors import UsageError
-from pgdyno.model.facts import SettingFact
+from pgdyno.model.facts import SUPPORTED_MAJORS, SettingFact
 from pgdyno.outside.documents import load_csv, load_json
 from pgdyno.outside.numbers import is_without_measure
 from pgdyno.units import parse_quantity
 
-VERSIONS = (13, 14, 15, 16, 17, 18)
 _OF_ONE_CLUSTER = frozenset(
     {
         *("config_file", "data_directory", "hba_file", "ident_file", "data_checksums", "data_directory_mode"),
@@ -84,8 +83,8 @@ def setting_of_row(row: Mapping[str, object]) -> SettingFact:
 def parse_conf(text: str, version_num: int, file: str = "postgresql.conf") -> dict[str, SettingFact]:
     """Return the settings of a postgresql.conf on top of the defaults of a version, in base units.
 
-    Below 13 no defaults are shipped: only what the file says is known. The last of two lines counts. Files that it
-    includes are not read. A value that cannot be read keeps its text.
+    No defaults of unsupported older versions are shipped: only what the file says is known. The last of two lines
+    counts. Files that it includes are not read. A value that cannot be read keeps its text.
     """
     found = dict(defaults_of(version_num))
     for number, (name, value) in _conf_lines(text):
@@ -109,9 +108,9 @@ def parse_conf(text: str, version_num: int, file: str = "postgresql.conf") -> di
 
 @cache
 def defaults_of(version_num: int) -> Mapping[str, SettingFact]:
-    """Return every parameter of a version at its built-in default; none below 13, and for a newer one those of 18."""
-    major = min(version_num // 10_000, VERSIONS[-1])
-    return _parameters(major) if major in VERSIONS else {}
+    """Return every parameter of a version at its built-in default: none of an old one, and the newest's of a newer."""
+    major = min(version_num // 10_000, SUPPORTED_MAJORS[-1])
+    return _parameters(major) if major in SUPPORTED_MAJORS else {}
 
 
 def version_number(text: str) -> int:
@@ -155,7 +154,7 @@ def _conf_lines(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
 
 def _kindred(name: str) -> SettingFact | None:
     """Return the parameter of the oldest version that has it: units did not change since 9.5."""
-    return next((rows[name] for major in VERSIONS if name in (rows := _parameters(major))), None)
+    return next((rows[name] for major in SUPPORTED_MAJORS if name in (rows := _parameters(major))), None)
 
 
 @cache

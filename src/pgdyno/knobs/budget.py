@@ -97,4 +97,4 @@ def _unmet_vacuum(needs: Needs, budget: TrialBudget, facts: Facts) -> str | None
 
 def _seconds(facts: Facts, name: str) -> float | None:
     fact = facts.settings.get(name)
-    return None if fact is None else number_of(fact)  # both settings are in seconds, in 13 to 18
+    return None if fact is None else number_of(fact)  # both settings are in seconds, in every version

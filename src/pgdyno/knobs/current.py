@@ -43,7 +43,7 @@ def current_value(fact: SettingFact, special: Sequence[float] = ()) -> Value:
 def automatic_value(fact: SettingFact) -> float | None:
     """Return the special default (-1 or 0) that the server replaced by a computed value; None when it did not.
 
-    PostgreSQL 13 and 14 give such a setting the source `override`, 15 to 18 `default`.
+    PostgreSQL 13 and 14 give such a setting the source `override`, newer ones `default`.
     """
     if fact.boot_val is None or fact.context == "internal" or fact.source not in ("default", "override"):
         return None

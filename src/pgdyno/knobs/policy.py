@@ -161,7 +161,7 @@ def check_settings(settings: Mapping[str, str], facts: Facts, *, disposable_meas
 
     Raises PolicyError for a knob that the policy refuses (class X unless `disposable_measurement`, see `refuse`),
     UsageError for an unknown knob (with the nearest names), a fixed one, a value out of the server's own range
-    (`pg_settings`, 13 to 18; of a Linux knob the kernel's) or not among its words, and for both of two counterparts;
+    (`pg_settings`; of a Linux knob the kernel's) or not among its words, and for both of two counterparts;
     EnvironmentUnsuitable for a Linux knob that cannot be changed on this machine, and for a knob of the server that
     something outranks what we would set (`Facts.obstacles`).
     """

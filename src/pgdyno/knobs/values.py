@@ -1,6 +1,6 @@
 """Values of settings: check one against the running server and write it in the canonical spelling.
 
-Context, unit, bounds and words come from `pg_settings` of the server (13 to 18), never from a table.
+Context, unit, bounds and words come from `pg_settings` of the server, never from a table.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 
 from pgdyno.model.shapes import Unknown as Unknown  # there, so that who needs no facts loads none
 
+SUPPORTED_MAJORS = (13, 14, 15, 16, 17, 18)
+"""The versions of PostgreSQL that pgdyno knows fully: docs/howto/support-the-next-postgresql.md."""
 _LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
 """Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
 NOT_OF_ENVIRONMENT = ("data_disk_free_bytes", *_LATER, "container")
@@ -24,7 +26,7 @@ class NoLoad(Unknown):
 
 @dataclass(frozen=True, slots=True)
 class SettingFact:
-    """One row of `pg_settings`, as text in the server's own spelling (13 to 18).
+    """One row of `pg_settings`, as text in the server's own spelling.
 
     `setting`, `boot_val` and `reset_val` are in base units (`unit`), as the view gives them.
     """
@@ -129,7 +131,7 @@ class ServerFacts:
 
     @property
     def major(self) -> int:
-        """Return the major version, 13 to 18."""
+        """Return the major version, such as 18."""
         return self.version_num // 10_000
 
 

@@ -108,7 +108,7 @@ def read_host_limits(pid: int, *, inherits_ours: bool) -> StartHost:
 
 
 def segment_of(smaps: str) -> SharedSegment | Unknown:
-    """Return the largest anonymous shared mapping of /proc/PID/smaps: the main shared memory of 13 to 18.
+    """Return the largest anonymous shared mapping of /proc/PID/smaps: the server's main shared memory.
 
     It shows as `/dev/zero (deleted)`, as `/anon_hugepage (deleted)` in huge pages, or as `/SYSV...`.
     """

@@ -45,7 +45,7 @@ class ServerReading:
 
 
 def read_server(postgres: Postgres) -> ServerReading:
-    """Read it, 13 to 18; `pg_monitor` is enough for all of it. Raises ConnectError. No effect on the server."""
+    """Read it; `pg_monitor` is enough for all of it. Raises ConnectError. No effect on the server."""
     row = postgres.fetch(_SELF)[0]
     role, database, overrides = read_overrides(postgres)
     return ServerReading(

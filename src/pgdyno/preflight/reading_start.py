@@ -102,7 +102,7 @@ def _print_setting(
 
 
 def complaints_of(stderr: str) -> tuple[str, ...]:
-    """Return why the program ended, without its notices: `FATAL:` and what follows it, `postgres: ...` (13 to 18)."""
+    """Return why the program ended, without its notices: `FATAL:` and what follows it, `postgres: ...`."""
     found = []
     for line in stderr.splitlines():
         level = next((level for level in _LEVELS if level in line), None)

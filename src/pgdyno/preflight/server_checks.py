@@ -38,7 +38,7 @@ def start(plan: StartPlan, reading: StartReading) -> Result:
 
 
 def combinations(plan: StartPlan) -> str | None:
-    """Return the combination of settings that keeps a server from starting (postmaster.c, 13 to 18), or None."""
+    """Return the combination of settings that keeps a server from starting (postmaster.c), or None."""
     reserved = (plan.number("superuser_reserved_connections") or 0) + (plan.number("reserved_connections") or 0)
     most = plan.number("max_connections")
     if most is not None and reserved >= most:

@@ -22,7 +22,7 @@ REPLAYED = "replay"
 """The workload that is a captured load, of a study of any kind."""
 NOT_TOLD = "unknown: the files do not tell it"
 DURABILITY_DEFAULTS = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "wal_sync_method": ""}
-"""Built-in values of PostgreSQL 13 to 18, as a study keeps only settings that differ; empty where platforms do."""
+"""Built-in values of every supported version, as a study keeps only settings that differ; empty where platforms do."""
 
 
 def stamp(study: Study, trials: Sequence[Trial], retained: Sequence[Retained]) -> str:

@@ -10,7 +10,7 @@ QUOTED_LISTS = frozenset({
     "local_preload_libraries", "search_path", "session_preload_libraries", "shared_preload_libraries",
     "temp_tablespaces", "unix_socket_directories",
 })  # fmt: skip
-"""Parameters that are lists of quoted names (GUC_LIST_QUOTE; pg_dump's variable_is_guc_list_quote, 13 to 18)."""
+"""Parameters that are lists of quoted names (GUC_LIST_QUOTE; pg_dump's variable_is_guc_list_quote)."""
 _WORD = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)')
 
 

@@ -1,7 +1,7 @@
 """postgresql.auto.conf as bytes: what the server writes, and the three-way way back by name. Pure.
 
 ALTER SYSTEM writes two comments and then one line a setting, `name = 'value'`, with quotes and backslashes doubled
-(`write_auto_conf_file` in guc.c, 13 to 18). A session of ours changes values of lines that were there and adds none,
+(`write_auto_conf_file` in guc.c). A session of ours changes values of lines that were there and adds none,
 so the way back needs no image: each line of ours gets its old value, and every line its old place.
 """
 

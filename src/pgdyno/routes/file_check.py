@@ -1,4 +1,4 @@
-"""What the server makes of the configuration files, before it is told to read them (`pg_file_settings`, 13 to 18)."""
+"""What the server makes of the configuration files, before it is told to read them (`pg_file_settings`)."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def complaints(
 ) -> Sequence[str]:
     """Return the server program's own words about its configuration files, such as the valid range of a value.
 
-    Runs `postgres -C`, which reads the files, prints one setting and ends, beside a running server (13 to 18).
+    Runs `postgres -C`, which reads the files, prints one setting and ends, beside a running server.
     Returns nothing when the program cannot be run: the words are a detail, `pg_file_settings` decides.
     """
     argv = [str(bin_dir / "postgres"), "-C", "data_directory", "-D", data_directory, "-c", f"config_file={main_file}"]

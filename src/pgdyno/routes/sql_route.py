@@ -29,7 +29,7 @@ from pgdyno.server.snapshot import SettingDifference, SettingState
 KIND = "sql"
 AUTO_CONF = "postgresql.auto.conf"
 HEADER_LINES = 2
-"""ALTER SYSTEM writes two lines of comment above the settings (`write_auto_conf_file` in guc.c, 13 to 18)."""
+"""ALTER SYSTEM writes two lines of comment above the settings (`write_auto_conf_file` in guc.c)."""
 
 
 @dataclass(frozen=True, slots=True)

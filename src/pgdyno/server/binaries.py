@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.outside.way import doubt_about
 from pgdyno.owner.runner import Runner
 from pgdyno.server import places
@@ -23,7 +24,6 @@ from pgdyno.server import places
 log = logging.getLogger(__name__)
 
 SERVER_PROGRAMS = ("initdb", "pg_ctl", "postgres")
-MINIMUM_MAJOR = 13
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?")
 
 
@@ -72,9 +72,9 @@ def find_build(runner: Runner, bin_dir: Path | None = None, user: str | None = N
         )
     trusted = doubt_about(folder / "postgres", os.geteuid()) is None
     build = _probe(runner, folder, None if trusted else user)
-    if build.major < MINIMUM_MAJOR:
+    if build.major < SUPPORTED_MAJORS[0]:
         raise UsageError(
-            f'PostgreSQL {build.version} in "{folder}" is too old', hint=f"Use version {MINIMUM_MAJOR} or newer."
+            f'PostgreSQL {build.version} in "{folder}" is too old', hint=f"Use version {SUPPORTED_MAJORS[0]} or newer."
         )
     return build
 

@@ -1,4 +1,4 @@
-"""What ALTER ROLE and ALTER DATABASE set (`pg_db_role_setting`, 13 to 18), and the statements for people."""
+"""What ALTER ROLE and ALTER DATABASE set (`pg_db_role_setting`), and the statements for people."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _OVERRIDES = {
 
 @dataclass(frozen=True, slots=True)
 class SettingState:
-    """One row of `pg_settings` as a new session of ours sees it (13 to 18). `setting` counts base units (`unit`)."""
+    """One row of `pg_settings` as a new session of ours sees it. `setting` counts base units (`unit`)."""
 
     name: str
     setting: str | None

@@ -2,7 +2,7 @@
 
 The search space, the plan that is printed, `preflight`, `apply --dry-run` and what people ask for all go by it, so
 that nothing is loaded or restarted for a value that would not come into force. What outranks our file, from the most
-to the least (PostgreSQL documentation, "Setting Parameters"; `GucSource` in guc.h, 13 to 18):
+to the least (PostgreSQL documentation, "Setting Parameters"; `GucSource` in guc.h):
 
     options of our own connection, ALTER ROLE and ALTER DATABASE, the server's command line
     postgresql.auto.conf, which is read after every other file

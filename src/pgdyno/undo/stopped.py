@@ -30,7 +30,7 @@ _HEAD = struct.Struct("=QIII")
 """`ControlFileData` in pg_control.h: system identifier, version of the file, version of the catalogue, state."""
 _VERSIONS = range(1300, 2000)
 _CLEAN = (1, 2)
-"""DB_SHUTDOWNED and DB_SHUTDOWNED_IN_RECOVERY of `DBState` (13 to 18)."""
+"""DB_SHUTDOWNED and DB_SHUTDOWNED_IN_RECOVERY of `DBState`, the same in every supported version."""
 
 Append = Callable[[str, Mapping[str, object]], object]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, finding_of, make_case, make_host, make_server
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.evidence import WorkingSet, WorkingSetClass
+from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.model.finding import Answer, Cost, ProofState
 
 RULES = ("io-method", "io-workers", "effective-io-concurrency")
@@ -16,7 +16,7 @@ EXCEEDS = WorkingSet(WorkingSetClass.EXCEEDS, 200 * GB, 300 * GB, "pages of the 
 
 
 @pytest.mark.requirement("R-DIO-07")
-@pytest.mark.parametrize("major", [version for version in VERSIONS if version < 18])
+@pytest.mark.parametrize("major", [version for version in SUPPORTED_MAJORS if version < 18])
 @pytest.mark.parametrize("rule", RULES)
 def test_older_versions_have_none(major, rule):
     assert finding_of(rule, make_case(server=make_server(major))).answer is Answer.NOT_APPLICABLE

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from pgdyno.advisor.rulebook import contradictions, load_rules
 from pgdyno.advisor.wal_pressure import cap_bytes, power_of_two, wanted_bytes
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.evidence import WAL_RATE_BY_LOG, Checkpoint, LogEvidence, Settled, Statistics, Window, WorkloadClass
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import SUPPORTED_MAJORS, Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
 from pgdyno.model.inventory import Mount, Place, Purpose
 
@@ -220,7 +219,7 @@ def test_sizes_hold_what_they_must(rate, timeout, target, size):
 
 
 @pytest.mark.requirement("R-PG-21", "R-VER-02", "CON-20")
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_completion_target_is_for_13_only(major):
     finding = finding_of("checkpoint-completion-target", make_case(server=make_server(major)))
     assert finding.answer is (Answer.FINDING if major == 13 else Answer.OK)
@@ -234,7 +233,7 @@ def test_completion_target_of_somebody_is_left():
 
 
 @pytest.mark.requirement("R-VER-08", "R-VER-02")
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_log_checkpoints_is_asked_for_below_15(major):
     finding = finding_of("log-checkpoints", make_case(server=make_server(major)))
     assert finding.answer is (Answer.FINDING if major < 15 else Answer.OK)

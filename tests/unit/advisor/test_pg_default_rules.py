@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, MB, advise, finding_of, make_case, make_host, make_server, shipped_rules
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.evidence import Statistics, Window
+from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.model.finding import Answer, ProofState, Severity
 
 
 @pytest.mark.requirement("R-ADV-18")
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_fresh_cluster_is_flagged_first(major):
     case = make_case(server=make_server(major))
     assert advise(case.inventory, case.evidence, shipped_rules())[0].rule == "default-configuration"

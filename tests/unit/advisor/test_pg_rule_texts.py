@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from advisor_case import GB, MB, advise, make_case, make_host, make_server, shipped_rules
 from facts_from_params import make_facts, settings_of
 from pgdyno.advisor.rulebook import contradictions
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.policy import Durability, check_settings, class_of
 from pgdyno.model.evidence import (
     Checkpoint,
@@ -27,7 +26,7 @@ from pgdyno.model.evidence import (
     WorkingSetClass,
     WorkloadClass,
 )
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import SUPPORTED_MAJORS, Unknown
 from pgdyno.model.finding import Answer, ChangeKind
 from pgdyno.model.inventory import HostInventory, Memory, Processor, SwapArea
 
@@ -81,7 +80,7 @@ def test_figures_of_another_system_are_history():
 @st.composite
 def cases(draw):
     """Draw a target with any size, version and evidence, known or not."""
-    major = draw(st.sampled_from(VERSIONS))
+    major = draw(st.sampled_from(SUPPORTED_MAJORS))
     ram = draw(st.integers(64 * MB, 1 << 44))
     share = st.floats(0, 1)
     rate = st.one_of(st.floats(0, 1e10), st.just(Unknown("not measured")))
@@ -177,7 +176,7 @@ def _bytes(text):
     return parse_quantity(text, "B")
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_nothing_known_of_the_host_is_unknown_and_not_made_up(major):
     host = HostInventory(processor=Processor(), memory=Memory())
     case = make_case(host, make_server(major))

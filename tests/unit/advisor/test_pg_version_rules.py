@@ -1,4 +1,4 @@
-"""Rules on versions, against the parameters of real servers 13 to 18."""
+"""Rules on versions, against the parameters of real servers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from advisor_case import advise, finding_of, make_case, make_server, shipped_rules
 from facts_from_params import settings_of
 from pgdyno.advisor.versions import release_of, removals, versions
-from pgdyno.inventory.settings_file import VERSIONS
-from pgdyno.model.facts import SettingFact
+from pgdyno.model.facts import SUPPORTED_MAJORS, SettingFact
 from pgdyno.model.finding import Answer, Severity
 
 DEBIAN = ("extension_destdir",)
@@ -60,7 +59,7 @@ def test_release_names():
 @pytest.mark.requirement("R-VER-01")
 @pytest.mark.parametrize("removal", versions().removed, ids=lambda removal: removal.name)
 def test_removed_parameters_are_gone_from_real_servers(removal):
-    for major in VERSIONS:
+    for major in SUPPORTED_MAJORS:
         assert (removal.name in settings_of(major)) is (major < removal.gone and removal.gone > 13), major
     if removal.instead and removal.gone >= 13:
         assert removal.instead in settings_of(removal.gone)
@@ -69,7 +68,7 @@ def test_removed_parameters_are_gone_from_real_servers(removal):
 @pytest.mark.requirement("R-VER-01")
 def test_every_parameter_that_left_a_real_server_is_listed():
     listed = {removal.name: removal.gone for removal in versions().removed}
-    for before, after in pairwise(VERSIONS):
+    for before, after in pairwise(SUPPORTED_MAJORS):
         gone = {
             name
             for name, row in settings_of(before).items()
@@ -126,7 +125,7 @@ def test_defaults_changed_where_the_table_says(change):
     def number(text):
         return float(text) if text.lstrip("-").replace(".", "", 1).isdigit() else text
 
-    for major in VERSIONS:
+    for major in SUPPORTED_MAJORS:
         row = settings_of(major).get(change.name)
         if row is not None:
             assert number(row.boot_val) == number(change.after if major >= change.since else change.before), major
@@ -144,7 +143,7 @@ def test_old_defaults_that_were_carried_over_are_found():
 
 
 @pytest.mark.requirement("R-VER-03", "R-VER-05")
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_additions_are_those_of_real_servers(major):
     parameters = settings_of(major)
     for addition in versions().added:

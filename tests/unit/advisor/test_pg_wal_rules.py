@@ -9,9 +9,8 @@ import pytest
 from advisor_case import GB, MB, finding_of, make_case, make_host, make_server
 from pgdyno.advisor.planned import change_to
 from pgdyno.errors import UsageError
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.model.evidence import HostActivity, Statistics, Window, WorkloadClass
-from pgdyno.model.facts import Unknown
+from pgdyno.model.facts import SUPPORTED_MAJORS, Unknown
 from pgdyno.model.finding import Answer, Cost, ProofState, Severity
 
 SMALL_HOST = make_host(ram_bytes=512 * MB)
@@ -23,7 +22,7 @@ def counters(**fields):
 
 
 @pytest.mark.requirement("R-PG-19", "CON-21")
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_wal_buffers_is_silent_with_large_buffers(major):
     server = make_server(major, changed={"shared_buffers": str(1024 * 1024), "wal_buffers": "2048"})
     finding = finding_of("wal-buffers", make_case(server=server, workload=WorkloadClass.OLTP))

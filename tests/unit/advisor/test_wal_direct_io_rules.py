@@ -1,4 +1,4 @@
-"""Direct I/O: the flags that 13 to 18 really open their log with, and what follows from them."""
+"""Direct I/O: the flags that every version really opens their log with, and what follows from them."""
 
 from __future__ import annotations
 

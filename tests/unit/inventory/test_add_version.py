@@ -7,7 +7,7 @@ import json
 import pytest
 
 import add_version
-from pgdyno.inventory.settings_file import VERSIONS
+from pgdyno.model.facts import SUPPORTED_MAJORS
 
 TABLE = json.loads(add_version.SHIPPED.read_text("utf-8"))["params"]
 
@@ -16,7 +16,7 @@ def rows_of(major: int) -> list[dict[str, object]]:
     return [{"name": name, **row} for name, rows in TABLE.items() for row in rows if major in row["versions"]]
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_a_version_that_is_known_changes_nothing(major: int) -> None:
     again = add_version.merged(TABLE, major, rows_of(major), add_version.ALWAYS)
 
@@ -27,8 +27,8 @@ def test_a_version_that_is_known_changes_nothing(major: int) -> None:
 
 
 def test_the_next_version_shares_what_is_the_same_and_names_what_is_not() -> None:
-    after = VERSIONS[-1] + 1
-    rows = [row for row in rows_of(VERSIONS[-1]) if row["name"] != "work_mem"]
+    after = SUPPORTED_MAJORS[-1] + 1
+    rows = [row for row in rows_of(SUPPORTED_MAJORS[-1]) if row["name"] != "work_mem"]
     rows = [{**row, "boot_val": "9"} if row["name"] in ("max_connections", "block_size") else row for row in rows]
     rows.append({"name": "work_pace", "vartype": "bool", "context": "user", "boot_val": "on", "setting": "on"})
     made = add_version.merged(TABLE, after, rows, add_version.ALWAYS)

@@ -17,8 +17,8 @@ from facts_from_params import settings_of
 from pgdyno.errors import UsageError
 from pgdyno.inventory.inspection import inspect_capture
 from pgdyno.inventory.server_values import server_values
-from pgdyno.inventory.settings_file import VERSIONS, parse_conf, parse_settings, version_number
-from pgdyno.model.facts import SettingFact, Unknown
+from pgdyno.inventory.settings_file import parse_conf, parse_settings, version_number
+from pgdyno.model.facts import SUPPORTED_MAJORS, SettingFact, Unknown
 
 ROWS = [
     {
@@ -86,7 +86,7 @@ def test_a_file_without_settings_is_refused(text: str) -> None:
         parse_settings(text)
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_the_defaults_of_a_version_are_those_of_real_servers(major: int) -> None:
     found = parse_conf("work_mem = 1GB\n", major * 10_000)
     real = settings_of(major)

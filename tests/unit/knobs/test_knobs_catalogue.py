@@ -9,10 +9,10 @@ import pytest
 
 from facts_from_params import all_names, settings_of
 from pgdyno.errors import UsageError
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.catalogue import Scale, load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import SearchPolicy, load_policy
 from pgdyno.knobs.values import canonical_text
+from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.model.linux import LINUX_KNOBS
 from pgdyno.units import parse_quantity
 
@@ -37,7 +37,7 @@ def test_every_knob_exists_in_a_version() -> None:
     assert set(CATALOGUE) <= all_names()
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_scales_and_words_fit_the_server(major: int) -> None:
     for name in set(CATALOGUE) & set(settings_of(major)):
         knob, fact = CATALOGUE[name], settings_of(major)[name]

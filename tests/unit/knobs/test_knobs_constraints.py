@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from facts_from_params import GB, make_facts
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.constraints import check, refusals, require
 from pgdyno.knobs.memory import demand, reserve_bytes, shared_bytes
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.facts import SUPPORTED_MAJORS, Facts, Unknown
 
 MB = 1 << 20
 FACTS = make_facts(18, ram_bytes=24 * GB, cores=8)
@@ -27,7 +26,7 @@ def reason(settings: dict[str, str], facts: Facts = FACTS, connections: int = 10
 
 
 @settings(deadline=None)
-@given(st.sampled_from(VERSIONS), st.integers(256 * MB, 64 * GB), st.integers(1, 64), st.integers(1, 2000))
+@given(st.sampled_from(SUPPORTED_MAJORS), st.integers(256 * MB, 64 * GB), st.integers(1, 64), st.integers(1, 2000))
 def test_the_baseline_is_never_refused(major: int, ram: int, cores: int, connections: int) -> None:
     odd = {"max_parallel_workers": "64", "random_page_cost": "0.5", "work_mem": str(1 << 20)}
     for facts in (

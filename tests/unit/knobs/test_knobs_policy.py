@@ -6,7 +6,6 @@ import pytest
 
 from facts_from_params import all_names, make_facts, settings_of
 from pgdyno.errors import PolicyError, UsageError
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.catalogue import load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import (
     Durability,
@@ -21,6 +20,7 @@ from pgdyno.knobs.policy import (
     worst_class,
 )
 from pgdyno.knobs.space import TrialBudget, build_space
+from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.model.linux import LINUX_KNOBS
 
 GENEROUS = TrialBudget(
@@ -77,7 +77,7 @@ def test_classes_of_the_knobs_that_users_ask_about() -> None:
     assert class_of("no_such_parameter") is None
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_no_space_holds_class_x_or_what_the_policy_does_not_allow(major: int) -> None:
     catalogue = load_catalogue()
     for include in (None, [name for name in catalogue if catalogue[name].search is not SearchPolicy.MANUAL]):
@@ -92,7 +92,7 @@ def test_no_space_holds_class_x_or_what_the_policy_does_not_allow(major: int) ->
             assert ruling.search is SearchPolicy.DEFAULT or dimension.name in known
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_a_refused_parameter_cannot_be_included(major: int) -> None:
     facts = make_facts(major)
     for name in NEVER:
@@ -101,7 +101,7 @@ def test_a_refused_parameter_cannot_be_included(major: int) -> None:
                 build_space(load_catalogue(), facts, budget=GENEROUS, **wish)
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_a_parameter_that_the_policy_does_not_know_cannot_be_included(major: int) -> None:
     new = "parameter_of_the_future"
     fact = settings_of(major)["work_mem"]

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from facts_from_params import GB, make_facts
 from pgdyno.errors import UsageError
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import SearchPolicy, check_settings
@@ -22,7 +21,7 @@ from pgdyno.knobs.space import (
 )
 from pgdyno.knobs.values import bounds
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.facts import SUPPORTED_MAJORS, Facts, Unknown
 
 CATALOGUE = load_catalogue()
 SEARCHABLE = [name for name in CATALOGUE if CATALOGUE[name].search is not SearchPolicy.MANUAL]
@@ -32,7 +31,7 @@ GENEROUS = TrialBudget(measure_s=7200, warmup_s=300, read_only=False, connection
 
 machines = st.builds(
     make_facts,
-    st.sampled_from(VERSIONS),
+    st.sampled_from(SUPPORTED_MAJORS),
     ram_bytes=st.integers(1 * GB, 1024 * GB),
     cores=st.integers(1, 256),
     disk_free_bytes=st.integers(0, 10_000 * GB),
@@ -155,7 +154,7 @@ def test_needs_of_sessions_warmth_statistics_and_huge_pages() -> None:
 
 @pytest.mark.requirement("R-TUN-06")
 def test_reload_only_leaves_out_what_the_running_server_calls_postmaster() -> None:
-    for major in VERSIONS:
+    for major in SUPPORTED_MAJORS:
         facts = make_facts(major)
         space = build_space(CATALOGUE, facts, reload_only=True, budget=GENEROUS)
         assert all(facts.settings[name].context != "postmaster" for name in space.names())
@@ -195,7 +194,7 @@ def test_a_current_value_outside_of_the_range_widens_it() -> None:
 
 
 def test_an_automatic_setting_stands_at_its_automatic_value() -> None:
-    for major in VERSIONS:  # the view shows the computed size: 512 pages, or 4 MB
+    for major in SUPPORTED_MAJORS:  # the view shows the computed size: 512 pages, or 4 MB
         facts = make_facts(major)
         assert facts.settings["wal_buffers"].setting == "512"
         assert everything(facts)["wal_buffers"].default == -1
@@ -219,7 +218,7 @@ def test_bounds_of_shared_buffers() -> None:
 @pytest.mark.requirement("R-TUN-05")
 def test_what_the_sources_search_is_searched_within_bounds_of_memory_and_version() -> None:
     names = {"shared_buffers", "work_mem", "max_parallel_workers_per_gather", "random_page_cost", "seq_page_cost"}
-    for major in VERSIONS:
+    for major in SUPPORTED_MAJORS:
         facts = make_facts(major, ram_bytes=16 * GB)
         space = everything(facts)
         assert {*names, "max_wal_size", "checkpoint_timeout", "checkpoint_completion_target"} <= {*space.names()}
@@ -270,7 +269,7 @@ def test_a_configuration_outside_of_the_space_is_no_point() -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.sampled_from(VERSIONS), st.lists(st.floats(0, 1, exclude_max=True), min_size=120, max_size=120))
+@given(st.sampled_from(SUPPORTED_MAJORS), st.lists(st.floats(0, 1, exclude_max=True), min_size=120, max_size=120))
 def test_points_and_configurations_round_trip(major: int, uniform: list[float]) -> None:
     facts = make_facts(major, cores=16, ram_bytes=64 * GB)
     space = everything(facts)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from facts_from_params import make_facts, settings_of
 from pgdyno.errors import UsageError
-from pgdyno.inventory.settings_file import VERSIONS
 from pgdyno.knobs.policy import check_settings, load_policy
 from pgdyno.knobs.values import canonical_text
+from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.units import format_quantity
 
 FACTS = make_facts(18)
@@ -81,7 +81,7 @@ def test_a_fixed_setting_cannot_be_set() -> None:
 
 
 @settings(deadline=None)
-@given(st.sampled_from(VERSIONS), st.sampled_from(SETTABLE), st.floats(0, 1))
+@given(st.sampled_from(SUPPORTED_MAJORS), st.sampled_from(SETTABLE), st.floats(0, 1))
 def test_canonical_text_is_stable_and_inside_of_the_servers_bounds(major: int, name: str, share: float) -> None:
     fact = settings_of(major).get(name)
     if fact is None or fact.vartype not in ("integer", "real"):
@@ -92,7 +92,7 @@ def test_canonical_text_is_stable_and_inside_of_the_servers_bounds(major: int, n
     assert canonical_text(fact, text) == text
 
 
-@pytest.mark.parametrize("major", VERSIONS)
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_the_servers_own_value_is_always_accepted(major: int) -> None:
     for name in set(SETTABLE) & set(settings_of(major)):
         fact = settings_of(major)[name]

@@ -1,4 +1,4 @@
-"""Logs as evidence: the lines of real servers 13 to 18, cut lines, other formats and languages, arbitrary bytes."""
+"""Logs as evidence: the lines of real servers, cut lines, other formats and languages, arbitrary bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkpoint messages of every version's log, 9.x to 18: pure, and a line that was cut invents no number.
+"""The checkpoint messages of every version's log, from 9.x on: pure, and a line that was cut invents no number.
 
 Each figure is taken only together with the text that must follow it ("12571 kB", "26;"), so that digits which were
 cut off are noticed: the field is then unknown.

@@ -1,4 +1,4 @@
-"""One reading of the server's cumulative counters, as plain JSON: PostgreSQL 13 to 18, pg_monitor is enough."""
+"""One reading of the server's cumulative counters, as plain JSON; pg_monitor is enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two snapshots, or one since its reset, as `Statistics` of the cluster. Pure; the columns of 13 to 18."""
+"""Two snapshots, or one since its reset, as `Statistics` of the cluster. Pure; columns of every supported version."""
 
 from __future__ import annotations
 

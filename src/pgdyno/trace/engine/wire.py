@@ -1,6 +1,6 @@
 """Messages of PostgreSQL's wire protocol, version 3, encoded and taken apart. Pure.
 
-Source: the chapter "Frontend/Backend Protocol" of PostgreSQL's documentation; unchanged from 13 to 18 in what is used.
+Source: the chapter "Frontend/Backend Protocol" of PostgreSQL's documentation, alike in every supported version.
 """
 
 from __future__ import annotations

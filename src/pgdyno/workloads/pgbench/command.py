@@ -37,7 +37,7 @@ class Pgbench:
 class DriverOptions:
     """What a workload asks of pgbench beyond the plan.
 
-    `max_tries`: how often a transaction is tried when it fails by serialisation or deadlock (15 to 18). Under a
+    `max_tries`: how often a transaction is tried when it fails by serialisation or deadlock (from 15 on). Under a
     rate, a transaction that would start more than `latency_limit_ms` late is skipped; None skips none.
     """
 

@@ -1,8 +1,8 @@
 """Read pgbench's transaction logs (`-l`), while they grow or when the run is over.
 
 A line is `client count time script epoch micros [lag] [retries]`: `lag` with `-R`, `retries` with `--max-tries`
-other than 1. In place of the time stands a word for a transaction that has none: `skipped` (13 to 18), `failed`, or
-`serialization` and `deadlock` with `--failures-detailed` (15 to 18). `epoch` and `micros` are the moment of
+other than 1. In place of the time stands a word for a transaction that has none: `skipped`, `failed`, or
+`serialization` and `deadlock` with `--failures-detailed` (from 15 on). `epoch` and `micros` are the moment of
 completion. `count` numbers the transactions of a client from 1 on. Every thread writes a file of its own: `prefix.PID`,
 `prefix.PID.1` and so on.
 """
