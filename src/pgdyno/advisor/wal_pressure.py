@@ -174,7 +174,10 @@ ABOUT_HALF = 0.55
 
 
 def wanted_bytes(rate_bytes_s: float, timeout_s: float, target: float, major: int) -> float:
-    """Return the least max_wal_size at which checkpoints come by time at this rate of WAL."""
+    """Return the least max_wal_size, in bytes, at which checkpoints come by time at this rate of WAL.
+
+    `timeout_s` is checkpoint_timeout, `target` checkpoint_completion_target.
+    """
     return rate_bytes_s * timeout_s * cycles(target, major)
 
 

@@ -101,7 +101,7 @@ def run_tune(
     flags: EndFlags,
     keep_result: Callable[[StudyResult], None] | None = None,
 ) -> int:
-    """Run the tune, print what it found and return the exit code."""
+    """Run the tune, print what it found and return the exit code. `keep_result` is told the result before that."""
     from pgdyno.cli.requests.study import check_report_path, print_result, run_study
     from pgdyno.model.facts import Unknown
     from pgdyno.studies.tune.result import tune_result

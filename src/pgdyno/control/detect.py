@@ -62,7 +62,8 @@ def find_control(
 ) -> Control | Undetected:
     """Return the control of whoever started the server: systemd, Debian's pg_ctlcluster, else pg_ctl.
 
-    Sure of systemd is only who sees that the unit's main process is the postmaster. Changes nothing.
+    Sure of systemd is only who sees that the unit's main process is the postmaster. `bin_dir` is the folder of the
+    server's program, None where it cannot be seen. Changes nothing.
     """
     refusal = foreign_hands(signs)
     if refusal is not None:

@@ -48,7 +48,7 @@ def reload(
     sleep: Callable[[float], None] = time.sleep,
     timeout_s: float = TIMEOUT_S,
 ) -> None:
-    """Signal the postmaster, and return when it has read its files.
+    """Signal the postmaster, and return when it has read its files, and answers at `address` where that is known.
 
     Raises RestartError when there is none, when it ends meanwhile, or does not take the signal or answer in time, and
     PermissionError when this user may not signal it.

@@ -88,7 +88,7 @@ def read_bound(name: str, places: KernelPlaces, tree: Tree = LIVE) -> str | Unkn
 
 
 def bind(name: str, value: str, places: KernelPlaces, tree: Tree = LIVE) -> None:
-    """Bound the server to so many CPUs, or bytes of memory. Raises OSError."""
+    """Bound the server to `value` CPUs or bytes of memory, as the knob `name` says. Raises OSError."""
     place = locate(name, places, tree)
     if isinstance(place, Unknown):
         raise OSError(errno.EINVAL, place.reason)

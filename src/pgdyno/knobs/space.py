@@ -144,7 +144,8 @@ def starting_points(
 ) -> list[Mapping[str, Value]]:
     """Return up to two whole points: a cautious one and a bold one, each inside of the joint constraints.
 
-    The list is empty where memory is unknown or where the rules come to the current values.
+    `connections` is what memory per session is counted for, and `read_only` says that the load writes nothing. The list
+    is empty where memory is unknown or where the rules come to the current values.
     """
     points: list[Mapping[str, Value]] = []
     for bold in (False, True):

@@ -91,7 +91,7 @@ def near_hint(word: str, names: Iterable[str]) -> str:
 
 
 def one_of(value: str, words: Iterable[str], key: str, where: str) -> str:
-    """Return a word that is one of these. Raises UsageError."""
+    """Return a word that is one of these. Raises UsageError that begins with `where`, the place of `key`."""
     known = list(words)
     if value not in known:
         raise UsageError(f'{where}: {key} "{value}" is not one of {", ".join(known)}')

@@ -95,7 +95,10 @@ def replace(path: str, data: bytes, attributes: Mapping[str, Any] | None = None,
 
 
 def put(path: str, data: bytes, found: str | None = None, pins: Sequence[Pin] = ()) -> None:
-    """Give a file other bytes and leave its attributes, in place where the disk is full; see `file_image.put`."""
+    """Give a file other bytes and leave its attributes, in place where the disk is full; see `file_image.put`.
+
+    `found` is the checksum of the bytes that may be replaced, None for any; `pins` are the folders that must be there.
+    """
     with entered(path, pins) as place:
         file_image.put(place, data, Attributes.of(place).without_time(), found)
 

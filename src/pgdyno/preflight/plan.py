@@ -29,7 +29,7 @@ class StartPlan:
 
     @classmethod
     def of(cls, asked: Configuration, reading: FileReading, *, restart: bool, dry: bool = False) -> StartPlan:
-        """Build one from what the server says of its files."""
+        """Build one from what the server says of its files; `restart` and `dry` as in the class."""
         lines = {line.name.lower(): line.setting or "" for line in reading.lines if line.name is not None}
         return cls(asked, reading.settings, lines, restart, dry)
 

@@ -98,7 +98,10 @@ def start_agent(
     payload: Payload,
     reword: Callable[[PgdynoError], PgdynoError],
 ) -> AgentClient:
-    """Start an agent, sending it first when it is not there. Raises EnvironmentUnsuitable when it cannot run."""
+    """Start an agent, sending it first when it is not there. Raises EnvironmentUnsuitable when it cannot run.
+
+    `reword` turns an error of the host into one for a user here.
+    """
     first, client = _launch(connection, request, look, payload, reword)
     if "missing" in first:
         client.close()

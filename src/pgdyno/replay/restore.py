@@ -70,7 +70,7 @@ def restore_of(word: str) -> Restore:
 
 
 def bring_back(restore: Restore, target: Target, known: ReplayTarget, timer: Callable[[], float]) -> StateBack:
-    """Bring the state back, and say what that took."""
+    """Bring the state back, and say how long that took by `timer`, in seconds. Raises what `restore` raises."""
     restore.check(target, known)
     began = timer()
     cache = restore.restore(target, known)

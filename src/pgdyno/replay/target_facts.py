@@ -156,7 +156,11 @@ def room_of(target: Target) -> TargetRoom:
 
 
 def require_room(room: TargetRoom, name: str, users: Sequence[str], databases: Sequence[str], sessions: int) -> None:
-    """Raise EnvironmentUnsuitable that names every role and database that the target lacks, or too few connections."""
+    """Raise EnvironmentUnsuitable that names every role and database that the target lacks, or too few connections.
+
+    `name` is the target's, `users` and `databases` are those that sessions of the trace ask for, after --user-map and
+    its like, and `sessions` is how many of them are open at one time.
+    """
     roles = sorted(set(users) - room.roles)
     missing = sorted(set(databases) - room.databases)
     if roles or missing:

@@ -13,7 +13,7 @@ from pgdyno.targets.target import Target
 
 
 def check_files(target: Target, dropin: DropIn, configuration: Configuration, *, data_directory: str) -> None:
-    """Ask the running server to read its files without applying them. No effect on the server.
+    """Ask the running server to read its files, ours among them, without applying them. No effect on the server.
 
     Raises ApplyError that names knob and value: with the server's own words when it rejects one, with file and line
     of the other place when a later line overrides one.

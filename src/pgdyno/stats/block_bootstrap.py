@@ -85,7 +85,12 @@ def quantile_ratios(
     shares: Sequence[float],
     confidence: float = CONFIDENCE,
 ) -> list[tuple[float, float] | None]:
-    """Return the ends of the interval of the ratio of each quantile, B over A; None where too few blocks hold it."""
+    """Return the ends of the interval of the ratio of each quantile, B over A; None where too few blocks hold it.
+
+    `centres` are the values of the levels, `counts_a` and `counts_b` count them by block, shape (blocks, levels), as
+    `counted` returns them; `weights` is how often each resample drew each block, shape (resamples, blocks). `shares`
+    are the quantiles, 0.99 for p99.
+    """
     if min(np.count_nonzero(side.sum(axis=1)) for side in (counts_a, counts_b)) < _FEWEST_USED:
         return [None] * len(shares)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -103,7 +108,10 @@ def quantile_ratios(
 def share_interval(
     good: NDArray[np.number], blocks: DependentBlocks, weights: Weights, confidence: float = CONFIDENCE
 ) -> tuple[float, float, float]:
-    """Return the mean of a figure of each row, such as 0 or 1, with the ends of its interval."""
+    """Return the mean of a figure of each row, such as 0 or 1, with the ends of its interval.
+
+    `blocks` says which block each row is of; `weights` as in `quantile_ratios`.
+    """
     sums = np.bincount(blocks.of, good, blocks.count)
     sizes = np.bincount(blocks.of, minlength=blocks.count)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -78,7 +78,10 @@ def fewest(share: float) -> int:
 
 
 def judge_classes(timed: Timed, name_of: Callable[[int], str], weights: Weights, limits: EffectLimits) -> ClassTable:
-    """Return the verdict of each class, those that lost most time first."""
+    """Return the verdict of each class, those that lost most time first.
+
+    `name_of` gives the name of a class by its number in `timed`; `weights` is as in `quantile_ratios`.
+    """
     order = np.argsort(timed.of_class, kind="stable")
     numbers, starts, counts = np.unique(timed.of_class[order], return_index=True, return_counts=True)
     enough = counts >= fewest(QUANTILES[0])

@@ -78,8 +78,8 @@ def costs_nothing(
 ) -> Removal:
     """Judge whether a setting can go, from interleaved pairs of the configuration without it and with it.
 
-    Valid after every pair, as `judge` is; `final` says that
-    no further pair is worth running. Raises UsageError as `judge` does.
+    `reduced` are the figures without the setting and `full` those with it, pair by pair. Valid after every pair, as
+    `judge` is; `final` says that no further pair is worth running. Raises UsageError as `judge` does.
     """
     verdict = judge(full, reduced, metric=metric, design=design)
     loss = _largest_loss(verdict.interval, metric)

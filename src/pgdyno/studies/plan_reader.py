@@ -118,13 +118,13 @@ class PlanTable:
         return found
 
     def within(self, key: str, value: int, low: int, high: int) -> int:
-        """Return a number that lies between two bounds."""
+        """Return a number that is from `low` to `high`, both included. Raises UsageError that names `key` and place."""
         if not low <= value <= high:
             self.refuse(key, f"{key} {value} is not from {low} to {high}")
         return value
 
     def percent(self, key: str, text: str, low: float, high: float, what: str = "a per cent") -> float:
-        """Return a number such as of `10 %` that lies between two bounds, in per cent."""
+        """Return the number of a text such as `10 %`, from `low` to `high` per cent; errors call it `what`."""
         try:
             found = float(text.strip().removesuffix("%")) if text.strip().endswith("%") else math.nan
         except ValueError:

@@ -28,7 +28,10 @@ def open_server(
     api: PatroniApi | None = None,
     sql_only: bool = False,
 ) -> Target:
-    """Open a server the way that was asked for: behind Patroni, by SQL alone, or by its files (`open_target`)."""
+    """Open a server the way that was asked for: behind Patroni, by SQL alone, or by its files (`open_target`).
+
+    `restart_command` is a person's own way to restart it, as an argument list.
+    """
     if api is not None:
         return open_patroni(api, dsn)
     if sql_only:

@@ -56,7 +56,10 @@ def log_files(target: Target) -> list[LogFile] | Unknown:
 
 
 def read_log(target: Target, path: str, start: int, count: int) -> bytes:
-    """Return bytes of a file that `log_files` names. Raises EnvironmentUnsuitable for another, or an unreadable one."""
+    """Return `count` bytes at most, from byte `start` on, of a file that `log_files` names.
+
+    Raises EnvironmentUnsuitable for another file, or an unreadable one.
+    """
     known = log_files(target)
     if isinstance(known, Unknown) or path not in {file.path for file in known}:
         raise EnvironmentUnsuitable(f'"{path}" is not a file of the server\'s log')
@@ -133,7 +136,7 @@ def files_in(target: Target, folder: Path, wanted: Callable[[str], bool]) -> lis
 
 
 def read_part(target: Target, path: Path, start: int, count: int) -> bytes:
-    """Return bytes of a file that `files_in` has found, READ_AT_MOST at most. Raises the plain OSError."""
+    """Return bytes from `start` on of a file of `files_in`, `count` or READ_AT_MOST at most. Raises plain OSError."""
     return _hands(target).read(path, at_most=min(count, READ_AT_MOST), start=start)
 
 

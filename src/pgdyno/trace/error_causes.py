@@ -62,7 +62,11 @@ def cause_of(one: Suspect) -> Cause:
 
 
 def told_errors(suspects: Iterable[Suspect], expected: int, texts: dict[str, str], *, has_control: bool) -> Errors:
-    """Return all errors by what was captured, what came, and why; those of the platform first, then by number."""
+    """Return all errors by what was captured, what came, and why; those of the platform first, then by number.
+
+    `expected` counts those that the capture had too, `texts` are statements by fingerprint, and `has_control` says that
+    a second run of the old platform was compared.
+    """
     lines = dict[tuple[str, str, str, Cause], list[Suspect]]()
     for one in suspects:
         lines.setdefault((one.answer, one.captured, one.came, cause_of(one)), []).append(one)

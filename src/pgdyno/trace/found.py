@@ -59,7 +59,10 @@ def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: 
 def meta_of(
     found: FoundLoad, log_format: str, record: CaptureRecord | None, *, captured_level: float, digest: str
 ) -> TraceMeta:
-    """Return the facts that stand beside a trace."""
+    """Return the facts that stand beside a trace.
+
+    `captured_level` is in per cent of the production's rate, `digest` the SHA-256 of the Parquet file.
+    """
     return TraceMeta(
         version=TRACE_VERSION,
         key_tables=record.key_tables if record else (),

@@ -152,7 +152,10 @@ class Segment:
 
 
 def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int = SEGMENT) -> Iterator[Segment]:
-    """Give the segments of a csvlog or a jsonlog, one after another; each is gone when the next is asked for."""
+    """Give the segments of a csvlog or a jsonlog, one after another; each is gone when the next is asked for.
+
+    They are files of UTF-8 in `folder`, of about `size` bytes; `encodings` has Python's name of any other, by database.
+    """
     kind = _Csv() if log.format == "csvlog" else _Json()
     line = 1
     left = None if log.end is None else max(log.end - log.begin, 0)

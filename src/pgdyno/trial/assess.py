@@ -244,7 +244,10 @@ def examined(outcome: Outcome, found: Examination) -> Outcome:
 
 
 def disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used_by: str) -> str | None:
-    """Return why the CPU that others used spoils a run, None where it does not."""
+    """Return why the CPU that others used spoils a run, None where it does not.
+
+    `foreign` is in per cent of one core, `steal` of all CPUs; `used_by` names the processes, "" where unknown.
+    """
     if foreign is not None and foreign > bounds.foreign_cpu_pct:
         by = f": {used_by}" if used_by else ""
         return f"foreign CPU was {foreign:.0f} % of a core, above the bound of {bounds.foreign_cpu_pct:.0f} %{by}"

@@ -82,7 +82,7 @@ def poor_outcome(
 ) -> Outcome:
     """Return the outcome of a load that was ended: its rate and CPU, no latencies, as its log lacks the last block.
 
-    Disturbed by others it is like any other run, and repeated.
+    Disturbed by others it is like any other run, and repeated; `beside_others` and `used_by` are those of `assess`.
     """
     begin, end = rates.began_at, rates.ended_at
     foreign, steal = foreign_cpu_pct(rows, begin, end), steal_pct(rows, begin, end)

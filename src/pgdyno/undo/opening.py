@@ -41,7 +41,10 @@ class Opening:
 
     @classmethod
     def make(cls, target: Target, *, study: str, undo_root: Path, kernel: Sequence[str], reserve_bytes: int) -> Opening:
-        """Look at the server, take its lock and write the undo bundle. Errors as `Session.begin`."""
+        """Look at the server, take its lock and write the undo bundle. Errors as `Session.begin`.
+
+        `kernel` are the Linux knobs whose values are kept, `reserve_bytes` the room that is set aside for the way back.
+        """
         with bundle.locked(undo_root), contextlib.ExitStack() as unlocking:
             found = baseline.take_baseline(target)
             _refuse_second(undo_root, target, found)

@@ -59,7 +59,10 @@ class Watch:
         secrets: Mapping[str, str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Watch:
-        """Start the watchdog and wait until both stand. Raises EnvironmentUnsuitable with their own words if not."""
+        """Start the watchdog and wait until both stand. Raises EnvironmentUnsuitable with their own words if not.
+
+        `secrets` are those of `Postgres.secrets`, which it is told through a pipe.
+        """
         watch_record.write_deadlines(bundle.directory, deadlines)
         watch = cls(bundle, Heart(bundle.directory), [], secrets or {})
         watch.heart.start(each=watch.see_to_it)

@@ -80,7 +80,7 @@ class SizedWorkload:
         return self._inner.begin(target, dbname, plan, directory, instance=instance, gate=gate)
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:
-        """Let the workload examine its data, and look at them again."""
+        """Let the workload examine its data, and look at their size again. See `Workload.examine`."""
         found = self._inner.examine(target, dbname, load, outcome)
         after = self._look(target, dbname, "after")
         checks = (*found.checks, *self._checks(after, load))

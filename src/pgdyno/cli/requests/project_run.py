@@ -101,7 +101,11 @@ def plan_lines(
     keep: bool,
     reports: Path,
 ) -> list[str]:
-    """Return what would be run, how it is undone and what is out of reach meanwhile."""
+    """Return what would be run, how it is undone and what is out of reach meanwhile.
+
+    `builds` has the version of PostgreSQL by platform, `record` what an earlier run did, `reports` the folder of the
+    report; `keep` leaves sandboxes and folder there at the end.
+    """
     from pgdyno.studies.project.run_steps import run_steps
     from pgdyno.units import seconds_text
 
@@ -128,7 +132,10 @@ def plan_lines(
 def write_reports(
     path: Path, store_url: str | None, store: Store, record: ProjectRunRecord, reports: Path, progress: Progress
 ) -> None:
-    """Write the report as HTML, Markdown and, where there is a browser, PDF, with the page of each study beside."""
+    """Write the report of the plan at `path` into the folder `reports`, with the page of each study beside.
+
+    It is there as HTML, Markdown and, where there is a browser, PDF.
+    """
     from pgdyno.cli.project import known_project
     from pgdyno.outputs import ensure_folder, write_output
     from pgdyno.report.drawing import markdown

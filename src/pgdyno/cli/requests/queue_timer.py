@@ -9,7 +9,10 @@ SERVICE, TIMER = "pgdyno-night.service", "pgdyno-night.timer"
 
 
 def service_text(argv: Sequence[str], *, user: str, home: str | None, stop_s: float) -> str:
-    """Return the service: one window, ended by SIGTERM with enough time to put a server back."""
+    """Return the service: one window, ended by SIGTERM with enough time, `stop_s`, to put a server back.
+
+    `home` is PGDYNO_HOME for its runs, None where it is not set.
+    """
     environment = 'Environment="PGDYNO_HOME={}"\n'.format(home.replace("%", "%%")) if home else ""
     command = " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in argv)
     return (

@@ -18,7 +18,10 @@ def read_outputs(paths: Iterable[Path], hint: str) -> list[tuple[Path, str]]:
 
 
 def write_text(path: Path, text: str, noun: str = "file", *, option: str = "", mode: int = PRIVATE) -> None:
-    """Write a file that the user named. Raises UsageError that names it; an old file is then as it was."""
+    """Write a file that the user named. Raises UsageError that names it; an old file is then as it was.
+
+    `noun` is what the error calls it, `option` the flag that its hint names, `mode` the permissions of a new file.
+    """
     try:
         write_output(path, text, mode=mode)
     except OSError as error:

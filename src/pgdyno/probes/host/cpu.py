@@ -81,7 +81,7 @@ def foreign_s(busy: float, server: float | None, driver: float, own: float) -> f
 def row(
     before: CpuTimes, after: CpuTimes, shares_before: CpuShares, shares: CpuShares, interval_s: float
 ) -> tuple[SampleValue, ...]:
-    """Return the values of table `cpu` for the interval between two readings."""
+    """Return the values of table `cpu` for the interval between two readings, the earlier of which are `before`."""
     spent = {name: max(0.0, getattr(after, name) - getattr(before, name)) for name in _PARTS}
     total = sum(spent.values())
     percent = [100 * spent[name] / total if total else None for name in _PARTS]

@@ -70,7 +70,7 @@ def find_browser(which: Which = shutil.which) -> str:
 
 
 def command(browser: str, page: Path, printed: Path, profile: Path) -> list[str]:
-    """Return the argument list that prints one local file."""
+    """Return the argument list that prints `page` into `printed`; `profile` is a folder for the browser's own files."""
     return [
         browser,
         "--headless",

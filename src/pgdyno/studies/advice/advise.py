@@ -109,7 +109,10 @@ def advise_case(
     *,
     proofs: Mapping[str, RuleProof] | None = None,
 ) -> Advice:
-    """Judge all rules on what is known. Pure but for reading the rule files."""
+    """Judge all rules on what is known. Pure but for reading the rule files.
+
+    `target` is its name on the page; `proofs` has, by rule, what was measured here.
+    """
     if request.criticality is not None:
         inventory = replace(inventory, criticality=request.criticality)
     case = Case(inventory, evidence)

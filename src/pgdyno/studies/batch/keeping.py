@@ -34,7 +34,11 @@ def spec_of(number: int) -> TrialSpec:
 def keep_recorded(
     store: Store, chain: Chain, found: Recorded, *, name: str, text: str, target: str = "", now: float | None = None
 ) -> BatchResult:
-    """Keep what another scheduler recorded as one study, an execution a run, and return its result."""
+    """Keep what another scheduler recorded as one study, an execution a run, and return its result.
+
+    `name` and `text` are those of the file, of which name and checksum are kept; `now` is the study's start, a Unix
+    time.
+    """
     at = time.time() if now is None else now
     study = Study(
         id=study_id(StudyKind.BATCH, at),

@@ -107,7 +107,10 @@ class CommitOrder:
 
     @classmethod
     def open(cls, postgres: Postgres, capture: str, path: Path, announce: Callable[[str], None]) -> CommitOrder:
-        """Make the slot; waits for the transactions that are open now. Raises EnvironmentUnsuitable with the reason."""
+        """Make the slot; waits for the transactions that are open now. Raises EnvironmentUnsuitable with the reason.
+
+        `capture` is the id that names the slot, `path` the file for the order.
+        """
         connection = postgres.connect()
         try:
             quieten(connection)

@@ -91,7 +91,7 @@ def capture_id(at: float) -> str:
 def plan_capture(
     target: Target, options: CaptureOptions, *, rate_s: float = RATE_S, sleep: Callable[[float], None] = time.sleep
 ) -> CapturePlan:
-    """Look at the server, at its load for a moment, and at what is in the way. Changes nothing.
+    """Look at the server, at its load for `rate_s` seconds, and at what is in the way. Changes nothing.
 
     Raises ConnectError without a session, and EnvironmentUnsuitable where the settings of its log cannot be seen.
     """

@@ -35,7 +35,11 @@ def named(name: str, text: str, samples: SampleFile) -> NamedSamples:
 def import_samples(
     store: Store, files: Sequence[NamedSamples], *, target: str = "", now: float | None = None
 ) -> ImportedResult:
-    """Keep each file as a run with its samples, all in one study, and return its result. Nothing is measured."""
+    """Keep each file as a run with its samples, all in one study, and return its result. Nothing is measured.
+
+    `target` is recorded as the study's target, "" for the machine that the first file names; `now` is its start, a
+    Unix time.
+    """
     at = time.time() if now is None else now
     tool = files[0].samples.tool
     longest = max(file.samples.ended_at - file.samples.began_at for file in files)

@@ -32,7 +32,8 @@ def live_demo(
 ) -> LiveResult:
     """Start the load on a sandbox of its own, compare the planted setting with the server as it is, and return that.
 
-    Errors as `switch_study`.
+    `keep` leaves the sandbox there, `seed` draws the load and the order of the pairs. Without `period_s` the reference
+    says how long a period is. Errors as `switch_study`.
     """
     request = TargetRequest(sandbox=SANDBOX, keep=keep)
     options = LiveOptions(

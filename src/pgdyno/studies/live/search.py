@@ -75,7 +75,10 @@ class Duels(Protocol):
         until_s: float,
         enough: Callable[[Sequence[float]], bool] | None = None,
     ) -> LiveOutcome:
-        """Compare two configurations; the server is in its baseline before and after."""
+        """Compare two configurations until `until_s` at most; the server is in its baseline before and after.
+
+        `enough` says by the ratios of the pairs so far, B over A, that no further one is needed.
+        """
 
     def rest(self) -> None:
         """Leave the server alone for as long as after a guard's breach. Raises what ends the study meanwhile."""

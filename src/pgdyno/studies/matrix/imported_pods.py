@@ -89,7 +89,10 @@ def merged(job: PodJob) -> LoadResult:
 def import_pods(
     store: Store, files: Sequence[tuple[PodLog, str]], *, target: str = "", now: float | None = None
 ) -> MatrixResult:
-    """Keep the runs of these pods, each with its text, as one matrix, and return its result."""
+    """Keep the runs of these pods as one matrix, each log with its text, and return its result.
+
+    `target` is recorded as the study's target, "" for a sentence about the pods; `now` is its start, a Unix time.
+    """
     at = time.time() if now is None else now
     jobs = jobs_of(pod for pod, _ in files)
     first = jobs[0].run

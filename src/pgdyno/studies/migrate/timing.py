@@ -24,7 +24,7 @@ _TOTALS = ("archive",)
 def phase_timings(
     plan: MigrationPlan, steps: Sequence[PhaseStep], state: JournalState, jobs: int
 ) -> tuple[PhaseTiming, ...]:
-    """Return every phase as the journal has it, in the order in which they began."""
+    """Return every phase as the journal has it, in the order in which they began; `jobs` is that of this run."""
     found = [_timing(plan, one, state, jobs) for one in steps]
     return tuple(sorted(found, key=lambda one: (one.began_s is None, one.began_s or 0.0)))
 

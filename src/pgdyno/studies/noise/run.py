@@ -102,7 +102,10 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
 def noise_result(
     laboratory: Laboratory, runs: Sequence[Trial], *, design: Design, effect: float, seed: int
 ) -> NoiseResult:
-    """Return the result: for each metric the noise, the table and what to use; one odd run is left out and named."""
+    """Return the result: for each metric the noise, the table and what to use; one odd run is left out and named.
+
+    `effect` is the smallest effect that counts, 0.05 for 5 %; `seed` draws which of two runs is B in the A/A verdict.
+    """
     study, store = laboratory.study, laboratory.store
     figures = [figure for trial in runs if (figure := _figure(trial, Metric.THROUGHPUT)) is not None]
     odd = odd_run(figures)

@@ -36,6 +36,6 @@ def inside(laboratory: Laboratory, blocks: Blocks, a: str, b: str, *, b_is: str 
 
 
 def plans_of(store: Store, blocks: Blocks, a: str, b: str) -> tuple[PlanChange, ...]:
-    """Return the statements of both sides with their plans, those whose shape changed first."""
+    """Return the statements of arms `a` and `b` with their plans, those whose shape changed first."""
     before, after = ([store.records(trial.id, PlanRecord) for trial in blocks.trials(arm)] for arm in (a, b))
     return tuple(plan_changes(before, after))

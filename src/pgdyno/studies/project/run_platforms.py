@@ -102,7 +102,7 @@ def require_made(plan: RunPlan, names: Mapping[str, str]) -> None:
 
 
 def make_platform(one: RunPlatform, name: str, plan: RunPlan, announce: Announce) -> str:
-    """Make a sandbox with its data, and return its conninfo in the data's database; what was there is made anew."""
+    """Make the sandbox `name` with its data, and return its conninfo in their database; what was there is made anew."""
     _remove(name)
     with started(one, name) as target:
         if one.name in plan.data.platforms:

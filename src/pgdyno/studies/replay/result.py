@@ -29,7 +29,10 @@ def result_of(
     study: Study, meta: TraceMeta, options: ReplayOptions, taped: Taped, tally: RunTally, files: Iterable[Records],
     limits: Limits, wanted_s: float, engine: str,
 ) -> ReplayResult:  # fmt: skip
-    """Return what the records say. Raises EnvironmentUnsuitable where nothing was sent, with the reasons."""
+    """Return what the records say. Raises EnvironmentUnsuitable where nothing was sent, with the reasons.
+
+    `files` has the records of each process of the engine, `wanted_s` is how long the tape should have taken.
+    """
     answers = dict.fromkeys(AnswerClass, 0)
     parts, lines = list[Mapping[str, NDArray[Any]]](), dict[tuple[str, str, str], int]()
     for records in files:

@@ -86,7 +86,7 @@ def said_together(pairs: Sequence[PairWord]) -> tuple[Word, str]:
 
 
 def outcome_of(output: Path, name: str, number: int, *, is_only: bool) -> Path:
-    """Return the folder of a run's outcome."""
+    """Return the folder of a run's outcome: `output` for the only one, else beside it with `name` and `number`."""
     return output if is_only else output.with_name(f"{output.stem}-{name}-{number}{output.suffix}")
 
 
@@ -155,7 +155,8 @@ def compared_pair(
 ) -> ReplayComparison | str:
     """Compare a new run with the old one of its round, the old one of the next standing for equal platforms.
 
-    Reads the outcomes. Returns why nothing is told where a run of them does not count.
+    `number` is the round, from 1 to `runs`; `results` are by side and round. Reads the outcomes. Returns why nothing is
+    told where a run of them does not count.
     """
     again = (OLD, number % runs + 1)
     keys = [(OLD, number), (NEW, number), *([again] if runs > 1 else [])]

@@ -263,8 +263,8 @@ def _require_room(target: Target, facts: Facts, plan: LoadPlan) -> None:
 def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str], None], *, may_change: bool) -> None:
     """Restore the server where a killed session left it changed, before its facts are taken for the baseline.
 
-    Raises EnvironmentUnsuitable while a session of anybody is open on it: data that are loaded, and a load, would reach
-    into its measurement, and ours would be of its configuration.
+    Raises EnvironmentUnsuitable where that is needed and `may_change` is False, and while a session of anybody is open
+    on it: data that are loaded, and a load, would reach into its measurement, and ours would be of its configuration.
     """
     if target.remote is not None:
         undo_abandoned(target.remote, announce, may_change=may_change)
@@ -285,7 +285,7 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
 def begin_session(
     target: Target, study: str, undo_root: Path, kernel: Sequence[str], watch: Deadlines
 ) -> ServerSession:
-    """Begin a session where the server is: here, or by the agent on its host."""
+    """Begin a session where the server is: here, or by the agent on its host. `kernel` are the Linux knobs to keep."""
     if target.remote is not None:
         return target.remote.begin(study=study, kernel=kernel, watch=watch)
     return Session.begin(target, study=study, undo_root=undo_root, kernel=kernel, watch=watch)

@@ -41,7 +41,10 @@ from pgdyno.trial.laboratory import Laboratory
 def staircase_result(
     laboratory: Laboratory, found: StaircaseCourse, options: StaircaseOptions, *, unfinished: str = ""
 ) -> StaircaseResult:
-    """Return the result with title and sentences; every figure in them is computed from the runs."""
+    """Return the result with title and sentences; every figure in them is computed from the runs.
+
+    `unfinished` is why it was stopped before its end, "" where it was not.
+    """
     study, facts, noise = laboratory.study, laboratory.facts, found.noise
     trials = laboratory.store.trials(study.id)
     detectable = noise.detectable(6) if noise else None

@@ -74,7 +74,8 @@ def run_sweep(
 ) -> SweepFound:
     """Run every level once in each block, and find optimum region and plateau.
 
-    A level that cannot be measured leaves the sweep; the first one, which the others are told against, must not.
+    `levels` are by name, the reference first; `factors` are kept with each run (`TrialSpec`). A level that cannot be
+    measured leaves the sweep; the reference must not.
     Raises Unjudged when a level lacks its figure of the metric, or has too few transactions for it, and as `run_blocks`
     does.
     """
@@ -166,7 +167,10 @@ def run_factorial(
     seed: int,
     announce: Callable[[str], None],
 ) -> FactorialFound:
-    """Run the four arms in interleaved blocks until effects and interaction are resolved, or the blocks are spent."""
+    """Run the four arms in interleaved blocks until effects and interaction are resolved, or the blocks are spent.
+
+    `names` are the two factors, `configurations` the arms by the names of `FACTORIAL`.
+    """
 
     def is_enough(blocks: Blocks) -> bool:
         kept = without_thin(blocks, FACTORIAL, metric)

@@ -29,7 +29,10 @@ class Opened:
 
 
 def open_session(plan: EnginePlan, user: str, database: str, application: str) -> Opened:
-    """Open a session for a role of the trace. Raises LoginError, in words for the outcome; OSError never leaves it."""
+    """Open a session for a role of the trace. Raises LoginError, in words for the outcome; OSError never leaves it.
+
+    `user` and `database` are as captured, before the maps of `plan`; `application` is the session's application_name.
+    """
     role = plan.users.get(user, user)
     password = plan.login.passwords.get(role)
     stand_in = plan.login.stand_in if password is None else None
@@ -65,7 +68,10 @@ def open_session(plan: EnginePlan, user: str, database: str, application: str) -
 
 
 def cancel(end_point: EndPoint, pid: int, key: bytes, timeout: float) -> None:
-    """Ask the server to cancel what a session is at; what goes wrong shows in that session's answer."""
+    """Ask the server to cancel what a session is at; what goes wrong shows in that session's answer.
+
+    `pid` and `key` are of its BackendKeyData; `timeout` is in seconds.
+    """
     try:
         with _connected(end_point, timeout) as connection:
             connection.sendall(wire.cancel_request(pid, key))

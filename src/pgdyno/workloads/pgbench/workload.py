@@ -54,7 +54,7 @@ class LoadDriver(Protocol):
     def command(
         self, target: Target, dbname: str, plan: LoadPlan, directory: Path, account: Account | None
     ) -> LoadCommand:
-        """Return what one load is started with."""
+        """Return what one load is started with: its files in `directory`, its process as `account` (None: our own)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,13 +49,17 @@ def plan_question(
 def keep_question(
     settings: Mapping[str, str], before: Mapping[str, str], *, verdict: str, where: str, undo: str, seconds: float
 ) -> LiveQuestion:
-    """Return the question whether what was found is put in force for good."""
+    """Return the question whether what was found is put in force for good.
+
+    `before` are the values that the settings have now, `where` is what they are written to, `undo` the command that
+    takes them back, `seconds` how long an answer is waited for.
+    """
     facts = (("found", verdict), ("written to", where), ("outage", RELOAD), ("undo", undo))
     return _question("Keep these settings?", (Action.KEEP, Action.REJECT), seconds, _rows(settings, before), facts)
 
 
 def undo_question(settings: Mapping[str, str], before: Mapping[str, str], *, undo: str, seconds: float) -> LiveQuestion:
-    """Return the question whether what was kept is taken back again."""
+    """Return the question whether what was kept is taken back again; arguments as in `keep_question`."""
     left = seconds_text(seconds)
     facts = (("now", "in force for good"), ("later", f"{undo}; this question goes after {left}, and they stay"))
     return _question("Take these settings back?", (Action.UNDO, Action.REJECT), seconds, _rows(before, settings), facts)
