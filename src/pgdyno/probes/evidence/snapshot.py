@@ -73,7 +73,7 @@ def read_snapshot(
     def cluster() -> None:
         with opened(postgres) as session:
             found["version_num"] = session.info.server_version
-            queries = queries_for(session.info.server_version, load_views())
+            queries = queries_for(session.info.server_version, load_views_once())
             for view in _CLUSTER:
                 if view in queries:
                     name = view.removeprefix("evidence_")
