@@ -165,8 +165,11 @@ _GAUGES = frozenset({"reset_at", "bytes", "index_bytes", "live", "dead", "tables
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any], seconds: float, what: str) -> Growth | Unknown:
+    numbers = _numbers(after)
+    if not before and min(numbers.values(), default=0.0) >= 0:  # of one reading all counts from 0
+        return Growth(numbers, seconds)
     grown = {}
-    for name, value in _numbers(after).items():
+    for name, value in numbers.items():
         gain = value - float(before.get(name) or 0)
         if gain < 0 and name not in _GAUGES:
             return Unknown(f"the counters of {what} went down within the window: they were reset")
