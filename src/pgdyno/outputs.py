@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,7 +42,7 @@ def output(path: Path, *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
         with _open_special(path, there) as special:
             yield special
         return
-    staged = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
+    staged = place.with_name(f".{place.name[:100]}.{os.urandom(8).hex()}.part")
     try:
         with open_new(staged, mode=mode) as file:
             if there is not None and there.st_uid == os.geteuid() and _is_ours(place.parent):
@@ -118,7 +117,7 @@ def check_output(path: Path) -> None:
     if there is not None and not stat.S_ISREG(there.st_mode):
         _open_special(path, there).close()
         return
-    staged = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
+    staged = place.with_name(f".{place.name[:100]}.{os.urandom(8).hex()}.part")
     open_new(staged).close()
     staged.unlink()
 

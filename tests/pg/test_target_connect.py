@@ -13,6 +13,7 @@ from free_ports import free_ports
 from pgdyno.control import CommandControl, PgCtl
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Unknown
+from pgdyno.owner.runner import Completed, LocalRunner
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.connect import open_target
@@ -114,6 +115,20 @@ def test_a_restart_command_overrules(sandbox18: Sandbox) -> None:
     target = open_target(sandbox18.target().postgres.conninfo, restart_command=["systemctl", "restart", "db"])
     assert isinstance(target.control, CommandControl)
     assert target.control.is_running()
+
+
+class NoPrograms(LocalRunner):
+    """Runs nothing."""
+
+    def run(self, *given: object, **named: object) -> Completed:
+        raise AssertionError(given)
+
+
+def test_who_only_reads_runs_no_program_and_looks_for_no_way_to_restart(sandbox18: Sandbox) -> None:
+    target = open_target(sandbox18.target().postgres.conninfo, to_read=True, runner=NoPrograms())
+    assert (target.control, target.no_control) == (None, "it was opened to be read")
+    assert target.local
+    assert (target.bin_dir / "postgres").is_file()
 
 
 @pytest.mark.parametrize(

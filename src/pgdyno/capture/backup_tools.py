@@ -6,6 +6,7 @@ Each is read with the rights of whose folder it is in: some are in the home of t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,8 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
 
 
 def _text(path: Path) -> str:
+    if not os.path.lexists(path):  # a process of an account is not started to find nothing
+        return ""
     try:
         hands = hands_for(Account.of_user(path.parent.stat().st_uid))
         return decode(hands.read(hands.resolve(path)), lenient=True)

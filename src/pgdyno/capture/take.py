@@ -17,7 +17,6 @@ from pgdyno.capture.server_places import look_at_mounts, look_at_places, server_
 from pgdyno.capture.server_queries import read_server
 from pgdyno.capture.texts import HOST, Capture
 from pgdyno.linux.kernel_tree import LIVE, reason_of
-from pgdyno.routes.sql_route import SqlRoute
 from pgdyno.targets.target import Target
 
 _TARGET = "postgres/target.json"
@@ -53,8 +52,11 @@ def _target_text(target: Target) -> str:
 
 
 def _no_host(target: Target) -> str | None:
-    if isinstance(target.route, SqlRoute):
-        return "only SQL is used (--sql-only)"
+    if target.route is not None:
+        from pgdyno.routes.sql_route import SqlRoute  # which most targets do without
+
+        if isinstance(target.route, SqlRoute):
+            return "only SQL is used (--sql-only)"
     return None if target.local else f"{target.cpu.reason}; --host ssh://... looks at another host"
 
 

@@ -168,7 +168,7 @@ def _advice(flags: _Flags, store: Store | None) -> Advice:
     root, settings, conf = flags.root, flags.pg_settings, flags.pg_conf
     if root is not None or settings is not None or conf is not None:
         return advise_offline(OfflineFiles(root, settings, conf, flags.pg_version), request, store=store)
-    with opened(target_request(flags)) as target:
+    with opened(target_request(flags), to_read=True) as target:
         return advise_target(target, request, store=store, progress=lambda text: click.echo(text, err=True))
 
 

@@ -76,7 +76,7 @@ def _inventory(flags: _Flags) -> Inventory:
         return inspect_capture(root, settings=files["settings"], conf=files["conf"], version=flags.pg_version)
     from pgdyno.studies.session.opening import opened
 
-    with opened(target_request(flags)) as target:
+    with opened(target_request(flags), to_read=True) as target:
         return inspect(target) if folder is None else _captured(target, folder, flags.window)
 
 

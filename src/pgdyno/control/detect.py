@@ -18,6 +18,7 @@ from pgdyno.control.systemd import SystemdControl
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux import processes
 from pgdyno.linux.small_files import read_leniently
+from pgdyno.owner.account import owner_of
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.runner import Runner
 from pgdyno.server import binaries
@@ -155,14 +156,6 @@ def options_at_start(data_directory: Path) -> tuple[str, ...]:
             detail=words or str(error),
             hint="Start the server once by its own tool, which writes the file, or name one: --restart-command.",
         ) from error
-
-
-def owner_of(folder: Path | None) -> str | None:
-    """Return the account that owns a folder; None when it has no name or cannot be seen."""
-    try:
-        return pwd.getpwuid(folder.stat().st_uid).pw_name if folder is not None else None
-    except (OSError, KeyError):
-        return None
 
 
 def stderr_of(pid: int) -> Path | None:

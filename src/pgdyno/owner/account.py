@@ -65,6 +65,14 @@ def owner_of_server(data_directory: Path, status: os.stat_result) -> Account:
     return Account.of_user(status.st_uid, status.st_gid)
 
 
+def owner_of(folder: Path | None) -> str | None:
+    """Return the account that owns a folder; None when it has no name or cannot be seen."""
+    try:
+        return pwd.getpwuid(folder.stat().st_uid).pw_name if folder is not None else None
+    except (OSError, KeyError):
+        return None
+
+
 def _is_all_of_roots(path: Path) -> bool:
     """Tell whether each directory and link on the way belongs to root."""
     return all(part.lstat().st_uid == 0 for part in ways(path.absolute()))

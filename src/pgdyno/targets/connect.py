@@ -8,20 +8,23 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from pgdyno.control import CommandControl, Control
-from pgdyno.control.detect import Undetected, find_control, owner_of, read_signs
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.linux import processes
 from pgdyno.linux.cpu import CpuGroup, ServerCpu
 from pgdyno.linux.peer import Peer, account_name, peer_of, required_peer
+from pgdyno.owner.account import owner_of
 from pgdyno.owner.runner import LocalRunner, Runner
 from pgdyno.server import binaries, postmaster_lock
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
+
+if TYPE_CHECKING:
+    from pgdyno.control import Control
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +69,13 @@ def open_target(
     restart_command: Sequence[str] | None = None,
     bin_dir: Path | None = None,
     runner: Runner | None = None,
+    to_read: bool = False,
 ) -> Target:
     """Return the server that libpq finds by `dsn`, PG* variables, service file and .pgpass, as a target.
 
     `restart_command` overrules every way to restart that we find ourselves (see `CommandControl`); `bin_dir` the
-    programs. Changes nothing. Raises UsageError when the string cannot be read, ConnectError when there is no session.
+    programs. With `to_read` no way to restart is looked for. Changes nothing. Raises UsageError when the string cannot
+    be read, ConnectError when there is no session.
     """
     runner = runner or LocalRunner()
     postgres, sighting = meet(dsn or "")
@@ -78,14 +83,17 @@ def open_target(
     pid = postmaster_lock.postmaster_pid(directory) if directory else sighting.peer.pid
     folder = bin_dir or server_bin_dir(runner, sighting, pid)
     client = binaries.client_bin_dir(folder)
-    control = _control(restart_command, runner, postgres, sighting, directory, pid, folder)
-    if isinstance(control, Undetected):
-        log.info("the server cannot be restarted from here without --restart-command: %s", control.saw)
+    control: Control | None = None
+    no_control: str | None = "it was opened to be read"
+    if not to_read:
+        control, no_control = _control(restart_command, runner, postgres, sighting, directory, pid, folder)
+        if control is None:
+            log.info("the server cannot be restarted from here without --restart-command: %s", no_control)
     return Target(
         name=postgres.label,
         postgres=postgres,
         runner=runner,
-        control=None if isinstance(control, Undetected) else control,
+        control=control,
         bin_dir=folder or client or Path("/usr/bin"),
         os_user=owner_of(sighting.data_directory) if pid is not None else None,
         disposable=False,
@@ -93,7 +101,7 @@ def open_target(
         cpu=server_cpu(directory, pid, sighting.unseen),
         client_bin_dir=client,
         local=pid is not None,
-        no_control=control.saw if isinstance(control, Undetected) else None,
+        no_control=no_control,
     )
 
 
@@ -178,12 +186,14 @@ def own_directory(sighting: Sighting) -> Path | None:
 def server_bin_dir(runner: Runner, sighting: Sighting, pid: int | None) -> Path | None:
     """Return the folder of the running server's programs, else the usual one of its version, else pg_config's."""
     major = sighting.major
-    candidates = [_program_of(pid)] if pid is not None else []
-    candidates += [Path(f"/usr/lib/postgresql/{major}/bin"), Path(f"/usr/pgsql-{major}/bin")]
+    usual = (Path(f"/usr/lib/postgresql/{major}/bin"), Path(f"/usr/pgsql-{major}/bin"))
+    for folder in (None if pid is None else _program_of(pid), *usual):
+        if folder is not None and (folder / "postgres").is_file():
+            return folder
     with contextlib.suppress(EnvironmentUnsuitable):
-        candidates.append(Path(runner.run(["pg_config", "--bindir"], check=False).stdout.strip() or "/nonexistent"))
-    found = (folder for folder in candidates if folder is not None and (folder / "postgres").is_file())
-    return next(found, None)
+        told = runner.run(["pg_config", "--bindir"], check=False).stdout.strip()
+        return Path(told) if told and (Path(told) / "postgres").is_file() else None
+    return None
 
 
 def _program_of(pid: int) -> Path | None:
@@ -215,12 +225,17 @@ def _control(
     directory: Path | None,
     pid: int | None,
     bin_dir: Path | None,
-) -> Control | Undetected:
-    """Return how to restart the server: the user's command, else the way of whoever started it."""
+) -> tuple[Control | None, str | None]:
+    """Return how to restart the server, by the user's command or as whoever started it does, else why not."""
+    # Who only reads loads none of the ways.
+    from pgdyno.control import CommandControl
+    from pgdyno.control.detect import Undetected, find_control, read_signs
+
     if command is not None:
-        return CommandControl(tuple(command), runner, postgres)
+        return CommandControl(tuple(command), runner, postgres), None
     if pid is None:
-        return Undetected(sighting.unseen)
+        return None, sighting.unseen
     if directory is None:
-        return Undetected(f'the data directory "{sighting.data_directory}" cannot be read by this user')
-    return find_control(runner, postgres, read_signs(pid, directory, sighting.config_file), bin_dir)
+        return None, f'the data directory "{sighting.data_directory}" cannot be read by this user'
+    found = find_control(runner, postgres, read_signs(pid, directory, sighting.config_file), bin_dir)
+    return (None, found.saw) if isinstance(found, Undetected) else (found, None)

@@ -8,9 +8,9 @@ from pathlib import Path
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.control import CommandControl, PatroniControl
-from pgdyno.control.detect import owner_of
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.cpu import CpuGroup, ServerCpu
+from pgdyno.owner.account import owner_of
 from pgdyno.owner.runner import LocalRunner, Runner
 from pgdyno.routes.patroni_route import PatroniRoute
 from pgdyno.routes.sql_route import SqlRoute

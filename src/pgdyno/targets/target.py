@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.control import Control
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.cpu import ServerCpu
 from pgdyno.owner.runner import Runner
-from pgdyno.routes.route import Route
 from pgdyno.server.postgres import Postgres
 
 if TYPE_CHECKING:
+    from pgdyno.control import Control
     from pgdyno.remote.host import RemoteHost
+    from pgdyno.routes.route import Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Target:
     `os_user` owns the data directory, None when that is unknown or ourselves. `disposable` marks a sandbox.
     `route` is how settings reach a server whose configuration files are not at hand; None means through the files.
     `directory` is the data directory when it is on this host and we can reach it. `no_control` says what was seen
-    where `control` is None because no way to restart was sure. `remote` is the server's host when an agent of ours
-    runs there: then `runner` and the programs are this machine's, for the load. `block_reads` counts the requests to
-    read that this server alone sent to devices, where a cgroup counts them.
+    where `control` is None because no way to restart was sure, or looked for. `remote` is the server's host when an
+    agent of ours runs there: then `runner` and the programs are this machine's, for the load. `block_reads` counts the
+    requests to read that this server alone sent to devices, where a cgroup counts them.
     """
 
     name: str

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.capture import backup_tools
 from pgdyno.capture.backup_tools import backup_folders
 from pgdyno.capture.server_queries import _archive_folders
+from pgdyno.owner.account import Account
+from pgdyno.owner.hands import Hands
 
 CASES = {
     "etc/pgbackrest/pgbackrest.conf": (
@@ -44,7 +47,15 @@ def test_folders_of_this_host_are_found_and_nothing_else(tmp_path: Path, name: s
     assert "geheim" not in str(found)
 
 
-def test_a_host_without_such_tools_has_none(tmp_path: Path) -> None:
+def test_a_host_without_such_tools_has_none_and_starts_no_process_to_see_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(account: Account) -> Hands:
+        raise AssertionError(account)
+
+    monkeypatch.setattr(backup_tools, "hands_for", started)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "var/lib/postgresql").mkdir(parents=True)
     assert backup_folders(tmp_path) == {}
 
 

@@ -66,7 +66,7 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
         ("pgdyno.web.app", ("numpy", "scipy", "psycopg", "pydantic", "pgdyno.studies.reports", "pgdyno.trial")),
         (
             "pgdyno.studies.session.opening",
-            ("numpy", "sqlalchemy", "pgdyno.sandbox.sandbox", "pgdyno.remote.host"),
+            ("numpy", "sqlalchemy", "pgdyno.sandbox.sandbox", "pgdyno.remote.host", "pgdyno.targets.connect_routes"),
         ),
         ("pgdyno.studies.session.study_session", ("scipy", "jinja2", "pydantic")),
         ("pgdyno.studies.bench.run", ("scipy", "jinja2", "rich", "pydantic")),
@@ -75,7 +75,11 @@ def test_a_verb_that_only_reads_loads_what_it_reads_with(tmp_path, words, needle
         ("pgdyno.owner.worker", ("tomllib", "pgdyno.model.facts", "pgdyno.model.linux")),
         ("pgdyno.advisor.rules.storage_server", ("pgdyno.advisor.storage_server",)),
         ("pgdyno.report.advice.text", ("numpy", "pgdyno.model.trial", "pgdyno.report.sections")),
-        ("pgdyno.studies.advice.advise", ("numpy", "scipy", "sqlalchemy", "pydantic", "pgdyno.studies.staircase")),
+        ("pgdyno.targets.connect", ("pgdyno.control", "pgdyno.routes")),
+        (
+            "pgdyno.studies.advice.advise",
+            ("numpy", "scipy", "sqlalchemy", "pydantic", "pgdyno.studies.staircase", "pgdyno.control", "pgdyno.routes"),
+        ),
     ],
 )
 def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):

@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import plain, shaped
-from pgdyno.server.patroni_api import PatroniApi
+
+if TYPE_CHECKING:
+    from pgdyno.server.patroni_api import PatroniApi
 
 _URI_PASSWORD = re.compile(r"^[a-z]+://[^/@]*:[^/@]*@")
 
@@ -62,6 +65,8 @@ class TargetRequest:
         """Return the API that was named, None when none was."""
         if not self.patroni:
             return None
+        from pgdyno.server.patroni_api import PatroniApi
+
         return PatroniApi(self.patroni, self.patroni_auth, self.patroni_ca, self.patroni_cert)
 
     def to_json(self) -> dict[str, object]:
