@@ -29,11 +29,11 @@ from pgdyno.trace.pairing import NONE, Events, Paired, Pairing, SeenSession
 from pgdyno.trace.parquet import (
     DICTIONARY,
     MEMORY_MB,
-    SORT_MB,
     bad_input,
     connection,
     let_take,
     no_records,
+    sort_mb,
     work_folder,
     write_meta,
     write_parquet,
@@ -401,5 +401,5 @@ class _Builder:
     def write(self, out: Path, found: FoundLoad) -> str:
         """Write the trace; return its digest."""
         self.db.execute(PEOPLE.format(parts=self._parts()))
-        let_take(self.db, max(SORT_MB, self.most_mb))
+        let_take(self.db, max(sort_mb(found.statements), self.most_mb))
         return write_parquet(self.db, final_query(self._parts(), found.begin, found.end), out)
