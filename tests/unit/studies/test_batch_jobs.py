@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +63,50 @@ def test_a_wrapped_job_that_a_signal_ended_was_cancelled(tmp_path: Path) -> None
     told = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
     assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", told], record) == 143
     assert next(iter(recorded(chain_of(), record.read_text()).jobs)).end is JobEnd.CANCELLED
+
+
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def test_a_signal_that_comes_while_the_program_is_started_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, start = tmp_path / "jobs.csv", subprocess.Popen
+
+    def cancelled_meanwhile(*words: Any, **named: Any) -> Any:
+        started = start(*words, **named)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return started
+
+    monkeypatch.setattr(wrapped.subprocess, "Popen", cancelled_meanwhile)
+    assert run_wrapped(WrappedJob("load", "fetch", 1), SLEEPS, record) == 143
+    assert next(iter(recorded(chain_of(), record.read_text()).jobs)).end is JobEnd.CANCELLED
+
+
+def test_a_signal_that_comes_when_the_program_has_ended_keeps_no_row_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, wait = tmp_path / "jobs.csv", os.wait4
+
+    def cancelled_then(pid: int, options: int) -> Any:
+        found = wait(pid, options)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr(wrapped.os, "wait4", cancelled_then)
+    assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", ""], record) == 0
+    assert next(iter(recorded(chain_of(), record.read_text()).jobs)).end is JobEnd.SUCCEEDED
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_what_is_ignored_stays_ignored_as_nohup_wants_it(tmp_path: Path) -> None:
+    record = tmp_path / "jobs.csv"
+    told = "import signal, sys; sys.exit(signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN)"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", told], record) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_no_job_runs_whose_record_cannot_be_written(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -49,31 +49,58 @@ def run_wrapped(job: WrappedJob, argv: Sequence[str], record: Path) -> int:
     _add_row(record, None)  # a file that cannot be written is told before the job runs
     tag = f"{job.process}/{job.name}".encode("ascii", "replace").decode()[:LONGEST_TAG]
     environment = {**inherited(ProgramKind.PERSONAL), **inherited(ProgramKind.CLIENT), "PGAPPNAME": tag}
-    began = time.time()
-    process = subprocess.Popen([program, *argv[1:]], env=environment)
-    with _handing_on(process):
+    with _SignalsHandedOn().installed() as signals:
+        began = time.time()
+        process = subprocess.Popen([program, *argv[1:]], env=environment)
+        signals.begin(process.pid)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        signals.end()  # while its number is not yet another program's
         _, status, usage = os.wait4(process.pid, 0)
-    code = process.returncode = os.waitstatus_to_exitcode(status)
-    end = JobEnd.CANCELLED if code < 0 else JobEnd.SUCCEEDED if code == 0 else ""
-    cpu = f"{usage.ru_utime + usage.ru_stime:.3f}"
-    moments = [datetime.fromtimestamp(at, UTC).isoformat() for at in (began, max(began, time.time()))]
-    _add_row(record, [str(job.execution), job.process, job.name, *moments, str(code), end, "1", cpu])
+        code = process.returncode = os.waitstatus_to_exitcode(status)
+        end = JobEnd.CANCELLED if code < 0 else JobEnd.SUCCEEDED if code == 0 else ""
+        cpu = f"{usage.ru_utime + usage.ru_stime:.3f}"
+        moments = [datetime.fromtimestamp(at, UTC).isoformat() for at in (began, max(began, time.time()))]
+        _add_row(record, [str(job.execution), job.process, job.name, *moments, str(code), end, "1", cpu])
     return code if code >= 0 else 128 - code
 
 
-@contextmanager
-def _handing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Send the program the signals that would end us."""
+@dataclass(slots=True)
+class _SignalsHandedOn:
+    """Signals that would end us go to the program: those from before it runs as soon as it does, those after nowhere.
 
-    def hand_on(number: int, _frame: FrameType | None) -> None:
-        os.kill(process.pid, number)
+    A job that its scheduler cancels must neither run on alone nor be without its row.
+    """
 
-    previous = {number: signal.signal(number, hand_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    pid: int | None = None
+    early: list[int] | None = field(default_factory=list)
+
+    @contextmanager
+    def installed(self) -> Iterator[_SignalsHandedOn]:
+        """Take the signals that are not ignored, which the program inherits, and give them back."""
+        numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+        taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+        previous = {number: signal.signal(number, self._take) for number in taken}
+        try:
+            yield self
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def begin(self, pid: int) -> None:
+        """Hand on what came already, and from now on what comes."""
+        early, self.pid, self.early = self.early, pid, None
+        for number in early or ():
+            os.kill(pid, number)
+
+    def end(self) -> None:
+        """Hand on nothing more."""
+        self.pid = None
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        if self.pid is not None:
+            os.kill(self.pid, number)
+        elif self.early is not None:
+            self.early.append(number)
 
 
 def _lock(file: BinaryIO) -> None:
