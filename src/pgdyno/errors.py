@@ -156,6 +156,19 @@ def hinted(hint: str) -> Iterator[None]:
 
 
 @contextmanager
+def naming(word: str) -> Iterator[None]:
+    """Say `word` in hints of errors that are raised inside where they say --target: it names the server that is meant.
+
+    Also as a decorator.
+    """
+    try:
+        yield
+    except PgdynoError as error:
+        error.hint = error.hint and error.hint.replace("--target", word)
+        raise
+
+
+@contextmanager
 def placed(where: str) -> Iterator[None]:
     """Put a place before the errors that are raised inside; their kind, detail and hint stay."""
     try:

@@ -12,17 +12,20 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from psycopg.conninfo import make_conninfo
 
 from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from pgdyno.cli.scale import command
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.results.scale import ScaleResult
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.replay.target_facts import ALLOWED
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.scale.file import parse_plan
+from pgdyno.studies.scale.servers import check_servers
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
@@ -62,6 +65,26 @@ def of_the_server(path: Path, name: str) -> str:
     with Store.open(path) as store:
         found = [one.id for one in store.studies() if one.target == name]
         return next((one for one in found if any(trial.outcome for trial in store.trials(one))), "")
+
+
+def test_two_conninfos_of_one_server_are_refused(server_home: Path, pgdyno_home: Path, tmp_path: Path) -> None:
+    other = Sandbox.open_or_create("scaled", root=server_home)
+    try:
+        other.start()
+        both = [make_conninfo(other.target().postgres.conninfo, dbname=name) for name in ("postgres", "template1")]
+        names = list[str]()
+        for one in both:
+            with opened(TargetRequest(dsn=one)) as target:
+                names.append(target.name)
+        listed = places.ensure(places.data_dir()) / ALLOWED
+        listed.write_text("".join(f"{name}\n" for name in names))
+        listed.chmod(0o600)
+        text = PLAN.replace("SERVER", json.dumps(both[0])) + f"target = {json.dumps(both[1])}\n"
+        with pytest.raises(UsageError, match="are one server"):
+            check_servers(parse_plan(text, source="plan.toml", folder=tmp_path))
+        check_servers(parse_plan(text.replace(json.dumps(both[1]), json.dumps(both[0])), folder=tmp_path))
+    finally:
+        other.destroy()
 
 
 @pytest.mark.night("unit/studies/test_scale_servers.py::test_runs_of_all_servers_are_interleaved_each_on_its_own")

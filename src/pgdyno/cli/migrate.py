@@ -67,7 +67,7 @@ def rehearse(flags: _RehearseFlags) -> int:
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
-    from pgdyno.errors import UsageError
+    from pgdyno.errors import UsageError, naming
     from pgdyno.server.postgres import refuse_secrets
     from pgdyno.studies.batch.job_process import read_own
     from pgdyno.studies.migrate.comparing import compare_lines
@@ -105,8 +105,10 @@ def rehearse(flags: _RehearseFlags) -> int:
         request = replace(request, dsn=plan.target)
     results: list[MigrateResult] = []
     with ExitStack() as stack:
-        source = stack.enter_context(opened(TargetRequest(dsn=plan.source)))
-        target = stack.enter_context(opened(request))
+        with naming("--source" if flags.source is not None else f"source in {flags.plan.name}"):
+            source = stack.enter_context(opened(TargetRequest(dsn=plan.source)))
+        with naming(f"target in {flags.plan.name}" if request.dsn == plan.target != flags.target else "--target"):
+            target = stack.enter_context(opened(request))
         facts = (read_facts(source), read_facts(target))
         first = MigrateOptions(
             flags.plan, all_jobs[0], flags.window or plan.window_s, flags.max_seconds, flags.stop_file,
@@ -183,9 +185,8 @@ def validate(flags: _ValidateFlags) -> int:
     from pgdyno.outside.words import one_line
     from pgdyno.server.postgres import Postgres
 
-    found = compare_databases(
-        Postgres(flags.source), Postgres(flags.target), jobs=flags.jobs, tell=Progress().announce
-    )  # fmt: skip
+    source, target = Postgres.reached(flags.source, "SOURCE"), Postgres.reached(flags.target, "TARGET")
+    found = compare_databases(source, target, jobs=flags.jobs, tell=Progress().announce)
     if flags.as_json:
         click.echo(json.dumps(plain(found)))
     else:

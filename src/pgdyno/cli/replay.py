@@ -252,12 +252,13 @@ def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
 
 
 def _mark(target: Target, source: str, progress: Progress) -> None:
+    from pgdyno.errors import naming
     from pgdyno.replay.target_facts import identify, mark_copy
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts
 
-    with opened(TargetRequest(dsn=source)) as other:
+    with naming("--source"), opened(TargetRequest(dsn=source)) as other:
         mark_copy(identify(target, read_facts(target)), target, other)
     progress.announce(f'"{target.name}" is another server than "{other.name}", and is marked as a copy')
 

@@ -113,7 +113,7 @@ class _EndingProgress(Progress):
 def _carry_out(
     request: StudyRequest, plan: ScalePlan, flags: _Flags, store: Store, progress: Progress, ending: EarlyEnd
 ) -> int:
-    from pgdyno.studies.scale.servers import check_servers, require_apart, require_proportion
+    from pgdyno.studies.scale.servers import check_servers, require_apart, require_proportion, seen_server
 
     def body(session: StudySession) -> StudyResult:
         from pgdyno.studies.scale.run import part_of, run_scale, scale_result
@@ -124,7 +124,7 @@ def _carry_out(
             for target in plan.targets[1:]:
                 part = _part(store, plan, target, session.study, flags)
                 sessions[target] = stack.enter_context(open_study(part, store, progress, progress.announce))
-            require_apart({target: one.target.name for target, one in sessions.items()})
+            require_apart({target: seen_server(one.target) for target, one in sessions.items()})
             require_proportion(plan, {target: one.facts for target, one in sessions.items()})
             ended = run_scale(sessions, plan, ending, progress.announce)
             studies = {target: one.study for target, one in sessions.items()}

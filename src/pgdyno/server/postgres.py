@@ -18,7 +18,7 @@ from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import DictRow, dict_row
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError, naming
 from pgdyno.model.shapes import shaped
 from pgdyno.server.wary_cursor import WaryCursor
 
@@ -81,7 +81,8 @@ def secret_variables() -> frozenset[str]:
 
 def refuse_secrets(conninfo: str, what: str) -> dict[str, str]:
     """Return what a string of a file says, by libpq's keywords. Raises UsageError where a secret is in it."""
-    found = Postgres(conninfo).parameters
+    with naming(what):
+        found = Postgres(conninfo).parameters
     hidden = {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}
     if secret := sorted(hidden & found.keys()):
         raise UsageError(f"{what} has a {secret[0]} in it", hint="Put it into ~/.pgpass: files of plans are shared.")
@@ -109,6 +110,14 @@ class Postgres:
         self.conninfo = conninfo
         self._name = name
         self._as_load = as_load
+
+    @classmethod
+    def reached(cls, conninfo: str, word: str) -> Postgres:
+        """Return a server that takes a session; `word` is the argument that names it. Errors as `connect`."""
+        with naming(word):
+            found = cls(conninfo)
+            found.connect().close()
+        return found
 
     def __repr__(self) -> str:
         return f"Postgres({self.label})"

@@ -26,7 +26,13 @@ from pgdyno.studies.scale.dry_run import plan_lines
 from pgdyno.studies.scale.ending import EarlyEnd
 from pgdyno.studies.scale.plan import ScalePlan
 from pgdyno.studies.scale.runs import HeldBack
-from pgdyno.studies.scale.servers import request_of, require_apart, require_named, require_proportion
+from pgdyno.studies.scale.servers import (
+    SeenServer,
+    request_of,
+    require_apart,
+    require_named,
+    require_proportion,
+)
 from pgdyno.studies.scale.words import proportion_text
 from scale_example import PLAN, made_runs, planned
 from study_example import make_study
@@ -190,9 +196,12 @@ def test_a_server_that_nobody_named_is_refused(tmp_path: Path, monkeypatch: pyte
 
 
 def test_one_server_by_two_names_is_refused() -> None:
-    require_apart({BIG: "big", SMALL: "small"})
-    with pytest.raises(UsageError, match='target "host=big dbname=postgres" is "big", and so is'):
-        require_apart({BIG: "big", "": "big"})
+    big, small = SeenServer("big", "1.5"), SeenServer("small", "2.5")
+    require_apart({BIG: big, SMALL: small})
+    with pytest.raises(UsageError, match='"host=big dbname=postgres" and the study\'s own "big" are one server'):
+        require_apart({BIG: big, "": replace(big, started="3.5")})
+    with pytest.raises(UsageError, match='"host=big dbname=postgres" and "host=small dbname=postgres" are one'):
+        require_apart({BIG: big, SMALL: replace(small, started="1.5")})
 
 
 def test_a_resume_of_one_servers_study_goes_on_with_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ def contents_command(flags: CompareFlags, conninfos: tuple[str, str]) -> int:
     from pgdyno.outside.words import one_line
     from pgdyno.server.postgres import Postgres
 
-    first, second = (Postgres(conninfo) for conninfo in conninfos)
+    first, second = (Postgres.reached(conninfo, side) for conninfo, side in zip(conninfos, "AB", strict=True))
     found = compare_contents(first, second, jobs=flags.jobs, announce=Progress().announce)
     if flags.as_json:
         click.echo(json.dumps(plain(found)))

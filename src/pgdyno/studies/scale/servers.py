@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError, naming
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.replay.target_facts import ALLOWED, allowed_targets
 from pgdyno.server import places
@@ -13,6 +15,8 @@ from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
+
+_STARTED = "SELECT extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text AS started"
 
 
 def request_of(plan: ScalePlan, server: str) -> TargetRequest:
@@ -23,12 +27,12 @@ def request_of(plan: ScalePlan, server: str) -> TargetRequest:
 
 def check_servers(plan: ScalePlan) -> None:
     """Open and close each, before anything is loaded on the first. Raises as the three below, and as opening does."""
-    names, facts = dict[str, str](), dict[str, Facts]()
+    seen, facts = dict[str, SeenServer](), dict[str, Facts]()
     for one in filter(None, plan.targets):
-        with opened(request_of(plan, one)) as target:
+        with naming("target of [[level]]"), opened(request_of(plan, one)) as target:
             require_named(target)
-            names[one], facts[one] = target.name, read_facts(target)
-    require_apart(names)
+            seen[one], facts[one] = seen_server(target), read_facts(target)
+    require_apart(seen)
     require_proportion(plan, facts)
 
 
@@ -41,15 +45,35 @@ def require_named(target: Target) -> None:
         )
 
 
-def require_apart(names: Mapping[str, str]) -> None:
+@dataclass(frozen=True, slots=True)
+class SeenServer:
+    """What a server is called here, and when it was started, in seconds since the epoch: two names may lead to one.
+
+    The system identifier would not tell: servers of levels may be copies of one.
+    """
+
+    name: str
+    started: str
+
+
+def seen_server(target: Target) -> SeenServer:
+    """Ask a server since when it runs."""
+    (row,) = target.postgres.fetch(_STARTED)
+    return SeenServer(target.name, str(row["started"]))
+
+
+def require_apart(servers: Mapping[str, SeenServer]) -> None:
     """Raise UsageError where two targets of a plan, by what it calls them, are one server."""
-    for target, name in names.items():
-        other = next((one for one, its in names.items() if its == name and one != target), None)
-        if other is not None:
+    for (target, seen), (other, also) in combinations(servers.items(), 2):
+        if seen.name == also.name or seen.started == also.started:
             raise UsageError(
-                f'target "{target or other}" is "{name}", and so is that of other levels',
+                f"{_called(target, seen)} and {_called(other, also)} are one server, and would count as two",
                 hint="Name one server by one conninfo everywhere; levels may share it.",
             )
+
+
+def _called(target: str, seen: SeenServer) -> str:
+    return f'"{target}"' if target else f'the study\'s own "{seen.name}"'
 
 
 def require_proportion(plan: ScalePlan, facts: Mapping[str, Facts]) -> None:
