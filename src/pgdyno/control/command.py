@@ -79,7 +79,9 @@ class CommandControl:
             self.postgres.fetch("SELECT pg_reload_conf()")
         except EnvironmentUnsuitable as error:
             raise RestartError(
-                f'server "{self.postgres.label}" could not be reloaded', detail=error.detail or error.message
+                f'server "{self.postgres.label}" could not be reloaded',
+                detail=error.detail or error.message,
+                hint=error.hint,
             ) from error
 
     def is_running(self) -> bool:

@@ -82,7 +82,9 @@ class PatroniControl:
                         f'leader "{member.name}" could not be reloaded', detail=error.detail, hint=error.hint
                     ) from error
             except EnvironmentUnsuitable as error:
-                raise RestartError(f'member "{member.name}" could not be reloaded', detail=error.message) from error
+                raise RestartError(
+                    f'member "{member.name}" could not be reloaded', detail=error.one_line, hint=error.hint
+                ) from error
 
     def is_running(self) -> bool:
         """Tell whether the cluster has a leader whose PostgreSQL runs; without an answer, whether the server has."""
@@ -138,7 +140,9 @@ class PatroniControl:
         try:
             return self.api.pending_restart(member)
         except EnvironmentUnsuitable as error:
-            raise RestartError(f'cannot ask member "{member.name}"', detail=error.detail or error.message) from error
+            raise RestartError(
+                f'cannot ask member "{member.name}"', detail=error.detail or error.message, hint=error.hint
+            ) from error
 
     def _states(self) -> str:
         return ", ".join(f"{member.name} ({member.role}): {member.state}" for member in self._members())

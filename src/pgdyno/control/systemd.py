@@ -103,6 +103,7 @@ class SystemdControl:
             raise RestartError(
                 f'unit "{self.unit}" has no ExecReload and the server could not be reloaded by SQL',
                 detail=error.detail or error.message,
+                hint=error.hint,
             ) from error
 
     def is_running(self) -> bool:
@@ -157,7 +158,9 @@ class SystemdControl:
         try:
             return self.runner.run(argv, timeout_s=self.timeout_s, check=False)
         except EnvironmentUnsuitable as error:
-            raise RestartError(f'cannot {words[0]} unit "{self.unit}": {error.message}', detail=error.detail) from error
+            raise RestartError(
+                f'cannot {words[0]} unit "{self.unit}": {error.message}', detail=error.detail, hint=error.hint
+            ) from error
 
     def _log_tail(self) -> str:
         """Return the last lines of the unit's journal; nothing where there is no journal or no right to read it."""

@@ -174,4 +174,5 @@ def _no_sudo(request: HostRequest, error: ConnectError) -> EnvironmentUnsuitable
 
 
 def _no_agent(look: HostLook, error: ConnectError) -> EnvironmentUnsuitable:
-    return EnvironmentUnsuitable(f"{error.message} under {look.python} {look.version}", detail=error.detail)
+    told = f"{error.message} under {look.python} {look.version}"
+    return EnvironmentUnsuitable(told, detail=error.detail, hint=error.hint)

@@ -30,7 +30,8 @@ def in_pool(
         except PgdynoError as error:
             failed.set()
             watch.failed(item.key, error.one_line)
-            errors.append(EnvironmentUnsuitable(f"{item.kind} {item.key}: {error.message}", detail=error.detail))
+            told = f"{item.kind} {item.key}: {error.message}"
+            errors.append(EnvironmentUnsuitable(told, detail=error.detail, hint=error.hint))
         except BaseException:
             failed.set()
             raise
