@@ -54,7 +54,7 @@ class TomlLines:
             current = self._tables[*place, counts[place] - 1] = TableLines(number)
 
     def of(self, *place: str | int) -> TableLines:
-        """Return the lines of a table; of one without a header those of the table that it is in."""
-        while place not in self._tables:
-            place = place[:-2]
-        return self._tables[place]
+        """Return the lines of a table; one without a header is on the line of its key in the table that it is in."""
+        if place in self._tables:
+            return self._tables[place]
+        return TableLines(self.of(*place[:-2]).of(str(place[-2])))

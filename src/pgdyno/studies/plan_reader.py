@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, placed
 from pgdyno.model.tables import Table, fields_of, is_version, keys_of, near_hint, table_of, tables_of, toml_of
 from pgdyno.outside.toml_lines import TomlLines
 from pgdyno.units import parse_quantity
@@ -42,9 +42,10 @@ class PlanTable:
         try:
             yield where
         except UsageError as error:
-            if not error.message.startswith(where):
-                raise UsageError(f"{where}: {error.message}", detail=error.detail, hint=error.hint) from error
-            raise
+            if error.message.startswith(where):
+                raise
+            with placed(where):
+                raise
 
     def refuse(self, key: str, message: str, hint: str | None = None) -> NoReturn:
         """Raise UsageError with the place of a key."""
@@ -76,27 +77,42 @@ class PlanTable:
             found.append(PlanTable(self._source, self._file, row, (*self._place, key, number), called))
         return found
 
-    def read(self, kind: type[T], below: tuple[str, ...] = ()) -> T:
+    def read(self, kind: type[T], below: Collection[str] = ()) -> T:
         """Return the table as a dataclass; the tables `below` it are left for others to read."""
+        return kind(**self.fields(kind, (), below))
+
+    def fields(self, kind: type[object], only: Collection[str] = (), below: Collection[str] = ()) -> dict[str, Any]:
+        """Return the values of the table by the names of a dataclass's fields; `only` narrows them to some of these."""
         own = {key: value for key, value in self.values.items() if key not in below}
-        known = [*keys_of(kind), *below]
+        self.refuse_others([*(only or keys_of(kind)), *below])
         for key in own:
             with self.at(key) as where:
-                table_of({key: None}, where, known)
                 fields_of(kind, {key: own[key]}, where, (key,))
         with self.at() as where:
-            return kind(**fields_of(kind, own, where))
+            return fields_of(kind, own, where, only)
 
-    def head(self, keys: tuple[str, ...], needed: tuple[str, ...], version: int) -> None:
-        """Refuse unknown and missing keys of a whole file, and another version of its form."""
+    def refuse_others(self, keys: Iterable[str]) -> None:
+        """Refuse keys that are none of these."""
+        known = list(keys)
         for key in self.values:
-            with self.at(key):
-                table_of({key: None}, "the file", keys)
+            with self.at(key) as where:
+                table_of({key: None}, where if self._called else f"{where}: the file", known)
+
+    def head(self, keys: Collection[str], needed: Iterable[str], *versions: int) -> int:
+        """Refuse unknown and missing keys of a whole file, and another version of its form; return its version."""
+        self.refuse_others(keys)
         for key in needed:
-            if not self.values.get(key):
-                self.refuse("", f'"{key}" is missing')
-        if not is_version(self.values["version"], version):
-            self.refuse("version", f"version {self.values['version']} is not {version}", hint="Upgrade pgdyno.")
+            self.require(key)
+        version = self.values["version"]
+        if not any(is_version(version, known) for known in versions):
+            told = " or ".join(map(str, versions))
+            self.refuse("version", f"version {version} is not {told}", hint="Upgrade pgdyno.")
+        return int(str(version))
+
+    def require(self, key: str) -> None:
+        """Refuse a table without this key, or with an empty list of it."""
+        if self.values.get(key, []) == []:
+            self.refuse("", f'"{key}" is missing')
 
     def one_of(self, key: str, value: str, words: Iterable[str], what: str) -> None:
         """Refuse a word that is not one of these; `what` says of what kind it would be."""

@@ -1,5 +1,6 @@
 """Figures and verdicts of a benchmark project by drawn numbers, and slips in its file. Pure."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_a_verdict_needs_the_whole_range(middle: float, half: float, bound: floa
         ('metric = "share"', 'metric = "Share!"', "is not a metric"),
         ("at_least = 95\n", "", "there is no bound"),
         ("planned_days = 12", "planned_day = 12", 'unknown key "planned_day"'),
-        ('"sizing"]', '"size"]', "is not a goal"),
+        ('"sizing"]', '"size"]', 'there is no goal "size"'),
         ("headroom_pct = 25", "headroom_pct = 100", "not from 0 to below 100"),
         ('name = "batch"', 'name = "performance"', "two scenarios are called performance"),
         ("version = 1", "version = 2", "version 2 is not 1"),
@@ -87,8 +88,14 @@ def test_a_verdict_needs_the_whole_range(middle: float, half: float, bound: floa
 def test_a_slip_in_the_file_is_refused_with_its_place(old: str, new: str, message: str) -> None:
     text = SEED.read_text("utf-8")
     assert old in text
-    with pytest.raises(UsageError, match=message):
-        parse_project(text.replace(old, new, 1), source="project.toml")
+    changed = text.replace(old, new, 1)
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_project(changed, source="project.toml")
+    assert caught.value.hint
+    at = re.match("project.toml: line ([0-9]+): ", caught.value.message)
+    if at is not None and new and new in changed.splitlines():
+        assert changed.splitlines()[int(at[1]) - 1] == new
+    assert at is not None or "not TOML" in caught.value.message
 
 
 def test_the_template_is_a_project() -> None:

@@ -226,17 +226,23 @@ def test_settings_of_a_file_are_overlaid() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("version = 2", "version 2 is not 1"),
+        ("version = 2", "^plan: line 1: version 2 is not 1"),
         ("version = true", "version True is not 1"),
         ("version = 1\nmatrix = 3", "matrix is not a table"),
-        ("version = 1\n[matrix]\npods = [3]", 'unknown key "pods"'),
+        ("[matrix]", '"version" is missing'),
+        ("version = 1\n[matrix]\n\npods = [3]", '^plan: line 4: matrix: unknown key "pods"'),
         ('version = 1\n[matrix]\nclients = ["3"]', '"clients" is not a list of whole numbers'),
         ("version = 1\n[matrix]\nclients = [true]", '"clients" is not a list of whole numbers'),
         ("version = 1\n[matrix]\nwarmup_s = '3'", '"warmup_s" is text and not a number'),
-        ("version = 1\n[network]\nother = 'x'", 'unknown key "other"'),
+        ("version = 1\n[network]\nother = 'x'", '^plan: line 3: network: unknown key "other"'),
+        ("version = 1\n[parameters]\nother = []", "^plan: line 3: parameters: other is not a text"),
+        ("version = 1\n[[pod]]\ninstances = 1\nmemory = '3 apples'", "^plan: line 4: pod 1: "),
         ("version = 1\nconfiguration = 3", "configuration is not a list of tables"),
         ("version = 1\n[[configuration]]\nname = 3", '"name" is a number and not text'),
-        ("version = 1\n[[configuration]]\nname = 'a'\n[[configuration]]\nname = 'a'", "appears twice"),
+        (
+            "version = 1\n[[configuration]]\nname = 'a'\n[[configuration]]\nname = 'a'",
+            '^plan: line 5: configuration "a": .*appears twice',
+        ),
         ("= 1", "not TOML"),
     ],
 )

@@ -39,12 +39,12 @@ def test_tables_become_flags():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[load]\nclents = 3", r'\[load\]: unknown key "clents"'),
+        ("[load]\nclents = 3", 'line 2: load: unknown key "clents"'),
         ('[load]\nclients = "3"', '"clients" is text and not a whole number'),
         ("[load]\nclients = true", '"clients" is true or false and not a whole number'),
         ("[sandbox]\nsize = 1", 'unknown key "size"'),
         ("[workload]\nparameters = 3", "not a table"),
-        ("[workload]\nparameters = { a = [1] }", "parameter a"),
+        ("[workload]\nparameters = { a = [1] }", "line 2: workload: parameters: parameter a"),
         ("[workload]\nkind = 'x'", 'unknown key "kind"'),
         ("load = 3", "not a table"),
         ("= 3", "not TOML"),

@@ -62,16 +62,16 @@ def test_in_version_1_the_single_rule_of_a_step_is_its_group():
         (
             'after = ["b"]',
             'after = ["a"]',
-            'step a: after = "b" is not an earlier step but a later one',
+            'line 5: step "a": after = "b" is not an earlier step but a later one',
             "Put b before a",
         ),
-        ('after = ["a"]', "", 'step a: after = "a" is the step itself', "Leave it out"),
-        ("", 'after = ["aa"]', 'step b: after = "aa" is not an earlier step: the plan has none', "Did you mean a[?]"),
-        ('seting = "x"', "", 'step a: unknown key "seting"', "Did you mean settings[?]"),
-        ("cost = 1", "", 'step a: "cost" is a number and not text', ""),
+        ('after = ["a"]', "", 'line 5: step "a": after = "a" is the step itself', "Leave it out"),
+        ("", 'after = ["aa"]', 'line 9: step "b": after = "aa" is not an earlier step: the plan has none', "mean a[?]"),
+        ('seting = "x"', "", 'line 5: step "a": unknown key "seting"', "Did you mean settings[?]"),
+        ("cost = 1", "", 'line 5: step "a": "cost" is a number and not text', ""),
     ],
 )
-def test_a_slip_is_told_with_file_step_key_and_value(first, second, words, hint):
+def test_a_slip_is_told_with_file_line_step_key_and_value(first, second, words, hint):
     with pytest.raises(UsageError, match=f"^plan: {words}") as slip:
         plan(
             f'name = "a"\n{first}\nsettings = {{ work_mem = "8MB" }}',
@@ -116,7 +116,7 @@ def test_a_step_may_set_back_what_an_earlier_one_set_but_not_in_isolation():
 @pytest.mark.requirement("R-EXP-18")
 def test_a_step_that_alternates_needs_its_undo():
     step = 'name = "a"\n[step.manual]\ninstructions = ["x"]\nalternate = true'
-    with pytest.raises(UsageError, match="step a: manual: alternate needs undo"):
+    with pytest.raises(UsageError, match='line 7: step "a": manual: alternate needs undo'):
         plan(step)
     assert plan(f'{step}\nundo = ["y"]').step("a").by_hand.alternate
 

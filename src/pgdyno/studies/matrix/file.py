@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from pgdyno.errors import UsageError, hinted
+from pgdyno.errors import hinted
 from pgdyno.model.matrix import BASELINE_NAME
 from pgdyno.model.shapes import shaped
-from pgdyno.model.tables import Table, fields_of, is_version, read_table, table_of, tables_of, toml_of
+from pgdyno.model.tables import tables_of
 from pgdyno.studies.matrix.plan import MatrixPlan, Pod, Value, check
+from pgdyno.studies.plan_reader import PlanTable
 from pgdyno.units import parse_quantity
 
 VERSION = 1
@@ -29,32 +31,25 @@ KEYS = (
 def parse_matrix(text: str, settings_of: Callable[[str], Mapping[str, str]], *, source: str = "plan") -> MatrixPlan:
     """Read a plan, not yet checked as a whole. `settings_of` reads the file that a configuration names.
 
-    Raises UsageError on anything but the documented form.
+    Raises UsageError with line, name and value on anything but the documented form.
     """
-    document = table_of(toml_of(text, source), source, _TOP)
-    if not is_version(document.get("version"), VERSION):
-        raise UsageError(f"{source}: version {document.get('version')} is not {VERSION}")
+    file = PlanTable.of_text(text, source)
+    file.head(_TOP, ("version",), VERSION)
     configurations: dict[str, Mapping[str, str]] = {}
-    for entry, where in tables_of(document, "configuration", source):
-        named = read_table(ConfigurationRow, entry, where)
+    for table in file.tables("configuration"):
+        named = table.read(ConfigurationRow)
         if named.name in configurations:
-            raise UsageError(f"{where} appears twice")
-        own = {key: _setting(value) for key, value in named.settings.items()}
-        configurations[named.name] = {**(settings_of(named.file) if named.file else {}), **own}
-    place = f"{source}: matrix"
-    head = {key: _listed(key, value) for key, value in table_of(document.get("matrix", {}), place, KEYS).items()}
-    pods = {}
-    for entry, where in tables_of(document, "pod", source):
-        pod = read_table(PodRow, entry, where)
-        pods[pod.instances] = Pod(pod.vcpus, None if pod.memory is None else int(parse_quantity(str(pod.memory), "B")))
-    rest = {key: document.get(key, {}) for key in ("parameters", "custom", "network")}
+            table.refuse("name", f'configuration "{named.name}" appears twice', hint="Give each a name of its own.")
+        with table.at("file"):
+            kept = settings_of(named.file) if named.file else {}
+        configurations[named.name] = {**kept, **{key: _setting(value) for key, value in named.settings.items()}}
     return MatrixPlan(
-        **fields_of(MatrixPlan, head, place, KEYS),
+        **_axes(file),
         configurations=configurations or {BASELINE_NAME: {}},
-        pods=pods,
-        parameters=_values(rest["parameters"], f"{source}: parameters"),
-        custom=_words(table_of(rest["custom"], f"{source}: custom", CUSTOM)),
-        network=_words(table_of(rest["network"], f"{source}: network", NETWORKS)),
+        pods=_pods(file),
+        parameters=_parameters(file),
+        custom=_words(file, "custom", CUSTOM),
+        network=_words(file, "network", NETWORKS),
     )
 
 
@@ -84,22 +79,47 @@ class PodRow:
     memory: str | int | None = None
 
 
+def _axes(file: PlanTable) -> dict[str, Any]:
+    """Return what [matrix] says; a bare level is a list of one."""
+    table = file.get("matrix")
+    if table is None:
+        return {}
+    table.values = {key: _listed(key, value) for key, value in table.values.items()}
+    return table.fields(MatrixPlan, KEYS)
+
+
 def _listed(key: str, value: object) -> object:
-    """Return a bare level as a list of one."""
-    return [value] if isinstance(getattr(MatrixPlan(), key), tuple) and not isinstance(value, list) else value
+    is_level = isinstance(getattr(MatrixPlan(), key, None), tuple) and not isinstance(value, list)
+    return [value] if is_level else value
 
 
-def _words(table: Table) -> dict[str, str]:
-    return {key: str(value) for key, value in table.items()}
+def _pods(file: PlanTable) -> dict[int, Pod]:
+    found = dict[int, Pod]()
+    for table in file.tables("pod"):
+        row = table.read(PodRow)
+        with table.at("memory"):
+            memory = None if row.memory is None else int(parse_quantity(str(row.memory), "B"))
+        found[row.instances] = Pod(row.vcpus, memory)
+    return found
 
 
-def _values(table: object, where: str) -> dict[str, Value]:
-    if not isinstance(table, dict):
-        raise UsageError(f"{where} is not a table")
-    for name, value in table.items():
+def _parameters(file: PlanTable) -> dict[str, Value]:
+    table, found = file.get("parameters"), dict[str, Value]()
+    if table is None:
+        return found
+    for name, value in table.values.items():
         if not isinstance(value, str | int | float):
-            raise UsageError(f"{where}: {name} is not a text, a number, true or false")
-    return table
+            table.refuse(name, f"{name} is not a text, a number, true or false")
+        found[name] = value
+    return found
+
+
+def _words(file: PlanTable, key: str, keys: tuple[str, ...]) -> dict[str, str]:
+    table = file.get(key)
+    if table is None:
+        return {}
+    table.refuse_others(keys)
+    return {name: str(value) for name, value in table.values.items()}
 
 
 def _setting(value: object) -> str:

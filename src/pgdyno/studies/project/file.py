@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass
 
-from pgdyno.errors import UsageError, hinted
+from pgdyno.errors import hinted
 from pgdyno.model.project import (
     DELIVERABLES,
     GOALS,
     PHASES,
     ROW_METRICS,
     Criterion,
+    Headline,
     Item,
     Peak,
     Project,
     ProjectRow,
     Scenario,
 )
-from pgdyno.model.tables import Table, fields_of, is_version, read_table, table_of, tables_of, toml_of
+from pgdyno.studies.plan_reader import PlanTable
 from pgdyno.studies.project.certified import CERTIFIED, OF_RUNS
 
 VERSION = 1
@@ -28,68 +29,100 @@ STUDY_METRICS = ("throughput", "p50_ms", "p95_ms", "p99_ms", "server_cpu_ms_per_
                  "p50_ratio", "p95_ratio", "p99_ratio", "server_cpu_ratio", *CERTIFIED, *OF_RUNS)  # fmt: skip
 """Figures of studies that a criterion can name, beside any counter of a run, such as `nopm`."""
 _COUNTER = re.compile(r"[a-z][a-z0-9_]*")
+_NEEDED = ("version", "project", "scenario")
+_KEYS = (*_NEEDED, "phase", "deliverable", "peak", *RUN_TABLES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    name: str
+    background: str = ""
+    headroom_pct: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Scenario:
+    name: str
+    goal: str
+    planned_days: float
+    description: str = ""
+    serves: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    studies: tuple[str, ...] = ()
+    days: float | None = None
+    runs: int | None = None
+    notes: tuple[str, ...] = ()
+    conclusion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Peak:
+    host: str
+    source: str
+    cores: float | None = None
+    memory_bytes: float | None = None
 
 
 @hinted("docs/reference/project.md has every key; pgdyno project new FILE writes an example.")
 def parse_project(text: str, *, source: str = "project") -> Project:
-    """Read a project. Raises UsageError, with the place, on anything but the documented form."""
-    keys = ("version", "project", "scenario", "phase", "deliverable", "peak")
-    document = table_of(toml_of(text, source), source, (*keys, *RUN_TABLES))
-    for key in keys[:3]:
-        if key not in document:
-            raise UsageError(f'{source}: "{key}" is missing')
-    if not is_version(document["version"], VERSION):
-        raise UsageError(f"{source}: version {document['version']} is not {VERSION}", hint="Upgrade pgdyno.")
-    place = f"{source}: [project]"
-    head = table_of(document["project"], place, ("name", "background", "goals", "headroom_pct"))
-    fields = {name: value for name, value in head.items() if name != "goals"}
-    project = fields_of(Project, {"background": "", **fields}, place, ("name", "background", "headroom_pct"))
-    scenarios = tuple(_scenario(table, where) for table, where in tables_of(document, "scenario", source))
-    names = [scenario.name for scenario in scenarios]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if not names or twice is not None:
-        raise UsageError(f"{source}: {f'two scenarios are called {twice}' if twice else 'there is no scenario'}")
-    if not 0 <= project.get("headroom_pct", 0.0) < 100:
-        raise UsageError(f"{source}: headroom_pct {project['headroom_pct']:g} is not from 0 to below 100")
+    """Read a project. Raises UsageError with line, name and value on anything but the documented form."""
+    file = PlanTable.of_text(text, source)
+    file.head(_KEYS, _NEEDED, VERSION)
+    table = file.needed("project")
+    head = table.read(_Head, ("goals",))
+    if not 0 <= head.headroom_pct < 100:
+        table.refuse("headroom_pct", f"headroom_pct {head.headroom_pct:g} is not from 0 to below 100")
+    scenarios = list[Scenario]()
+    for one in file.tables("scenario"):
+        found = _scenario(one)
+        if found.name in {other.name for other in scenarios}:
+            one.refuse("name", f"two scenarios are called {found.name}", hint="Give each a name of its own.")
+        scenarios.append(found)
+    peaks = [one.read(_Peak) for one in file.tables("peak")]
     return Project(
-        **project,
-        scenarios=scenarios,
-        phases=_items(document, "phase", PHASES, source),
-        deliverables=_items(document, "deliverable", DELIVERABLES, source),
-        statements=_statements(head.get("goals", {}), source),
-        peaks=tuple(
-            read_table(Peak, {"cores": None, "memory_bytes": None, **table}, where)
-            for table, where in tables_of(document, "peak", source)
-        ),
+        name=head.name,
+        background=head.background,
+        scenarios=tuple(scenarios),
+        phases=_items(file, "phase", PHASES),
+        deliverables=_items(file, "deliverable", DELIVERABLES),
+        statements=_statements(table),
+        peaks=tuple(Peak(one.host, one.cores, one.memory_bytes, one.source) for one in peaks),
+        headroom_pct=head.headroom_pct,
     )
 
 
-def _scenario(table: Table, where: str) -> Scenario:
-    fields = {"description": "", **table}
-    rows = tuple(read_table(ProjectRow, row, place) for row, place in tables_of(table, "row", where))
-    for other in ("row", "run"):
-        fields.pop(other, None)
-    scenario = replace(read_table(Scenario, fields, where), rows=rows)
-    if scenario.headline is not None and scenario.headline.metric not in ROW_METRICS:
-        raise UsageError(
-            f'{where}: headline: "{scenario.headline.metric}" is not a metric of rows',
-            hint=f"They are {', '.join(ROW_METRICS)}.",
-        )
-    for word in scenario.serves:
-        if word not in GOALS:
-            raise UsageError(f'{where}: "{word}" is not a goal', hint=f"The goals are {', '.join(GOALS)}.")
-    _check_criterion(scenario.criterion, f"{where}: criterion")
-    return scenario
+def _scenario(table: PlanTable) -> Scenario:
+    raw = table.read(_Scenario, ("criterion", "headline", "row", "run"))
+    for word in raw.serves:
+        table.one_of("serves", word, GOALS, "goal")
+    return Scenario(
+        **{name: getattr(raw, name) for name in _Scenario.__dataclass_fields__},
+        criterion=_criterion(table.needed("criterion")),
+        headline=_headline(table),
+        rows=tuple(one.read(ProjectRow) for one in table.tables("row")),
+    )
 
 
-def _check_criterion(criterion: Criterion, where: str) -> None:
-    metric, low, high = criterion.metric, criterion.at_least, criterion.at_most
+def _headline(scenario: PlanTable) -> Headline | None:
+    table = scenario.get("headline")
+    if table is None:
+        return None
+    found = table.read(Headline)
+    if found.metric not in ROW_METRICS:
+        table.refuse("metric", f'"{found.metric}" is not a metric of rows', hint=f"They are {', '.join(ROW_METRICS)}.")
+    return found
+
+
+def _criterion(table: PlanTable) -> Criterion:
+    found = table.read(Criterion)
+    metric, low, high = found.metric, found.at_least, found.at_most
     if metric not in ROW_METRICS and not _COUNTER.fullmatch(metric):
-        raise UsageError(f'{where}: "{metric}" is not a metric', hint=_METRIC_HINT)
+        table.refuse("metric", f'"{metric}" is not a metric', hint=_METRIC_HINT)
     if low is None and high is None:
-        raise UsageError(f"{where}: there is no bound", hint="Give at_least or at_most, so that a program can judge.")
+        table.refuse("", "there is no bound", hint="Give at_least or at_most, so that a program can judge.")
     if low is not None and high is not None and low > high:
-        raise UsageError(f"{where}: at_least {low:g} is above at_most {high:g}")
+        table.refuse("at_least", f"at_least {low:g} is above at_most {high:g}", hint="Exchange them, or leave one out.")
+    return found
 
 
 _METRIC_HINT = (
@@ -97,19 +130,22 @@ _METRIC_HINT = (
 )
 
 
-def _items(document: Table, key: str, usual: tuple[str, ...], source: str) -> tuple[Item, ...]:
+def _items(file: PlanTable, key: str, usual: tuple[str, ...]) -> tuple[Item, ...]:
     """Return the items of the file, and after them the usual ones that it does not name."""
-    found = [read_table(Item, table, where) for table, where in tables_of(document, key, source)]
+    found = [one.read(Item) for one in file.tables(key)]
     named = {item.name for item in found}
     return (*found, *(Item(name) for name in usual if name not in named))
 
 
-def _statements(table: object, source: str) -> dict[str, str]:
-    goals = table_of(table, f"{source}: [project.goals]", GOALS)
-    for word, said in goals.items():
+def _statements(project: PlanTable) -> dict[str, str]:
+    table = project.get("goals")
+    if table is None:
+        return {}
+    for word, said in table.values.items():
+        table.one_of(word, word, GOALS, "goal")
         if not isinstance(said, str):
-            raise UsageError(f'{source}: goal "{word}" is not text')
-    return {word: str(said) for word, said in goals.items()}
+            table.refuse(word, f'goal "{word}" is not text', hint=f'Write {word} = "to be agreed".')
+    return {word: str(said) for word, said in table.values.items()}
 
 
 TEMPLATE = """\

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from pgdyno.errors import UsageError, hinted
-from pgdyno.model.tables import fields_of, table_of, toml_of
+from pgdyno.errors import hinted
+from pgdyno.studies.plan_reader import PlanTable
 
 TABLES = ("workload", "load", "sandbox")
 SANDBOX = {"name": "sandbox", "memory": "sandbox_memory", "bin": "sandbox_bin"}
@@ -42,26 +41,30 @@ class PlannedLoad:
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
-def without_load(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan's document without the tables of its load."""
-    return {name: value for name, value in document.items() if name not in TABLES}
-
-
 @hinted("docs/reference/plan.md has every key.")
 def planned_load(text: str, *, source: str = "plan") -> PlannedLoad:
     """Read the load of a plan; what is not in it stays as the flags have it. Raises UsageError on what is not known."""
-    document = table_of(toml_of(text, source), source, ("version", "plan", "step", *TABLES))
-    flags = fields_of(PlanLoadKeys, document.get("load", {}), f"{source}: [load]")
-    sandbox = table_of(document.get("sandbox", {}), f"{source}: [sandbox]", SANDBOX)
-    flags |= {SANDBOX[name]: str(value) for name, value in sandbox.items()}
-    place = f"{source}: [workload]"
-    workload = table_of(document.get("workload", {}), place, ("name", "parameters"))
-    if "name" in workload:
-        flags["workload"] = str(workload["name"])
-    parameters = workload.get("parameters", {})
-    if not isinstance(parameters, dict):
-        raise UsageError(f"{place}: parameters is not a table", hint="Write { scale = 10 }.")
-    for name, given in parameters.items():
-        if not isinstance(given, str | int | float):
-            raise UsageError(f"{place}: parameter {name} is {given!r}", hint="Write text.")
+    file = PlanTable.of_text(text, source)
+    file.refuse_others(("version", "plan", "step", *TABLES))
+    flags, parameters = dict[str, object](), dict[str, str | int | float | bool]()
+    if (load := file.get("load")) is not None:
+        flags |= load.fields(PlanLoadKeys)
+    if (sandbox := file.get("sandbox")) is not None:
+        sandbox.refuse_others(SANDBOX)
+        flags |= {SANDBOX[name]: str(value) for name, value in sandbox.values.items()}
+    if (workload := file.get("workload")) is not None:
+        workload.refuse_others(("name", "parameters"))
+        if "name" in workload.values:
+            flags["workload"] = str(workload.values["name"])
+        if (given := workload.get("parameters")) is not None:
+            parameters = _parameters(given)
     return PlannedLoad(flags, parameters)
+
+
+def _parameters(table: PlanTable) -> dict[str, str | int | float | bool]:
+    found = dict[str, str | int | float | bool]()
+    for name, value in table.values.items():
+        if not isinstance(value, str | int | float):
+            table.refuse(name, f"parameter {name} is {value!r}", hint="Write text.")
+        found[name] = value
+    return found
