@@ -46,6 +46,9 @@ def test_a_plan_is_read_as_it_stands() -> None:
     assert (plan.database, plan.target_database, plan.jobs, plan.window_s) == ("shop", "shop", 2, 144_000.0)
     assert plan.options == {"compress": "0"}
     assert plan.load == {"max_wal_size": "16GB"}
+    assert plan.lines["load.max_wal_size"] == 13
+    knob = plan_of(PLAN.replace('max_wal_size = "16GB"', '\n"vm.dirty_bytes" = "64MB"'))
+    assert (knob.load, knob.lines["load.vm.dirty_bytes"]) == ({"vm.dirty_bytes": "64MB"}, 13)
     assert plan.phases[MigrationPhase.IMPORT].planned_s == 21_600.0
     assert plan.phases[MigrationPhase.SEQUENCES].after == (MigrationPhase.IMPORT,)
 
@@ -68,6 +71,8 @@ def test_a_plan_is_read_as_it_stands() -> None:
         ("host=old dbname=shop user=dba", "host=old user=dba", 4, "it names no database"),
         ('folder = "/srv/migration"', 'folder = "dumps"', 6, 'folder "dumps" is not a whole path'),
         ("compress = 0", "compres = 0", 10, 'mover "dump" has no option "compres"'),
+        ('max_wal_size = "16GB"', "vm.dirty_bytes = 4096", 12, "vm is a table"),
+        ('max_wal_size = "16GB"', "max_wal_size = true", 12, "max_wal_size is neither a text nor a number"),
         ('jobs = 2', 'mover = "pg_dmp"', 7, 'there is no mover "pg_dmp"'),
         ('jobs = 2', "jobs = 2\nspeed = 3", 8, "speed"),
         ("[[phase]]\nname = \"import\"", '[replay]\nspeed = 2\n[[phase]]\nname = "import"', 13, "trace"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.model.linux import is_linux_knob
 from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.units import bytes_text, plural, seconds_text
 
@@ -23,7 +24,9 @@ def plan_lines(prepared: PreparedMove) -> list[str]:
             lines.append(f"  {one.phase}: left out, {one.left_out}")
             continue
         lines.append(f"  {one.phase}" + (f" (after {', '.join(one.after)})" if one.after else ""))
-    lines += [f"load:   {name} = {value} on the target, put back afterwards" for name, value in plan.load.items()]
+    for name, value in prepared.load.items():
+        where = "the target's host" if is_linux_knob(name) else "the target"
+        lines.append(f"load:   {name} = {value} on {where}, put back afterwards")
     if plan.load:
         lines.append("        " + ("the target is restarted for them" if plan.load_restart else "without a restart"))
     said = prepared.announcement

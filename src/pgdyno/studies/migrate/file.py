@@ -72,7 +72,7 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
         value = getattr(head, key)
         if value and not value.startswith("/"):
             table.refuse(key, f'{key} "{value}" is not a whole path')
-    options = _texts(file, "mover")
+    options, load = _texts(file, "mover"), _texts(file, "load")
     mover = _mover(table, head.mover, options, file)
     if not mover.fills_target:
         _refuse_unused(file, table, mover)
@@ -90,13 +90,14 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
         jobs=table.within("jobs", head.jobs, 1, MOST_JOBS),
         window_s=table.seconds("window"),
         full_bytes=full_bytes,
-        load=_texts(file, "load"),
+        load=load,
         load_restart=head.load_restart,
         programs=head.programs,
         phases=_phases(file),
         replay=_replay(file, mover),
         lines={key: table.line(key) for key in _Head.__dataclass_fields__}
-        | {"trace": (file.get("replay") or file).line("trace")},
+        | {"trace": (file.get("replay") or file).line("trace")}
+        | {f"load.{name}": (file.get("load") or file).line(name) for name in load},
     )
     _check_order(file, plan, mover)
     return plan
@@ -107,6 +108,9 @@ def _texts(file: PlanTable, key: str) -> dict[str, str]:
     if table is None:
         return {}
     for name, value in table.values.items():
+        if isinstance(value, dict):
+            part = next(iter(value), "dirty_bytes")
+            table.refuse(name, f"{name} is a table", hint=f'Put a name with a dot into quotes: "{name}.{part}".')
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             table.refuse(name, f"{name} is neither a text nor a number", hint=f'Write {name} = "on".')
     return {name: str(value) for name, value in table.values.items()}

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError, placed
+from pgdyno.knobs.policy import check_settings
 from pgdyno.migration.free_space import require_room
 from pgdyno.migration.mover import Announcement, MigrationSide, MovePlace, Mover, PhaseStep
 from pgdyno.migration.movers.client_program import find_programs
 from pgdyno.migration.movers.registry import mover_of
 from pgdyno.migration.own_folder import require_own_way, require_reach
 from pgdyno.migration.plan import MigrationPlan, all_steps
+from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
+from pgdyno.model.linux import SEEN_AT_START
 from pgdyno.owner.account import Account
 from pgdyno.replay.copy_proof import refusal
 from pgdyno.replay.target_facts import ALLOWED, identify
@@ -37,6 +40,8 @@ class PreparedMove:
     announcement: Announcement
     room: tuple[str, ...]
     source_bytes: int
+    load: Configuration
+    """Settings of the target, or of its host, while it is loaded."""
 
 
 def prepare(
@@ -44,10 +49,11 @@ def prepare(
 ) -> PreparedMove:
     """Return what is to be done. `facts` are of source and target.
 
-    Raises UsageError where the target is the source, EnvironmentUnsuitable where it may not be migrated to, a program
-    is missing, or there is too little room.
+    Raises UsageError where the target is the source or the plan's settings are none of it, EnvironmentUnsuitable where
+    it may not be migrated to, a program is missing, or there is too little room.
     """
     _prove(target, facts, plan, options.path.name)
+    load = _load_settings(plan, facts[1], options.path.name)
     mover = mover_of(plan.mover)
     account = load_account(target)
     sides = [
@@ -81,8 +87,23 @@ def prepare(
         needs["dump" if mover.fills_target else "clusters"] = (Path(plan.folder), for_dump)
     return PreparedMove(
         plan, options, mover, all_steps(plan, mover.steps(plan.options)), place, mover.announce(place),
-        tuple(require_room(needs)), size,
+        tuple(require_room(needs)), size, load,
     )  # fmt: skip
+
+
+def _load_settings(plan: MigrationPlan, facts: Facts, file: str) -> Configuration:
+    """Return the settings for the load, each looked at by the target and the policy. Errors name its line."""
+    for name, value in plan.load.items():
+        with placed(f"{file}: line {plan.lines.get(f'load.{name}', 1)}: load"):
+            (known,) = check_settings({name: value}, facts)
+            row = facts.row(known)
+            waits = known in SEEN_AT_START or (row is not None and row.context == "postmaster")
+            if waits and not plan.load_restart:
+                raise UsageError(
+                    f"{known} comes into force by a restart alone",
+                    hint="Leave it out, or write load_restart = true in [migration]: the target is restarted then.",
+                )
+    return check_settings(plan.load, facts)
 
 
 def _prove(target: Target, facts: tuple[Facts, Facts], plan: MigrationPlan, file: str) -> None:

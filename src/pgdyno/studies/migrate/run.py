@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
-from pgdyno.knobs.policy import check_settings
 from pgdyno.migration.journal import JournalState, RehearsalJournal
 from pgdyno.migration.left_behind import LeftRecord, all_left, without_secrets, write_down
 from pgdyno.migration.mover import MovePlace, nobody_halts
@@ -207,12 +206,13 @@ class _Rehearsal:
         plan, target = self.prepared.plan, self.prepared.place.target.target
         undo_root = places.ensure(places.state_dir() / "undo")
         put_back_abandoned(target, undo_root, self.announce, may_change=True)
-        if not plan.load:
+        settings = self.prepared.load
+        if not settings:
             return None
-        settings = check_settings(plan.load, self.facts[1])
-        session = stack.enter_context(begin_session(target, self.study.id, undo_root, (), Deadlines()))
+        kernel = [*settings.linux()]
+        session = stack.enter_context(begin_session(target, self.study.id, undo_root, kernel, Deadlines()))
         session.expect("a migration", self.prepared.options.max_seconds + _LEEWAY_S)
-        return LoadSettings(session, target.postgres, settings, plan.load_restart)
+        return LoadSettings(session, target, settings, plan.load_restart)
 
     def _result(
         self,
@@ -293,7 +293,7 @@ def _strike_out(record: LeftRecord, path: Path) -> None:
 
 def _settings(journal: RehearsalJournal, load: LoadSettings) -> tuple[LoadSetting, ...]:
     """Return the settings as they stand now that the session is over: the server is asked once more."""
-    now = shown(load.server, [*load.settings])
+    now = shown(load.target, [*load.settings])
     return tuple(replace(one, after=now.get(one.name)) for one in _load_settings(journal.state.notes))
 
 

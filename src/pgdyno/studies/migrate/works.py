@@ -11,17 +11,22 @@ from pgdyno.migration.mover import ItemWatch, MoveItem, MovePlace, Mover
 from pgdyno.migration.validation import validate
 from pgdyno.migration.way_back import SourceSeen, look_at, rehearse_way_back
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.results.migrate import FindingWeight, MigrationPhase
 from pgdyno.model.shapes import shaped
-from pgdyno.server.postgres import Postgres
+from pgdyno.targets.inspect import read_facts
+from pgdyno.targets.target import Target
 from pgdyno.undo.session import ServerSession
 
 _SHOWN = "SELECT name, pg_catalog.current_setting(name) AS value FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
 
 
-def shown(server: Postgres, names: Sequence[str]) -> dict[str, str]:
-    """Return these settings as new sessions see them."""
-    return {str(row["name"]): str(row["value"]) for row in server.fetch(_SHOWN, [list(names)])}
+def shown(target: Target, names: Sequence[str]) -> dict[str, str]:
+    """Return these settings as new sessions see them, and Linux knobs as the kernel has them."""
+    found = {str(row["name"]): str(row["value"]) for row in target.postgres.fetch(_SHOWN, [list(names)])}
+    of_kernel = [name for name in names if is_linux_knob(name)]
+    kernel = read_facts(target).kernel if of_kernel else {}
+    return found | {name: str(kernel[name].value) for name in of_kernel}
 
 
 @dataclass(slots=True)
@@ -75,7 +80,7 @@ class LoadSettings:
     """The settings of the target while it is loaded, by one undo session: its end is the target as it was."""
 
     session: ServerSession
-    server: Postgres
+    target: Target
     settings: Configuration
     restart: bool
     before: dict[str, str] = field(default_factory=dict)
@@ -85,14 +90,14 @@ class LoadSettings:
     def apply(self) -> None:
         """Bring them into force, and read them back."""
         names = [*self.settings]
-        self.before = shown(self.server, names)
+        self.before = shown(self.target, names)
         self.session.apply(self.settings, restart="as-needed" if self.restart else "never")
-        self.during = shown(self.server, names)
+        self.during = shown(self.target, names)
 
     def revert(self) -> None:
         """Put them back, and see that they are. Raises EnvironmentUnsuitable where one is not."""
         self.session.apply(BASELINE, restart="as-needed" if self.restart else "never")
-        self.after = shown(self.server, [*self.settings])
+        self.after = shown(self.target, [*self.settings])
         wrong = [name for name, value in self.before.items() if self.after.get(name) != value]
         if wrong:
             raise EnvironmentUnsuitable(f"settings for the load are still in force: {', '.join(wrong)}")
