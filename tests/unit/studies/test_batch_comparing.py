@@ -101,6 +101,12 @@ def test_a_process_with_a_failed_job_has_no_window_that_counts() -> None:
     assert ("load/copy", "failed in the new executions") in [(one.key, one.reason) for one in process.left_out]
 
 
+def test_a_process_of_skipped_jobs_says_so_and_not_that_the_reference_failed() -> None:
+    rows = SOME.replace("23:00:30,0,,", "23:00:30,,skipped,no tape")
+    found = compare(chain_of(), recorded(chain_of(), SOME), recorded(chain_of(), rows)).processes[1]
+    assert (found.standing, found.reason) == (Standing.NOT_RESOLVED, "every job of it is skipped")
+
+
 def test_a_job_that_one_side_skips_is_in_the_window_of_neither() -> None:
     chain = chain_of()
     row = "1,close,mail,2026-10-30 23:00:30,2026-10-30 23:40:00,0,,\n"

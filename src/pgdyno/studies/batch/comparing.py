@@ -182,6 +182,8 @@ def _process(
     share = 100 * sum(windows) / len(windows) / reference if windows and reference else None
     interval = _interval(windows, reference)
     standing, reason = _standing(reference, windows, incomplete, interval)
+    if len(skipped) == len(process.jobs):
+        standing, reason = Standing.NOT_RESOLVED, "every job of it is skipped"
     return ComparedProcess(
         process.name, len(process.jobs), process.threshold_s, tuple(compared), tuple(left_out),
         reference, tuple(windows), incomplete, share, interval, standing, reason,
