@@ -75,6 +75,18 @@ def test_a_level_whose_path_grows_is_not_constant_and_the_criterion_is_named() -
     assert judgement_of(replace(make_study(StudyKind.SCALE), result=result)).alert
 
 
+@pytest.mark.requirement("R-SCA-02")
+def test_a_level_at_which_nothing_is_answered_in_time_is_not_constant() -> None:
+    late = {"150"}
+    runs = [replace(one, within=0.0 if one.trial.spec.factors.get("level") in late else 1.0)
+            for one in made_runs(planned())]  # fmt: skip
+    top = level(result_of(runs), 150)
+    success = next(check for check in top.checks if check.criterion == "success rate")
+    assert (success.word, success.pairs, top.success) == (Constancy.NOT_CONSTANT, 6, 0.0)
+    assert top.standing is Constancy.NOT_CONSTANT
+    assert "Level 150 %: not constant (success rate −100.0 % [−100, −100] %" in text_of(page_of(result_of(runs)))
+
+
 def test_scatter_resolves_nothing_and_is_not_called_constant() -> None:
     result = result_of(made_runs(planned(), noise=0.4))
     assert Constancy.CONSTANT not in [one.standing for one in result.levels if one.percent != 100]

@@ -33,6 +33,8 @@ DRAWN = 6.0
 KEPT = 0.97
 """A run that reached less of its rate was not the load of its level: the server fell behind."""
 BEHIND = "behind its rate"
+NO_SUCCESS = 1e-4
+"""The share that stands for none at all: a ratio to 0 has no logarithm, and such a run is a run all the same."""
 _MEASURED = (TrialState.COMPLETE, TrialState.UNSTEADY)
 
 
@@ -192,10 +194,15 @@ def _checks(plan: ScalePlan, used: Sequence[ScaleRun], reference: Sequence[Scale
     wanted = ((SUCCESS, plan.criterion.success), (RESPONSE, plan.criterion.response), (PATH, plan.criterion.path))
     found = []
     for name, tolerance in wanted:
-        known = [(a, b) for one, other in pairs if (a := one.get(name)) and (b := other.get(name))]
+        none = NO_SUCCESS if name == SUCCESS else None  # of the others nothing was measured
+        known = [(a, b) for one, other in pairs if (a := one.get(name)) and (b := _or(other.get(name), none))]
         word, ratio = constancy([a for a, _ in known], [b for _, b in known], tolerance)
         found.append(LevelCheck(criterion=name, tolerance=tolerance, word=word, ratio=ratio, pairs=len(known)))
     return tuple(found)
+
+
+def _or(value: float | None, zero: float | None) -> float | None:
+    return zero if value == 0 else value
 
 
 def _standing(
