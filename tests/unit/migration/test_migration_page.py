@@ -177,6 +177,10 @@ def test_two_rehearsals_are_compared_phase_by_phase() -> None:
     assert "A s0: 1 job," in lines[0]
     assert any("20:00 min" in line and "13:00 min" in line and "-35 %" in line for line in lines)
     assert any("no verdict" in line for line in lines)
+    assert not any("environment" in line for line in lines)
+    there, here = replace(slow, environment="aaaa"), replace(quick, environment="bbbb")
+    assert any("not of one environment" in line for line in compare_lines(there, here))
+    assert compare_lines(there, replace(quick, environment="aaaa")) == lines
 
 
 @pytest.mark.requirement("R-MIG-04")
