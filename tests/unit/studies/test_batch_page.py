@@ -114,6 +114,8 @@ def test_jobs_that_did_not_succeed_are_told_first() -> None:
     assert "by the operator" in text_of(report)
     assert "1 execution only: a verdict on the window needs 3." in text_of(report)
     assert "The peak of CPU and memory is unknown: the file does not have it." in text_of(report)
+    told = " ".join(text_of(report).split())
+    assert "Unknown for some jobs, busy, rows, WAL, server CPU, own CPU: the file does not have it." in told
     said = judged(replace(make_study(StudyKind.BATCH), state=StudyState.COMPLETE, result=result))
     assert said.code is ExitCode.FINDINGS
     assert "1 succeeded, 1 failed, 1 cancelled, 1 skipped" in said.title

@@ -20,6 +20,7 @@ from pgdyno.studies.batch.gantt import gantt
 from pgdyno.studies.batch.words import few_text, judgement
 from pgdyno.units import binary_text, bytes_text, seconds_text
 
+_COLUMNS = {"busy_s": "busy", "rows": "rows", "wal_bytes": "WAL", "server_cpu_s": "server CPU", "cpu_s": "own CPU"}
 METHOD = (
     "Executions follow each other, each from the restored data where the chain names a restore command.",
     "A job begins when those that it waits for are over, its calendar start has come, and a place is free.",
@@ -114,13 +115,24 @@ def _jobs(result: BatchResult) -> Section | None:
         for one in ran
     )
     blocks: list[Block] = [TableBlock(Table(columns, rows, columns[3:5] + columns[6:]), "Every job.", folded=True)]
-    reasons = dict.fromkeys(f"Unknown, {name}: {why}." for one in ran for name, why in one.unknown.items())
+    reasons = _reasons(ran)
     told = (
         "Busy time and waits are of sessions with the job's application_name, looked at once a second.",
         "Rows (of its database), WAL and server CPU are the whole server's while the job ran alone.",
         *reasons,
     )
     return Section("jobs", "The jobs", "What did each job take?", (*blocks, Prose(told, points=True)))
+
+
+def _reasons(ran: Sequence[JobRun]) -> tuple[str, ...]:
+    """Return why figures of some jobs are unknown, once each, by the names of the columns."""
+    found: dict[str, list[str]] = {}
+    for one in ran:
+        for name, why in one.unknown.items():
+            columns = found.setdefault(why, [])
+            if (column := _COLUMNS.get(name, name)) not in columns:
+                columns.append(column)
+    return tuple(f"Unknown for some jobs, {', '.join(columns)}: {why}." for why, columns in found.items())
 
 
 def _seconds(value: float | None) -> str:
