@@ -122,6 +122,17 @@ def test_jobs_that_did_not_succeed_are_told_first() -> None:
     assert said.alert
 
 
+def test_a_skipped_job_is_on_no_printed_critical_path() -> None:
+    jobs = ("a", 'argv = ["true"]'), ("b", 'after = ["a"]\nskip = "no tape"'), ("c", 'after = ["b"]\nargv = ["true"]')
+    chain = chain_of('version = 1\n[chain]\nname = "n"\n[[process]]\nname = "p"\n'
+                     + "".join(f'[[process.job]]\nname = "{name}"\n{more}\n' for name, more in jobs))  # fmt: skip
+    rows = "process,job,start,end\np,a,2026-10-30 22:00:00,2026-10-30 22:30:00\np,b,,\n"
+    side = recorded(chain, rows + "p,c,2026-10-30 22:30:00,2026-10-30 22:40:00\n")
+    page = compare_page(chain, side, side, compare(chain, side, side))
+    (critical,) = [one for one in page.sections if one.id == "critical"]
+    assert [row[0] for row in critical.blocks[0].table.rows] == ["p/a", "p/c"]  # type: ignore[union-attr]
+
+
 def test_a_study_without_a_result_only_says_how_it_stands() -> None:
     study = replace(make_study(StudyKind.BATCH), state=StudyState.RUNNING, result=None)
     assert kind_of(StudyKind.BATCH).page(StudyRecord(study, ())).title == "No verdict: the study is running"

@@ -45,7 +45,7 @@ def compare_page(
         word=said.standing.value,
         tone=TONES[said.standing],
         lead=f"Batch chain {chain.name}: study {found.study} against the reference, study {reference.study}",
-        stamp=f"{len(found.executions)} against {len(reference.executions)} executions",
+        stamp=f"{plural(len(found.executions), 'execution')} against {len(reference.executions)}",
         tiles=(),
         sections=known,
         digest=known[:2],
@@ -130,7 +130,9 @@ def _critical(chain: Chain, sides: Sequence[BatchResult]) -> Section:
         means = {key: seconds for key in chain.jobs if (seconds := mean_seconds(runs.get(key, ()))) is not None}
         found = critical_path(waits_of(chain), means, {key: job.starts_s for key, job in chain.jobs.items()})
         rows = tuple(
-            (key, seconds_text(found.jobs[key].start_s), seconds_text(found.jobs[key].end_s)) for key in found.path
+            (key, seconds_text(found.jobs[key].start_s), seconds_text(found.jobs[key].end_s))
+            for key in found.path
+            if key in means  # one that is skipped only hands on for whom it would have waited
         )
         caption = (
             f"Critical path of the {name} side: the window ends after {seconds_text(found.end_s)} at the earliest."
