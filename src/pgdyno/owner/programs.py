@@ -18,7 +18,7 @@ def check_program(name: str, uid: int) -> str:
     """
     found = name if "/" in name else shutil.which(name)
     if found is None or not Path(found).exists():
-        raise EnvironmentUnsuitable(f'program "{name}" was not found')
+        raise EnvironmentUnsuitable(f'program "{name}" was not found', hint="Install it, or name it by its whole path.")
     path = str(Path(found).absolute())
     if path == sys.executable:
         return path

@@ -138,8 +138,18 @@ def test_a_wrapped_job_has_a_name_that_a_chain_could_have(name: str, tmp_path: P
 
 
 def test_a_program_that_is_missing_is_named() -> None:
-    with pytest.raises(EnvironmentUnsuitable, match='program "no-such-program" was not found'):
+    with pytest.raises(EnvironmentUnsuitable, match='program "no-such-program" was not found') as caught:
         program_of("no-such-program")
+    assert "whole path" in (caught.value.hint or "")
+
+
+def test_a_script_without_an_interpreter_is_told_what_it_lacks(tmp_path: Path) -> None:
+    script = tmp_path / "job"
+    script.write_text("true\n")
+    script.chmod(0o755)
+    with pytest.raises(EnvironmentUnsuitable, match="cannot be run") as caught:
+        run_wrapped(WrappedJob("load", "fetch", 1), [str(script)], tmp_path / "jobs.csv")
+    assert "first line" in (caught.value.hint or "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is careful about whose chain it is")

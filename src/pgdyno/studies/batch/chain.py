@@ -47,7 +47,7 @@ class JobCheck:
             return f"{self.subject} is true"
         of_rows = self.expects is Expects.ROWS
         return (
-            f"{self.subject} has {plural(self.wanted, 'row')}"
+            f"{self.subject} has {plural(int(self.wanted), 'row')}"
             if of_rows
             else f"{self.subject} has checksum {self.wanted}"
         )

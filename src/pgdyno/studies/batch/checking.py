@@ -17,6 +17,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.model.results.batch import CheckedResult
 from pgdyno.server.postgres import Postgres
 from pgdyno.studies.batch.chain import Expects, JobCheck
+from pgdyno.units import plural
 
 _KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)"
 _STORED = "rpm"
@@ -66,7 +67,7 @@ def _counted(rows: AskRows, check: JobCheck) -> tuple[str, bool | None]:
         )
     if check.expects is Expects.ROWS:
         ((count,),) = rows(sql.SQL("SELECT count(*) FROM {}").format(table))
-        return f"{count} rows", str(count) == check.wanted
+        return plural(int(str(count)), "row"), str(count) == check.wanted
     columns = [str(column) for (column,) in rows(_COLUMNS, [name])]
     query = sql.SQL("SELECT coalesce(sum({}), 0)::text FROM {} AS t")
     ((total,),) = rows(query.format(RowHash.PORTABLE.of(row_text(columns)), table))

@@ -53,7 +53,9 @@ def program_of(word: str) -> str:
         return check_program(word, 0)
     found = shutil.which(word)
     if found is None:
-        raise EnvironmentUnsuitable(f'program "{word}" was not found, or cannot be run')
+        raise EnvironmentUnsuitable(
+            f'program "{word}" was not found, or cannot be run', hint="Name it by its whole path, or as PATH has it."
+        )
     return str(Path(found).absolute())
 
 

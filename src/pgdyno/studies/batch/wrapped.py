@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.results.batch import JobEnd
 from pgdyno.outputs import open_to_add
 from pgdyno.owner.inherited import ProgramKind, inherited
@@ -51,7 +51,14 @@ def run_wrapped(job: WrappedJob, argv: Sequence[str], record: Path) -> int:
     environment = {**inherited(ProgramKind.PERSONAL), **inherited(ProgramKind.CLIENT), "PGAPPNAME": tag}
     with _SignalsHandedOn().installed() as signals:
         began = time.time()
-        process = subprocess.Popen([program, *argv[1:]], env=environment)
+        try:
+            process = subprocess.Popen([program, *argv[1:]], env=environment)
+        except OSError as error:
+            raise EnvironmentUnsuitable(
+                f'program "{program}" cannot be run',
+                detail=error.strerror,
+                hint="Name a program, or a script whose first line is such as #!/bin/sh.",
+            ) from error
         signals.begin(process.pid)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         signals.end()  # while its number is not yet another program's
