@@ -81,6 +81,18 @@ def program_major(program: Path, account: Account | None) -> int:
     return int(match[1])
 
 
+def refused_compression(pg_dump: str, compression: str, account: Account | None) -> str:
+    """Return what a pg_dump says of a compression that it does not know or was built without; empty where it takes it.
+
+    It looks at it before it connects, which is all that it could do here.
+    """
+    argv = [pg_dump, f"--compress={compression}", "--format=custom", "--file=/dev/null", "--no-password"]
+    user = account.name if account is not None else None
+    argv.append("--dbname=host=/nonexistent")
+    said = LocalRunner().run(argv, env={"LC_ALL": "C"}, user=user, timeout_s=60, check=False).stderr
+    return next((line.strip() for line in said.splitlines() if "compress" in line), "")
+
+
 class ProgramFailed(EnvironmentUnsuitable):
     """A program ended badly; its message is the last thing that it said."""
 

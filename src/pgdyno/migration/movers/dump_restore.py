@@ -20,7 +20,13 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.migration.mover import Announcement, ItemWatch, MoveItem, MovePlace, PhaseStep, TargetFiller
 from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.archive_list import ArchiveEntry, ArchiveParts, keys_of, parts_of, read_list
-from pgdyno.migration.movers.client_program import ProgramFailed, handed_over, program_major, run_client
+from pgdyno.migration.movers.client_program import (
+    ProgramFailed,
+    handed_over,
+    program_major,
+    refused_compression,
+    run_client,
+)
 from pgdyno.migration.movers.dump_log import DumpLog
 from pgdyno.migration.movers.item_pool import in_pool
 from pgdyno.migration.movers.presence import (
@@ -113,6 +119,14 @@ class DumpRestore(TargetFiller):
             raise UsageError(
                 "statistics can be transferred by pg_dump of PostgreSQL 18 or later alone",
                 hint='Write statistics = "analyze", or name a newer build.',
+            )
+        compression = place.options.get("compress", "")
+        refused = refused_compression(place.program("pg_dump"), compression, place.account) if compression else ""
+        if refused:
+            raise UsageError(
+                f'compress "{compression}" is not for this pg_dump',
+                detail=refused,
+                hint='Write a level, such as compress = 1, or name a build that has it: programs = "/usr/.../bin".',
             )
         if "transfer_to" in place.options:
             require_reach(Path(place.options["transfer_to"]), place.account, writes=True)
