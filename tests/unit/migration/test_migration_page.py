@@ -34,6 +34,7 @@ from pgdyno.studies.migrate.comparing import compare_lines, phase_pairs
 from pgdyno.studies.migrate.kind import KIND
 from pgdyno.studies.migrate.limits import NOT_SEEN, judged_phases
 from pgdyno.studies.migrate.timing import outage_of, path_of
+from pgdyno.studies.migrate.words import against_plan
 
 P = MigrationPhase
 
@@ -115,7 +116,7 @@ def test_fifteen_of_forty_hours_are_a_margin_of_62_5_percent() -> None:
         ({"validation": None}, "nothing was validated"),
         ({"ended": "the stop file", "total_s": None}, "ended by the stop file"),
         ({"settings": (LoadSetting(name="a", before="1", during="2", after="2"),)}, "settings for the load are still"),
-        ({"settings": (LoadSetting(name="a", before="1", during="2"),)}, "settings for the load are still"),
+        ({"settings": (LoadSetting(name="a", before="1", during="2"),)}, "whether settings for the load are still"),
         ({"validation": ValidationResult(unread=("a table",))}, "could not read 1 thing"),
         ({"replay": replace(REPLAYED, unlike=11)}, "answered 11 of 1,000 statements not as captured, more than 1 %"),
         ({"replay": replace(REPLAYED, void="it was late")}, "the replay on the target does not count: it was late"),
@@ -126,6 +127,14 @@ def test_what_is_no_success_is_told_as_such(change: dict[str, object], words: st
     assert int(result.exit_code) == 1
     assert words in "; ".join(result.faults)
     assert words in markdown.render(page_of(result))
+
+
+def test_a_phase_that_failed_is_told_once_and_stands_against_no_plan() -> None:
+    failed = replace(phase(P.IMPORT, 10.0, 11.0), end=ItemEnd.FAILED, reason="no room", planned_s=3600.0)
+    result = replace(WHOLE, ended="import failed: no room", total_s=None, phases=(failed,))
+    assert result.faults == ("phase import failed: no room",)
+    assert against_plan(failed) == ""
+    assert against_plan(replace(failed, end=ItemEnd.DONE)) == "-100 %"
 
 
 @pytest.mark.requirement("R-MIG-01")
@@ -177,6 +186,8 @@ def test_two_rehearsals_are_compared_phase_by_phase() -> None:
     assert "A s0: 1 job," in lines[0]
     assert any("20:00 min" in line and "13:00 min" in line and "-35 %" in line for line in lines)
     assert any("no verdict" in line for line in lines)
+    (moment,) = phase_pairs(*(replace(slow, phases=(phase(P.IMPORT, 0.0, end),)) for end in (0.01, 0.05)))
+    assert moment.change_pct is None
     assert not any("environment" in line for line in lines)
     there, here = replace(slow, environment="aaaa"), replace(quick, environment="bbbb")
     assert any("not of one environment" in line for line in compare_lines(there, here))
@@ -208,6 +219,12 @@ def test_each_phase_has_its_limit_on_each_side() -> None:
     assert "99 % busy" in found[P.EXPORT].limits["source"]
     short = judged_phases((phase(P.SEQUENCES, 0.0, 1.0),), {"source": (rows, True)}, 1000.0)
     assert short[0].limits["source"] == NOT_SEEN
+
+
+def test_what_was_seen_alike_on_both_sides_is_told_once() -> None:
+    short = replace(phase(P.IMPORT, 0.0, 1.0), limits={"source": NOT_SEEN, "target": NOT_SEEN})
+    text = markdown.render(page_of(replace(WHOLE, phases=(short,))))
+    assert text.count(NOT_SEEN) == 1
 
 
 def test_what_is_no_fault_is_told_on_the_page_all_the_same() -> None:

@@ -312,16 +312,19 @@ class MigrateResult(StudyResult):
     @property
     def faults(self) -> tuple[str, ...]:
         """Return why it is no success, a clause each: empty for one that may be repeated in earnest."""
-        found = [f"ended by {self.ended}"] if self.ended else []
-        found += [f"phase {one.phase} failed: {one.reason}" for one in self.phases if one.end is ItemEnd.FAILED]
+        failed = [f"{one.phase} failed: {one.reason}" for one in self.phases if one.end is ItemEnd.FAILED]
+        found = [f"ended by {self.ended}"] if self.ended and self.ended not in failed else []
+        found += [f"phase {one}" for one in failed]
         if self.validation is None and not self.ended:
             found.append("nothing was validated")
         if self.validation is not None and self.validation.findings:
             found.append(f"the validation found {plural(len(self.validation.findings), 'difference')}")
         if self.validation is not None and self.validation.unread:
             found.append(f"the validation could not read {plural(len(self.validation.unread), 'thing')}")
-        if any(not one.is_reverted for one in self.settings):
+        if any(one.after is not None and not one.is_reverted for one in self.settings):
             found.append("settings for the load are still in force")
+        if any(one.after is None for one in self.settings):
+            found.append("whether settings for the load are still in force is unknown")
         if self.back is not None:
             found += [f"left on the source: {one.found}" for one in self.back.differs if "pgdyno_migrate_" in one.found]
         if self.replay is not None and self.replay.fault:

@@ -11,6 +11,9 @@ from pgdyno.model.results.migrate import MigrateResult, MigrationPhase, PhaseTim
 from pgdyno.studies.migrate.words import rate_text
 from pgdyno.units import plural, seconds_text
 
+AT_ONCE_S = 0.1
+"""A phase that is shorter on both sides is one of moments: its share says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class PhasePair:
@@ -24,8 +27,10 @@ class PhasePair:
 
     @property
     def change_pct(self) -> float | None:
-        """Return how much longer B took than A, in percent."""
-        return None if not self.a_s or self.b_s is None else 100 * (self.b_s / self.a_s - 1)
+        """Return how much longer B took than A, in percent; of what is over at once on both sides nothing."""
+        if not self.a_s or self.b_s is None or max(self.a_s, self.b_s) < AT_ONCE_S:
+            return None
+        return 100 * (self.b_s / self.a_s - 1)
 
 
 def phase_pairs(a: MigrateResult, b: MigrateResult) -> tuple[PhasePair, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from pgdyno import __version__
 from pgdyno.model.figure import Table
@@ -121,7 +122,7 @@ def _path(result: MigrateResult) -> Section | None:
 def _limits(result: MigrateResult) -> Section | None:
     rows = tuple(
         (one.phase.value, one.source_limit or "unknown", one.target_limit or "unknown",
-         " ".join(f"{side}: {text}" for side, text in one.limits.items()))
+         _seen(one.limits))
         for one in result.phases
         if one.seconds is not None
     )  # fmt: skip
@@ -130,6 +131,11 @@ def _limits(result: MigrateResult) -> Section | None:
     table = Table(("phase", "source", "target", "what was seen"), rows)
     told = "The resource that limited each side."
     return Section("limits", "What limited it", "Which resource was short?", (TableBlock(table, told),))
+
+
+def _seen(limits: Mapping[str, str]) -> str:
+    texts = dict.fromkeys(limits.values())
+    return next(iter(texts)) if len(texts) == 1 else " ".join(f"{side}: {text}" for side, text in limits.items())
 
 
 def _items(result: MigrateResult) -> Section | None:
@@ -155,16 +161,23 @@ def _validation(result: MigrateResult) -> Section:
     if found is None:
         told = Prose(("Nothing was validated: the rehearsal did not get that far.",))
         return Section("validation", "Validation", "Did everything arrive?", (told,))
-    compared = ", ".join(f"{count:,} {topic}" for topic, count in found.compared.items())
+    compared = _compared(found.compared)
     notes = (Prose(("No fault:", *found.notes), points=True),) if found.notes else ()
     if found.is_same:
-        told = Prose((f"No difference in {compared}.",))
+        told = Prose((f"No difference. Compared: {compared}.",))
         return Section("validation", "Validation", "Did everything arrive?", (told, *notes))
     rows = tuple((one.topic, one.object, one.expected, one.found, "; ".join(one.rows)) for one in found.findings)
     blocks: list[Block] = [Prose((f"Compared: {compared}.", *found.unread), points=True)]
     if rows:
         blocks.append(TableBlock(Table(("topic", "object", "expected", "found", "rows"), rows), "What differs."))
     return Section("validation", "Validation", "Did everything arrive?", (*blocks, *notes))
+
+
+def _compared(counts: Mapping[str, int]) -> str:
+    """Return what was compared; a topic is one word for one object of it and for many."""
+    rows = f"{plural(counts.get('rows', 0), 'row')} of {plural(counts.get('tables', 0), 'table')}"
+    others = [f"{topic} {count:,}" for topic, count in counts.items() if count and topic not in ("rows", "tables")]
+    return f"{rows}; objects: {', '.join(others) or 'none'}"
 
 
 def _assessment(result: MigrateResult) -> Section | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -193,7 +193,7 @@ class _Rehearsal:
             if not ended:
                 prepared.mover.tidy(place)  # before files of a server are deleted
                 remove_dump(place, prepared.mover.keeps(plan.options))
-        return result if ended or load is None else replace(result, settings=_settings(journal, load))
+        return result if load is None else replace(result, settings=_settings(journal, load))
 
     def _replay(self, ends: float, journal: RehearsalJournal) -> ReplayedLoad:
         return replay_on_target(
@@ -293,7 +293,9 @@ def _strike_out(record: LeftRecord, path: Path) -> None:
 
 def _settings(journal: RehearsalJournal, load: LoadSettings) -> tuple[LoadSetting, ...]:
     """Return the settings as they stand now that the session is over: the server is asked once more."""
-    now = shown(load.target, [*load.settings])
+    now: Mapping[str, str] = {}
+    with suppress(PgdynoError):  # it may be what ended the rehearsal
+        now = shown(load.target, [*load.settings])
     return tuple(replace(one, after=now.get(one.name)) for one in _load_settings(journal.state.notes))
 
 

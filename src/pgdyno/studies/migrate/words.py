@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.migrate import MigrateResult, PhaseTiming, ReplayedLoad
+from pgdyno.model.results.migrate import ItemEnd, MigrateResult, PhaseTiming, ReplayedLoad
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
 from pgdyno.units import bytes_text, plural, seconds_text
@@ -67,7 +67,7 @@ def size_text(value: int | None) -> str:
 
 
 def against_plan(phase: PhaseTiming) -> str:
-    """Return how much longer than planned a phase took; empty where the plan says nothing."""
-    if phase.planned_s is None or phase.seconds is None or not phase.planned_s:
+    """Return how much longer than planned a phase took; empty where the plan says nothing, or it is not done."""
+    if phase.end is not ItemEnd.DONE or phase.planned_s is None or phase.seconds is None or not phase.planned_s:
         return ""
     return f"{100 * (phase.seconds / phase.planned_s - 1):+.0f} %"
