@@ -145,6 +145,7 @@ def compare_sides(flags: _CompareFlags) -> int:
     Exit code 0 where every process keeps to the window of the reference, 1 where one does not, 3 where it is not
     resolved, such as with fewer than three executions.
     """
+    from pgdyno.cli.requests.study import require_two_studies
     from pgdyno.studies.batch.compare_page import compare_page
     from pgdyno.studies.batch.comparing import compare
     from pgdyno.studies.batch.plans import changed_plans
@@ -153,6 +154,7 @@ def compare_sides(flags: _CompareFlags) -> int:
     chain = _read(flags.chain)
     with open_store(flags.store_url) as store:
         reference, found = _result(store, flags.reference), _result(store, flags.study)
+        require_two_studies(reference, found)
         plans = changed_plans(store, reference, found)
     said = compare(chain, reference, found)
     if flags.as_json:

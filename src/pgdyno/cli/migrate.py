@@ -148,10 +148,12 @@ class _CompareFlags(JsonFlag, StoreFlag):
 @verb("compare", command)
 def compare_rehearsals(flags: _CompareFlags) -> int:
     """Compare two rehearsals phase by phase: other parallelism, other settings, another configuration."""
+    from pgdyno.cli.requests.study import require_two_studies
     from pgdyno.studies.migrate.comparing import compare_lines, phase_pairs
 
     with open_store(flags.store_url) as store:
         a, b = _result(store, flags.a), _result(store, flags.b)
+    require_two_studies(a, b)
     if flags.as_json:
         pairs = [
             {"phase": one.phase.value, "a_s": one.a_s, "b_s": one.b_s, "change_pct": one.change_pct}

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pgdyno.cli.requests.study import result_of
+from pgdyno.cli.requests.study import require_two_studies, result_of
 from pgdyno.errors import UsageError
 from pgdyno.model.results.batch import BatchResult
 
@@ -20,3 +20,11 @@ def test_a_study_of_another_kind_is_refused_with_what_makes_one() -> None:
         result_of(store, "last", BatchResult, "executions", "batch run")
     assert caught.value.message == 'study "s2" is of kind ab and has no executions'
     assert caught.value.hint == "pgdyno store list shows the kinds; pgdyno batch run makes one."
+
+
+def test_a_study_is_not_compared_with_itself() -> None:
+    one, other = (BatchResult(study=name, environment="e", chain="c") for name in ("s1", "s2"))
+    require_two_studies(one, other)
+    with pytest.raises(UsageError, match='study "s1" is on both sides') as caught:
+        require_two_studies(one, one)
+    assert caught.value.hint

@@ -148,6 +148,14 @@ def result_of(store: Store, study_id: str, kind: type[R], has: str, made_by: str
     return result
 
 
+def require_two_studies(a: StudyResult, b: StudyResult) -> None:
+    """Refuse one study as both sides of a comparison: it would be alike, and pass."""
+    if a.study == b.study:
+        raise UsageError(
+            f'study "{a.study}" is on both sides', hint="Name two of them: pgdyno store list shows the studies."
+        )
+
+
 def check_report_path(report: Path | None) -> None:
     """Refuse a report path that cannot be written, before hours of measuring."""
     if report is None:
