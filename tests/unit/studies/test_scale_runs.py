@@ -24,7 +24,8 @@ from pgdyno.studies.kinds import judged as judgement_of
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.scale.run import held_back
 from pgdyno.studies.scale.runs import ScaleRun, curve_of, levels_of
-from scale_example import judged, made_runs, planned
+from pgdyno.studies.scale.words import curve_sentences
+from scale_example import PLAN, judged, made_runs, planned
 from study_example import make_study
 
 ROOT = Path(__file__).parents[3]
@@ -154,6 +155,17 @@ def test_the_client_curve_has_its_peak_its_decline_the_laws_and_locks_by_mode() 
         for words in ("at 16 connections", "less at 32", "Universal Scalability Law"):
             assert words in text
     assert "host CPU | RowExclusiveLock | AccessShareLock | ExclusiveLock | limited by" in text
+
+
+def test_a_law_that_takes_more_loads_is_named_beside_the_one_that_is_fitted() -> None:
+    for loads, words in (
+        ("[1, 2, 4]", "The Universal Scalability Law is not fitted: it takes 4 different loads, and there are 3."),
+        ("[1, 2]", "No law is fitted: it takes 4 different loads, and there are 2."),
+    ):
+        plan = planned(PLAN.replace("[1, 2, 4, 8, 16, 32]", loads))
+        curve = curve_of(plan, made_runs(plan), judged)
+        assert curve is not None
+        assert words in curve_sentences(curve)
 
 
 def test_the_page_is_drawn_everywhere_and_its_result_survives_the_store() -> None:

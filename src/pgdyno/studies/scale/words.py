@@ -109,7 +109,8 @@ def curve_sentences(curve: ClientCurve) -> list[str]:
         limit, knee = law_text(amdahl.limit), law_text(amdahl.knee)
         said.append(f"Amdahl's law: a limit of {limit} tps, knee at {plural(knee, 'connection')}.")
     if curve.no_law:
-        said.append(f"No law is fitted: {curve.no_law}.")
+        which = "No law is" if amdahl is None else "The Universal Scalability Law is not"
+        said.append(f"{which} fitted: {curve.no_law}.")
     return said
 
 
