@@ -11,7 +11,9 @@ from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.recording import RecordedPair, RecordedReference, Recording
 from pgdyno.studies.live.switchback import Switchback
-from simulated_live_world import World
+from pgdyno.studies.live.world import B
+from pgdyno.trial.live_cycle import LiveEnding
+from simulated_live_world import World, breached
 
 USE = ServerUse(1.0, None, 2.0, 3.0)
 KEYS = (StatementKey(5, 6, -(2**62), True), StatementKey(5, 7, 12, False))
@@ -105,3 +107,33 @@ def test_a_veto_that_was_recorded_before_the_kill_stands(tmp_path):
     recorded = recording.recorded(200)
     told = Switchback(again, world.reference, 30.0, Design(min_pairs=9), seed=3, recorded=recorded).run()
     assert (set(told.vetoed), again.applied) == ({0}, [])
+
+
+class Crippled(World):
+    """B trips a guard whenever it is counted."""
+
+    def count(self, seconds):
+        if self.arm == B:
+            raise breached()
+        return super().count(seconds)
+
+
+def test_what_a_guard_stopped_before_the_kill_does_not_come_again(tmp_path):
+    world, recording, heard = Crippled(0.8, seed=3), Recording(tmp_path), []
+    first = Switchback(
+        world, world.reference, 30.0, Design(), seed=3, most_stops=1, recording=recording, hear=heard.append
+    ).run()
+    assert [one.breaches for one in heard] == [first.breaches], "it is in the store before anything else happens"
+    stops = Recording(tmp_path).stops()
+    assert stops == first.breaches
+    again = World(0.8, seed=4)
+    told = Switchback(again, again.reference, 30.0, Design(), seed=3, most_stops=1, stops=stops).run()
+    assert (again.applied, told.breaches, told.ending) == ([], stops, LiveEnding.NOTHING_LEFT)
+    more = Crippled(0.8, seed=4)
+    told = Switchback(more, more.reference, 30.0, Design(), seed=3, most_stops=2, stops=stops).run()
+    assert (len(told.breaches), more.applied.count(B)) == (2, 1), "of two one is left"
+    (tmp_path / "stops.json").write_text("[{]")
+    with pytest.raises(UsageError, match=r"stops.json.* is damaged"):
+        recording.stops()
+    recording.keep_reference(REFERENCE)
+    assert recording.stops() == ()

@@ -27,8 +27,9 @@ from pgdyno.studies.live.candidates import (
     is_near,
     step_towards,
 )
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.search import FEWEST, FINALISTS, MOST, LiveSearcher
-from pgdyno.studies.live.switchback import LiveOutcome
+from pgdyno.studies.tune.importance import search_model
 from pgdyno.trial.live_cycle import LiveEnding
 from simulated_live_world import World, breached
 

@@ -10,8 +10,8 @@ from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.live import LiveCandidate
 from pgdyno.report.wording import settings_text
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.rationale import reasons
-from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.trial.live_cycle import LiveEnding
 from pgdyno.units import digits_text
 

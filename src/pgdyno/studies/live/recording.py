@@ -1,12 +1,14 @@
 """What a live study has measured so far, in the folder of its run, so that a killed one can go on.
 
 The reference fixes the weights before the first switch, and pairs are judged statement by statement: both are kept as
-numbers, without texts. What is read back is checked as a file of others is: its shapes, and nothing that runs.
+numbers, without texts. So is what stopped B: it cripples the load no second time. What is read back is checked as a
+file of others is: its shapes, and nothing that runs.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -16,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
+from pgdyno.model.guard import Breach
+from pgdyno.model.shapes import plain, shaped
 from pgdyno.outputs import write_output
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference
 
 Columns = dict[str, NDArray[np.generic]]
-_REFERENCE, _PAIR = "reference.npz", "pair-{:04}.npz"
+_REFERENCE, _PAIR, _STOPS = "reference.npz", "pair-{:04}.npz", "stops.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Recording:
     def keep_reference(self, found: RecordedReference) -> None:
         """Keep the reference; what an earlier attempt at it left goes."""
         self.forget()
+        (self.folder / _STOPS).unlink(missing_ok=True)
         keys, reference = found.keys, found.reference
         self._write(_REFERENCE, {
             "databases": np.array([key.database for key in keys], dtype=np.int64),
@@ -76,6 +81,19 @@ class Recording:
                 columns[f"{arm}_use"] = np.array([np.nan if value is None else value for value in _use(period.use)])
         self._write(_PAIR.format(self.pairs), columns)
         self.pairs += 1
+
+    def keep_stop(self, breach: Breach) -> None:
+        """Keep one more stop of B by a guard."""
+        write_output(self.folder / _STOPS, json.dumps([plain(one) for one in (*self.stops(), breach)]))
+
+    def stops(self) -> tuple[Breach, ...]:
+        """Return the stops of B by guards. Raises UsageError where the file is not one of ours."""
+        path = self.folder / _STOPS
+        try:
+            rows = json.loads(path.read_text()) if path.exists() else []
+            return tuple(shaped(Breach, one, "a stop") for one in rows)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise _foreign(path) from error
 
     def forget(self) -> None:
         """Drop the pairs: periods of another length do not belong to them."""

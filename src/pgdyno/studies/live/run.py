@@ -13,6 +13,7 @@ from pgdyno.stats.period_choice import SWITCH_S, wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION
 from pgdyno.studies.live.arms import Arms, arms_of
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.person.hands import LiveHands
@@ -22,7 +23,7 @@ from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED, judgement
-from pgdyno.studies.live.switchback import LiveOutcome, Switchback
+from pgdyno.studies.live.switchback import Switchback
 from pgdyno.studies.live.world import A, B
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
@@ -129,12 +130,16 @@ def switch_study(
             return ending.complete(told)
         critical = _critical(watched, asked)
         recorded = watched.recording.recorded(len(watched.keys)) if resumed else []
+        stops = watched.recording.stops() if resumed else ()
+        is_dead = len(stops) >= options.guards.trips
         if recorded:
             watched.period_s = period_s = recorded[-1].period_s
             announce(f"continuing from {plural(len(recorded), 'pair')}")
+        if stops:
+            announce(f"before it was ended: {stops[-1]}{'; B does not come again' if is_dead else ''}")
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
-        if not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
+        if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
         world = watched.world({A: arms.a, B: arms.b}, arms.names)
@@ -151,7 +156,7 @@ def switch_study(
             announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
             guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips,
             critical=(*critical, *flips.critical(plans)), recorded=recorded, recording=watched.recording,
-            wash_s=options.wash_s, plans=plans,
+            wash_s=options.wash_s, plans=plans, stops=stops,
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.tell_back()

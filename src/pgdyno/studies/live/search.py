@@ -39,7 +39,7 @@ from pgdyno.studies.live.candidates import (
     step_towards,
     told,
 )
-from pgdyno.studies.live.switchback import LiveOutcome
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.world import LiveStopped, StopAsked
 from pgdyno.trial.live_cycle import STUDY_STOPS, LiveEnding
 from pgdyno.trial.sentry import GuardBreached

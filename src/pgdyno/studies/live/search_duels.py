@@ -17,9 +17,10 @@ from pgdyno.stats.body_index import StatementReference
 from pgdyno.stats.period_choice import SWITCH_S
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Proposal, Reply
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.plan_flips import PlanFlips
 from pgdyno.studies.live.search_recording import Answered, DuelBegun, DuelEnded, Rested, SearchBegun, SearchRecording
-from pgdyno.studies.live.switchback import LiveOutcome, Switchback
+from pgdyno.studies.live.switchback import Switchback
 from pgdyno.studies.live.world import A, B, LiveWorld
 
 
@@ -116,6 +117,7 @@ class SearchDuels:
             return Switchback(
                 world, self.reference, period_s, design, self.seed + self._compared, announce=self.announce,
                 guard_rest_s=self.guard_rest_s, most_stops=1, enough=enough, recorded=recorded, recording=pairs,
+                stops=pairs.stops() if begun else (),
                 wash_s=self.wash_s, plans=plans, critical=critical,
             )  # fmt: skip
 

@@ -20,8 +20,8 @@ from pgdyno.model.shapes import plain, shaped
 from pgdyno.outputs import write_output
 from pgdyno.server import places
 from pgdyno.studies.live.candidates import Proposal, Reply
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.recording import Recording
-from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.trial.live_cycle import LiveEnding
 
 

@@ -20,6 +20,7 @@ from pgdyno.stats.period_choice import USUAL_S, WASH_S
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.arms import Arms, arms_of
 from pgdyno.studies.live.candidates import Proposal, Reply
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.earlier import earlier_settings
 from pgdyno.studies.live.ground import SESSIONS_ROOM, LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
@@ -33,7 +34,6 @@ from pgdyno.studies.live.search_recording import SearchRecording
 from pgdyno.studies.live.search_words import search_judgement
 from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.switch_result import switch_of
-from pgdyno.studies.live.switchback import LiveOutcome
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.trial.watcher import Watcher

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import ApplyError, PgdynoError
 from pgdyno.model.guard import Breach, GuardKind
 from pgdyno.model.results.parts import PlanChange
-from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.stats.body_index import (
-    LEAST_COVERED,
     MOST_NEW,
     PairIndex,
     PeriodCounts,
@@ -29,11 +28,12 @@ from pgdyno.stats.body_index import (
 )
 from pgdyno.stats.fade_in import fades_in
 from pgdyno.stats.period_choice import wash_of
-from pgdyno.stats.second_metrics import SecondMetric, second_metrics
+from pgdyno.stats.second_metrics import second_metrics
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.stats.vanish import vanished
 from pgdyno.stats.veto import VetoState
+from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.recording import RecordedPair, Recording
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, LiveWorld, StopAsked
 from pgdyno.studies.pairs.blocks import block_order
@@ -57,55 +57,8 @@ GUARD_REST_S = 600.0
 """After a guard the server is left alone for so long; after a veto, for one period."""
 MOST_UNMATCHED = 6
 """So many pairs in a row whose offered work differed: the load follows the server, or is never the same."""
-WORST_TAIL = 1.25
-"""What is not in the body may look slower by this much, and no more."""
 LATE_EFFECT = "the effect came late, and periods were lengthened"
 UNMATCHED, NEW_STATEMENTS = "offered work differed", "more than 5 % of the time was in new statements"
-
-
-@dataclass(frozen=True, slots=True)
-class LiveOutcome:
-    """What a study came to. `pairs` are those that were judged, in their order; `lost` counts the others by cause.
-
-    `vetoed` has the factor of each statement that became too slow, by its number, `vanished` are those that hardly ran
-    any more under B, `second` is what the server did beside; `breaches` are the guards that tripped. `kept` are the
-    periods of the pairs, A's and B's, `orders` the arms that came first, `running` the verdict's interval after each
-    pair, None before its first look. `stopped` says why it was ended from outside, or could not go on;
-    `is_asked` that a person wanted that.
-    """
-
-    ending: LiveEnding
-    verdict: Verdict | None
-    pairs: tuple[PairIndex, ...]
-    lost: Mapping[str, int]
-    tail: Interval | None
-    vetoed: Mapping[int, float]
-    vanished: tuple[int, ...]
-    breaches: tuple[Breach, ...]
-    period_s: float
-    wash_s: float
-    body: StatementBody
-    veto: VetoState
-    second: tuple[SecondMetric, ...] = ()
-    kept: tuple[tuple[PeriodCounts, PeriodCounts], ...] = ()
-    orders: tuple[str, ...] = ()
-    stopped: str = ""
-    is_asked: bool = False
-    plans: tuple[PlanChange, ...] = ()
-    running: tuple[Interval | None, ...] = ()
-
-    @property
-    def covered(self) -> float:
-        """Return the share of the statements' time that the body holds."""
-        return self.body.covered
-
-    @property
-    def is_acceptable(self) -> bool:
-        """Return whether B may be offered: better for enough of the time, and nothing else is shown to be worse."""
-        better = self.verdict is not None and self.verdict.word is Word.BETTER
-        tail_is_worse = self.tail is not None and self.tail.lo > WORST_TAIL
-        harmed = bool(self.vetoed or self.vanished or self.breaches) or any(one.is_worse for one in self.second)
-        return better and self.covered >= LEAST_COVERED and not harmed and not tail_is_worse
 
 
 @dataclass(slots=True)
@@ -115,7 +68,8 @@ class Switchback:
     After `most_stops` guard stops that are B's own it does not come again, and without another candidate the study is
     over; after one that is not, the server rests for `guard_rest_s` first. Statements that are `critical` are watched
     alone, between closer bounds. Where `enough` is given it says, by the ratios so far, whether a candidate needs no
-    further pair, and nothing is told of verdicts. It goes on from the `recorded` pairs, and `recording` keeps each.
+    further pair, and nothing is told of verdicts. It goes on from the `recorded` pairs and from the `stops` of B by
+    guards that were before them, and `recording` keeps each.
     `wash_s` stands for the usual wash-out of a period; `plans` are those of both arms, which the outcome tells.
     """
 
@@ -131,6 +85,7 @@ class Switchback:
     critical: Sequence[int] = ()
     enough: Callable[[Sequence[float]], bool] | None = None
     recorded: Sequence[RecordedPair] = ()
+    stops: Sequence[Breach] = ()
     recording: Recording | None = None
     wash_s: float | None = None
     plans: tuple[PlanChange, ...] = ()
@@ -150,6 +105,8 @@ class Switchback:
     _is_asked: bool = False
     _lost: Counter[str] = field(default_factory=Counter)
     _breaches: list[Breach] = field(default_factory=list)
+    _unkept: list[Breach] = field(default_factory=list)
+    """Stops of B that are kept when the baseline is back: nothing comes before that."""
     _vetoed: dict[int, float] = field(default_factory=dict)
     _veto: VetoState | None = None
     _body: StatementBody | None = None
@@ -157,7 +114,8 @@ class Switchback:
     def run(self) -> LiveOutcome:
         """Run pairs until the study is over; the server is restored on every way out, an exception included."""
         self._go_on()
-        checking = replace(begin().cycle, most_stops=self.most_stops)
+        stops = len(self.stops)
+        checking = replace(begin().cycle, most_stops=self.most_stops, candidate_stops=stops, stops=stops)
         at = step(step(checking, LiveEvent.CHECKS_HOLD).cycle, LiveEvent.LENGTH_FOUND)
         try:
             while at.cycle.phase is not LivePhase.OVER:
@@ -182,7 +140,8 @@ class Switchback:
         self._begin_verdict()
         for pair in self.recorded:
             self._take(pair)
-        self._drawn, self._dead = len(self.recorded), bool(self._vetoed)
+        self._breaches = list(self.stops)
+        self._drawn, self._dead = len(self.recorded), bool(self._vetoed) or len(self.stops) >= self.most_stops
 
     def _finish(self, at: LiveStep) -> None:
         if LiveOrder.PUT_BACK in at.orders:
@@ -195,9 +154,11 @@ class Switchback:
             try:
                 event = self._do(order, at) or event
             except GuardBreached as error:
+                blamed = self._blamed(error.breach, at)
                 self._breaches.append(error.breach)
+                self._unkept += [error.breach] if blamed is LiveEvent.BREACH else []
                 self.announce(str(error.breach))
-                return self._blamed(error.breach, at)
+                return blamed
             except LiveStopped as error:
                 self._stopped, self._is_asked = error.message, isinstance(error, StopAsked)
                 self.announce(error.message)
@@ -236,6 +197,8 @@ class Switchback:
                     self.recording.forget()
             case LiveOrder.APPLY_BASELINE:
                 return self._apply(BASELINE_ARM, LiveEvent.BASELINE_IN_FORCE, LiveEvent.BASELINE_LOST)
+            case LiveOrder.KEEP_EVIDENCE:
+                self._keep_stops()
             case LiveOrder.REST:
                 self._dead = is_candidate_dead(at.cycle)
                 if not self._dead:  # there is no other candidate to rest for
@@ -246,6 +209,13 @@ class Switchback:
             case _:  # the rest is done before the first pair, or after the last
                 pass
         return None
+
+    def _keep_stops(self) -> None:
+        for breach in self._unkept if self.recording is not None else ():
+            assert self.recording is not None, "it is there"
+            self.recording.keep_stop(breach)
+        self._unkept = []
+        self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
 
     @property
     def _wash_s(self) -> float:
