@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from psycopg import sql
 
-from fix_postgres import BUILDS, NIGHT, one_build
+from fix_postgres import BUILDS, NIGHT, ONE_BUILD, find_build, one_build
 from live_driver import LONG_S, resumed_study, short_study
 from live_load import ROLE, planted_load
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PolicyError, UsageError
@@ -158,6 +159,79 @@ def test_what_a_colleague_sets_in_mid_pair_stays_and_ends_the_study(
     finally:
         postgres.execute(sql.SQL("ALTER SYSTEM RESET {}").format(name))
         postgres.execute("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("place", ["role", "database"])
+def test_what_outranks_the_files_for_the_load_s_own_sessions_ends_it_in_mid_pair(
+    sandbox18: Sandbox, pgdyno_home: Path, place: str
+) -> None:
+    """Sessions that begin after it see neither arm: the rest of the pairs would say that B does nothing."""
+    postgres = sandbox18.target().postgres
+    whose = sql.SQL("ROLE {}").format(sql.Identifier(ROLE)) if place == "role" else sql.SQL("DATABASE postgres")
+
+    def colleague(text: str) -> None:
+        if text.startswith("after 1 pair"):
+            postgres.execute(sql.SQL("ALTER {} SET work_mem = '5MB'").format(whose))
+
+    try:
+        with as_found(sandbox18), planted_load(postgres, {"64MB": 0.9}):
+            told = short_study(sandbox18.target(), B, announce=colleague)
+            postgres.execute(sql.SQL("ALTER {} RESET work_mem").format(whose))
+    finally:
+        postgres.execute("ALTER DATABASE postgres RESET work_mem")
+    assert told.switch is not None
+    named = f"ROLE {ROLE}" if place == "role" else "DATABASE postgres"
+    assert told.switch.stopped.endswith(f"work_mem, by ALTER {named}")
+    assert told.exit_code is ExitCode.RESTORED
+
+
+def test_what_a_colleague_sets_while_a_person_is_asked_is_not_measured_under_what_was_approved(
+    sandbox18: Sandbox, pgdyno_home: Path
+) -> None:
+    postgres = sandbox18.target().postgres
+
+    def approve(_plan: SwitchPlan) -> bool:
+        postgres.execute("ALTER SYSTEM SET random_page_cost = 3.3")
+        postgres.execute("SELECT pg_reload_conf()")
+        eventually(
+            lambda: postgres.fetch("SELECT current_setting('random_page_cost') AS value")[0]["value"] == "3.3",
+            "the colleague's value",
+        )
+        return True
+
+    try:
+        with planted_load(postgres, {"64MB": 0.9}), pytest.raises(EnvironmentUnsuitable, match="random_page_cost"):
+            short_study(sandbox18.target(), B, approve=approve)
+        assert bundles() == []
+        assert work_mem(sandbox18) == "4MB"
+    finally:
+        postgres.execute("ALTER SYSTEM RESET random_page_cost")
+        postgres.execute("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("build", ONE_BUILD)
+def test_a_colleague_s_restart_in_mid_pair_costs_that_pair_at_most_and_leaves_the_server_as_it_was(
+    build: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: Path
+) -> None:
+    """One that takes longer than the guards' patience ends the study, in the settings of before."""
+    server = make_sandbox(f"restarted-{build}", bin_dir=find_build(build))
+    server.start()
+    control, said = server.target().control, list[str]()
+    assert control is not None
+
+    def colleague(text: str) -> None:
+        said.append(text)
+        if text.startswith("after 1 pair"):
+            threading.Timer(4.0, control.restart).start()
+
+    with as_found(server), planted_load(server.target().postgres, {"64MB": 0.4}):
+        told = short_study(server.target(), B, period_s=6.0, announce=colleague)
+    assert server.is_running()
+    assert told.switch is not None
+    lost, stopped = "the server was started anew" in told.switch.lost, bool(told.switch.breaches or told.switch.stopped)
+    assert lost or stopped, said
+    assert stopped or (told.switch.verdict is not None and told.switch.verdict.word is Word.BETTER), said
+    assert all("closed" in _journal(path) for path in bundles())
 
 
 @pytest.mark.requirement("R-SAF-12")

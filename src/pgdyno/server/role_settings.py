@@ -31,8 +31,12 @@ class Override:
 def read_overrides(postgres: Postgres) -> tuple[str, str, tuple[Override, ...]]:
     """Return our role, our database, and the settings of all roles and databases. No effect on the server."""
     row = postgres.fetch(_SELF)[0]
-    found = tuple(_override(setting) for setting in postgres.fetch(_OVERRIDES))
-    return str(row["role"]), str(row["database"]), found
+    return str(row["role"]), str(row["database"]), all_overrides(postgres)
+
+
+def all_overrides(postgres: Postgres) -> tuple[Override, ...]:
+    """Return the settings of all roles and databases, in one order. No effect on the server."""
+    return tuple(_override(setting) for setting in postgres.fetch(_OVERRIDES))
 
 
 def _override(row: Mapping[str, object]) -> Override:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.routes.file_check import FileLine, FileReading
+from pgdyno.server.role_settings import Override
 from pgdyno.studies.live import others
 from pgdyno.studies.live.world import LiveStopped
 from preflight_facts import state
@@ -16,8 +17,9 @@ ROWS = {one.name: one for one in (state("work_mem", "4096"), state("random_page_
 
 class Files:
     def __init__(self, monkeypatch):
-        self.rows, self.lines = dict(ROWS), ()
+        self.rows, self.lines, self.overrides = dict(ROWS), (), (Override("reports", None, "work_mem", "1GB"),)
         monkeypatch.setattr(others, "read_files", lambda _postgres: FileReading(self.lines, dict(self.rows)))
+        monkeypatch.setattr(others, "all_overrides", lambda _postgres: self.overrides)
 
     def set(self, name, value, **fields):
         self.rows[name] = replace(self.rows[name], setting=value, source="configuration file", **fields)
@@ -67,3 +69,29 @@ def test_an_edit_that_our_next_reload_would_bring_into_force_ends_it_before(file
     files.lines = (FileLine("/etc/a.conf", 3, "random_page_cost", "1.1", True, None),)
     with pytest.raises(LiveStopped, match=r"random_page_cost = 1\.1"):
         watching.require_none()
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ((Override("reports", None, "work_mem", "1GB"), Override("web", "shop", "jit", "off")),
+         "jit, by ALTER ROLE web IN DATABASE shop"),
+        ((Override("reports", None, "work_mem", "2GB"),), "work_mem, by ALTER ROLE reports"),
+        ((), "work_mem, by ALTER ROLE reports"),
+    ],
+)  # fmt: skip
+def test_a_setting_of_a_role_or_a_database_that_somebody_changed_ends_it_and_no_value_is_told(files, now, said):
+    watching = others.OthersSettings(None, ("work_mem",))
+    files.set("work_mem", "65536")
+    watching.switched()
+    watching.require_none()
+    files.overrides = now
+    with pytest.raises(LiveStopped, match=said) as told:
+        watching.require_none()
+    assert "GB" not in told.value.message
+
+
+def test_a_setting_of_an_extension_for_a_role_ends_nothing(files):
+    watching = others.OthersSettings(None, ("work_mem",))
+    files.overrides += (Override("web", None, "app.tenant", "7"),)
+    watching.require_none()

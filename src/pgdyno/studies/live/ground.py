@@ -159,7 +159,7 @@ class LiveGround:
                 ending.hear(told, self.announce)
         return WatchedServer(
             self, study, sentry, stop, quiet, ending, recorder, seen, names, keys, reference, told, period_s, recording,
-            hands,
+            hands, others,
         )  # fmt: skip
 
     def _earlier(self, study: Study, recording: Recording) -> RecordedReference:
@@ -199,6 +199,7 @@ class WatchedServer:
     period_s: float | None
     recording: Recording
     hands: LiveHands
+    others: OthersSettings
     session: str = ""
     """The undo session, from `world` on."""
     _open: ExitStack = field(default_factory=ExitStack)
@@ -235,9 +236,14 @@ class WatchedServer:
         return cached(self.seen.whole, body, counts_plans=counts_plans(self.ground.facts))
 
     def world(self, arms: Mapping[str, Configuration], own: Collection[str]) -> ServerWorld:
-        """Begin the undo session, which ends with the ground, and return the server to switch; `own` are the knobs."""
+        """Begin the undo session, which ends with the ground, and return the server to switch; `own` are the knobs.
+
+        Raises EnvironmentUnsuitable where somebody changed a setting since the reference, such as while a person was
+        asked: what they approved would be compared with another server.
+        """
         ground, period_s = self.ground, self.period_s
         assert period_s is not None, "without a length of a period nothing is switched"
+        _require_calm(self.others)
         self.sentry.plan = guards = _with_errors(ground.options.guards, self.seen)
         session = ground.stack.enter_context(self._open).enter_context(
             begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
@@ -341,7 +347,7 @@ def _require_calm(others: OthersSettings) -> None:
         others.require_none()
     except LiveStopped as change:
         raise EnvironmentUnsuitable(
-            f"{change.message}, while it was watched",
+            f"{change.message}, since the reference began",
             detail=change.detail,
             hint="Nothing was changed by pgdyno: start again when they have finished.",
         ) from change

@@ -1,7 +1,8 @@
 """What somebody else changes of a server's settings while a live study switches it: theirs stays, and the study ends.
 
 A setting that came into force in between would be measured under the names of our arms; an edit that nobody has loaded
-yet would come into force with our next reload.
+yet would come into force with our next reload. What ALTER ROLE or ALTER DATABASE sets outranks every file: sessions
+that begin after it would see neither arm.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from pgdyno.routes.file_check import read_files
 from pgdyno.server.postgres import Postgres
+from pgdyno.server.role_settings import Override, all_overrides, subject
 from pgdyno.server.snapshot import SettingState, differences
 from pgdyno.studies.live.world import LiveStopped
 from pgdyno.undo.ours import is_line_only, told
@@ -21,12 +23,17 @@ class OthersSettings:
     def __init__(self, postgres: Postgres, own: Collection[str]) -> None:
         self._postgres = postgres
         self._own = frozenset(own)
+        self._overrides = all_overrides(postgres)
         self._found = self._last = self._read()
 
     def require_none(self) -> None:
-        """Raise LiveStopped when a setting is no longer what our last switch left, or a file holds an unread edit."""
+        """Raise LiveStopped when a setting is no longer what our last switch left, or a file holds an unread edit.
+
+        So it does for a setting of a role or a database.
+        """
         now = self._read()
         _refuse(self._last, now, ())
+        _refuse_overrides(self._overrides, all_overrides(self._postgres))
 
     def switched(self) -> None:
         """Take down what our switch has left. Raises LiveStopped when another setting came into force with it."""
@@ -46,6 +53,15 @@ class OthersSettings:
                 f"somebody else has edited the server's settings: {edits[0]}", detail="\n".join(edits[1:]) or None
             )
         return reading.settings
+
+
+def _refuse_overrides(before: tuple[Override, ...], now: tuple[Override, ...]) -> None:
+    """Raise LiveStopped where one is another now; those of extensions do not count, and values may be secrets."""
+    moved = sorted({f"{one.name}, by {subject(one)}" for one in {*before} ^ {*now} if "." not in one.name})
+    if moved:
+        raise LiveStopped(
+            f"somebody else has changed a setting of sessions: {moved[0]}", detail="\n".join(moved[1:]) or None
+        )
 
 
 def _refuse(before: Mapping[str, SettingState], now: Mapping[str, SettingState], ours: Collection[str]) -> None:
