@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -240,6 +242,20 @@ def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, se
     assert "2 of 20 (model): work_mem: 4MB -> 16MB; by reload, no outage" in said
     assert "the best took 12 % less time" in said
     assert ("class X" in said) is ((typed_in or "").startswith("fsync"))
+
+
+@pytest.mark.requirement("R-SAF-01")
+def test_what_was_typed_before_a_question_was_shown_approves_nothing():
+    """Who hits y twice for one candidate has not seen the next one."""
+    its, ours = os.openpty()
+    with os.fdopen(ours) as terminal, CliRunner().isolation(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", terminal)
+        os.write(its, b"y\n")
+        assert select.select([terminal], [], [], 5.0)[0], "it is there"
+        assert live_approval.decide(candidate(), live_approval.Asker(0.05)).settings is None
+        threading.Timer(0.2, os.write, (its, b"y\n")).start()
+        assert live_approval.approve(plan(), live_approval.Asker(30.0))
+    os.close(its)
 
 
 ANSWERED = HeardAnswer(Action.EDIT, "alice", "dashboard", "less", Configuration.of({"work_mem": "8MB"}))

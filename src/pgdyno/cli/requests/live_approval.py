@@ -8,8 +8,10 @@ import select
 import shlex
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +58,8 @@ class Asker:
         It ends, too, when `hands` have an answer from the dashboard; where they may have one, a terminal that goes away
         is not waited for any more and the dashboard is. Ctrl-C ends the study.
         """
+        if self.reads:
+            _forget_typed()
         click.echo(question, nl=False, err=True)
         self._tell(question)
         is_reading, ends_at = self.reads, time.monotonic() + self.timeout_s
@@ -82,6 +86,12 @@ class Asker:
             subprocess.run(words, env=given, stdin=silent, stdout=silent, timeout=NOTIFY_S, check=True)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             click.echo(f"\n--notify could not be run: {error}", err=True)
+
+
+def _forget_typed() -> None:
+    """Drop what was typed in this terminal before: an answer is to what was shown, and the next question is another."""
+    with suppress(termios.error, OSError, ValueError):  # what is no terminal has nothing of the kind
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def notify_words(command: str | None) -> tuple[str, ...]:
