@@ -241,3 +241,23 @@ def test_settings_that_always_came_together_are_told_apart_by_the_finalists():
     assert found.chosen is not None
     assert "work_mem" in found.finals[found.chosen][0]
     assert server.clock <= 120 * 60
+
+
+@pytest.mark.requirement("R-SAF-01")
+def test_the_winner_without_one_of_its_settings_is_tried_by_nobody_s_leave_but_the_person_s():
+    winner = Configuration.of({"work_mem": "16MB", "random_page_cost": "1.5"})
+    asked = []
+
+    def decide(proposal):
+        asked.append(proposal)
+        return Reply(proposal.settings if proposal.leaves_out == "random_page_cost" else None)
+
+    found, _ = searcher(server := Server(), decide=decide)
+    found._explain(winner)
+    assert [one.name for one in asked] == ["the winner without random_page_cost", "the winner without work_mem"]
+    assert [dict(a) for a, _, _ in server.compared] == [{"work_mem": "16MB"}]
+    assert "a person did not want it" in found.notes[0]
+    asked.clear()
+    found.finals.append((winner.without("work_mem"), None))
+    found._explain(winner)
+    assert [one.leaves_out for one in asked] == ["random_page_cost"], "what was approved before is not asked for"

@@ -223,16 +223,14 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         return Reply(proposal.settings)
     settings, before, hands = dict(proposal.settings), dict(plan.before), plan.hands
     while True:
-        what = "finalist" if proposal.is_final else "candidate"
         changes = ", ".join(f"{name}: {before.get(name, 'as found')} -> {value}" for name, value in settings.items())
         click.echo(err=True)
-        say_wrapped(what, f"{proposal.number} of {proposal.most} ({proposal.origin}): {changes}; by reload, no outage")
+        say_wrapped("try", f"{proposal.name} ({proposal.origin}): {changes}; by reload, no outage")
         say_wrapped("so far", proposal.learnt)
         left = seconds_text(asker.timeout_s)
         hands.ask(plan.question(settings, asker.timeout_s), plan.check)
-        word = asker.ask(
-            f"Try it? y, n, q ends the search, KNOB=VALUE edits; silence for {left} is n: ", plan.stop_file, hands
-        )
+        edits = ", KNOB=VALUE edits" if plan.can_be_edited else ""
+        word = asker.ask(f"Try it? y, n, q ends the search{edits}; silence for {left} is n: ", plan.stop_file, hands)
         mine = None if "=" in word else typed(Action.END) if word.lower() in _QUIT else _heard(word, Action.APPROVE)
         answer = hands.settle(mine)
         if "=" not in word or answer is not None:
@@ -241,14 +239,16 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
                 return Reply(answer.settings)
             return Reply(Configuration.of(settings) if action is Action.APPROVE else None, ends=action is Action.END)
         try:
-            settings |= _edited(word)
+            settings |= _edited(word, plan)
         except PgdynoError as error:
             click.echo(f"{error.message}. {error.hint or ''}", err=True)
 
 
-def _edited(word: str) -> Mapping[str, str]:
+def _edited(word: str, plan: CandidatePlan) -> Mapping[str, str]:
     from pgdyno.knobs.policy import refuse
 
+    if not plan.can_be_edited:
+        raise UsageError(f"{plan.proposal.name} cannot be edited", hint="Answer y, n or q.")
     found = settings_of([word], "the answer")
     for name in found:
         refuse(name, known=())

@@ -27,7 +27,10 @@ MEASURED, VETOED, GUARDED, REJECTED, REFUSED, LOST = (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a person is asked: candidate `number` of at most `most`, and `learnt` of those before; or a finalist."""
+    """What a person is asked: candidate `number` of at most `most`, and `learnt` of those before; or a finalist.
+
+    Or the winner as it is but for the setting that it `leaves_out`, which is there to be taken or not.
+    """
 
     number: int
     most: int
@@ -35,6 +38,14 @@ class Proposal:
     origin: str
     learnt: str
     is_final: bool = False
+    leaves_out: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called."""
+        if self.leaves_out:
+            return f"the winner without {self.leaves_out}"
+        return f"{'finalist' if self.is_final else 'candidate'} {self.number} of {self.most}"
 
 
 @dataclass(frozen=True, slots=True)

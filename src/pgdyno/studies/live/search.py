@@ -360,6 +360,8 @@ class LiveSearcher:
             without = winner.without(name)
             if not self._fits(self._point(without)):
                 continue
+            if not self._may_leave_out(name, without):
+                return
             design = Design(self.design.smallest_effect, self.design.confidence, 3, EFFECT_PAIRS)
             outcome = self._fresh(without, winner, design)
             if outcome is None:
@@ -369,6 +371,22 @@ class LiveSearcher:
                 self.effects.append((name, outcome.verdict))
                 self.announce(f"with {name} against without: {outcome.verdict.sentence('with it', 'without it')}")
                 self.hear()
+
+    def _may_leave_out(self, name: str, without: Configuration) -> bool:
+        """Ask the person, unless they have approved just this before; a no is one to all that is left."""
+        if any(settings == without for settings, _ in self.finals) or any(
+            one.settings == dict(without) and one.fate == MEASURED for one in self.tried
+        ):
+            return True
+        if self.is_over or self.duels.now() + 3 * self.pair_s > self.ends_at:
+            return True  # nobody is asked for what does not come about
+        number = len(self.effects) + 1
+        origin = f"to see what {name} does"
+        reply = self.decide(Proposal(number, len(without) + 1, without, origin, self._learnt(), True, name))
+        if reply.settings == without:
+            return True
+        self.notes.append("the effects of single settings were not fully measured: a person did not want it")
+        return False
 
     def _fresh(self, a: Configuration, b: Configuration, design: Design) -> LiveOutcome | None:
         """Compare two configurations; None where there is no time for it, or the study has to end."""

@@ -102,15 +102,20 @@ class CandidatePlan:
     @property
     def title(self) -> str:
         """Return what is asked."""
-        what = "finalist" if self.proposal.is_final else "candidate"
-        return f"Try {what} {self.proposal.number} of {self.proposal.most}?"
+        return f"Try {self.proposal.name}?"
+
+    @property
+    def can_be_edited(self) -> bool:
+        """Return whether other values may be written for it."""
+        return not self.proposal.leaves_out
 
     def question(self, settings: Mapping[str, str], seconds: float) -> LiveQuestion:
         """Return the question, which waits for so many seconds; `settings` may have been edited."""
         origin = self.proposal.origin if settings == dict(self.proposal.settings) else "edited by hand"
         return candidate_question(
-            settings, self.before, title=self.title, origin=origin, learnt=self.proposal.learnt, seconds=seconds
-        )
+            settings, self.before, title=self.title, origin=origin, learnt=self.proposal.learnt, seconds=seconds,
+            can_be_edited=self.can_be_edited,
+        )  # fmt: skip
 
 
 def is_search(study: Study) -> bool:

@@ -22,12 +22,13 @@ def candidate_question(
     origin: str,
     learnt: str,
     seconds: float,
+    can_be_edited: bool = True,
 ) -> LiveQuestion:
     """Return the question before a candidate, which waits for so many seconds from now."""
     facts = (("proposed by", origin), ("so far", learnt), ("outage", RELOAD), ("undo", UNDONE))
-    return _question(
-        title, (Action.APPROVE, Action.EDIT, Action.REJECT, Action.END), seconds, _rows(settings, before), facts
-    )
+    edits = (Action.EDIT,) if can_be_edited else ()
+    actions = (Action.APPROVE, *edits, Action.REJECT, Action.END)
+    return _question(title, actions, seconds, _rows(settings, before), facts)
 
 
 def plan_question(
