@@ -19,7 +19,7 @@ from pgdyno.model.person.operator_request import Operators, RequestState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.requests import RequestBoard
-from pgdyno.studies.live.person.questions import candidate_question
+from pgdyno.studies.live.person.questions import candidate_question, undo_question
 from pgdyno.trial.live_row import first_state
 from pgdyno.web import overview
 from pgdyno.web.access import Access, access_of
@@ -105,6 +105,16 @@ def test_an_operator_s_form_becomes_a_signed_request_with_who_when_and_why(
     assert OPERATORS.has_signed(request)
     assert "it is quiet now" in ask(app, "/", cookie=cookie).body
     assert LiveBoard(store).running()[0].desk == LiveDesk("run-1", question=QUESTION), "nothing but the request is new"
+
+
+def test_what_is_kept_already_is_not_called_the_baseline(store: Store) -> None:
+    study, kept = example.make_study().id, {"work_mem": "16MB"}
+    undo = undo_question(kept, {"work_mem": "4MB"}, undo="pgdyno rollback s-1", seconds=900)
+    for question, said in ((QUESTION, "in its baseline; then the answer is no"), (undo, "; then they stay in force")):
+        LiveBoard(store).show(replace(first_state(study, time.time()), desk=LiveDesk("run-1", question=question)))
+        page = ask(make_app(store, Access(NAMES)), "/").body
+        assert said in page
+        assert ("in its baseline" in page) is (question is QUESTION)
 
 
 def test_a_viewer_sees_what_waits_and_can_do_nothing(store: Store) -> None:

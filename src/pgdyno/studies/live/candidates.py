@@ -13,7 +13,7 @@ from pgdyno.report.wording import settings_text
 from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.rationale import reasons
 from pgdyno.trial.live_cycle import LiveEnding
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 STEP = 4.0
 """A candidate moves no knob further than by this factor from the server as it is, or from the best that was tried."""
@@ -79,7 +79,8 @@ def told(one: LiveCandidate) -> str:
     words = settings_text(one.settings)
     if one.ratio is None or one.error is None:
         return f"{words}: {one.fate}{f', {one.why}' if one.why else ''}"
-    figure = f"{digits_text(one.ratio)} of the time, give or take {100 * one.error:.1f} %, in {one.pairs} pairs"
+    pairs = plural(one.pairs, "pair")
+    figure = f"{digits_text(one.ratio)} of the time, give or take {100 * one.error:.1f} %, in {pairs}"
     return f"{words}: {figure}{f'; {one.fate}: {one.why}' if one.fate != MEASURED else ''}"
 
 
@@ -145,10 +146,8 @@ def fate_of(outcome: LiveOutcome) -> tuple[str, str]:
     if outcome.breaches:
         return GUARDED, str(outcome.breaches[-1])
     if outcome.vetoed:
-        return (
-            VETOED,
-            f"{len(outcome.vetoed)} statements became too slow, one by {max(outcome.vetoed.values()):.1f} times",
-        )
+        count = plural(len(outcome.vetoed), "statement")
+        return VETOED, f"{count} became too slow, one by {max(outcome.vetoed.values()):.1f} times"
     if outcome.ending is LiveEnding.NOT_IN_FORCE:
         return REFUSED, outcome.stopped
     if outcome.pairs:

@@ -338,7 +338,8 @@ def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announ
     try:
         return watch_baseline(reader, reference_s, announce=announce, sleep=sleep)
     except LiveStopped as asked:
-        raise OutOfTime(f"{asked.message}, before anything was changed", hint="Remove it to start over.") from asked
+        hint = "Start a new study when it may run." if stop.told else "Remove it to start over."
+        raise OutOfTime(f"{asked.message}, before anything was changed", hint=hint) from asked
 
 
 def _require_calm(others: OthersSettings) -> None:

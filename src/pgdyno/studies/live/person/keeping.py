@@ -98,7 +98,11 @@ def _offer_undo(
     if answer is None or answer.action is not OperatorAction.UNDO:
         return
     place = target.remote or LocalSessions(places.state_dir() / "undo")
-    restored = place.roll_back(session)
+    try:
+        restored = place.roll_back(session)
+    except PgdynoError as error:
+        watched.ground.announce(f"not taken back, so that it is kept: {error.message}. {error.hint or ''}".rstrip())
+        return
     record_rollback(store, session, time.time(), by=f"{answer.who}, {who()}")
     said = "the server is as it was before" if restored.is_whole else f"check it: {_later(session, target)} says what"
     watched.ground.announce(f"taken back by {answer.who}; {said}")
