@@ -16,6 +16,7 @@ from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts, StatementKey
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
+from pgdyno.report.sections import TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.store.codec import result_from_json
@@ -42,8 +43,8 @@ class Clock:
 class Server:
     """Three statements at steady rates, whose times scatter; `tampered` changes a reading, `down` fails it."""
 
-    def __init__(self, clock, *, rates=RATES, own=0.0, tampered=None, down=()):
-        self._clock, self._rates, self._own = clock, rates, own
+    def __init__(self, clock, *, rates=RATES, own=0.0, tampered=None, down=(), error=ConnectError):
+        self._clock, self._rates, self._own, self._error = clock, rates, own, error
         self._tampered, self._down = tampered or {}, set(down)
         self._rng = np.random.default_rng(1)
         self._calls, self._times, self._read = np.zeros(3), np.zeros(3), 0
@@ -53,7 +54,7 @@ class Server:
     def statements(self):
         self.reads += 1
         if self.reads in self._down:
-            raise ConnectError("gone")
+            raise self._error("gone")
         passed, self._last = self._clock.now - self._last, self._clock.now
         calls = self._rng.poisson(self._rates * passed)
         self._calls = self._calls + calls
@@ -111,15 +112,18 @@ def test_a_reset_a_restart_and_a_clock_that_was_set_void_the_reading_and_no_othe
     assert seen.void == {VoidCause.EVICTED.value: 1}
 
 
-def test_a_server_that_is_away_for_a_moment_costs_one_reading():
-    _, seen = watched(60.0, down=(4, 5))
+@pytest.mark.parametrize("error", [ConnectError, EnvironmentUnsuitable])
+def test_a_server_that_is_away_or_refuses_for_a_moment_costs_one_reading(error):
+    """A busy one lets our reading run into its timeout, which is no end of half an hour of watching."""
+    _, seen = watched(60.0, down=(4, 5), error=error)
     assert len(seen.whole) == 11
     assert len(seen.steps) == 12
 
 
-def test_a_server_that_stays_away_ends_it():
-    with pytest.raises(ConnectError):
-        watched(600.0, down=range(4, 999))
+@pytest.mark.parametrize("error", [ConnectError, EnvironmentUnsuitable])
+def test_a_server_that_stays_away_ends_it(error):
+    with pytest.raises(error, match="gone"):
+        watched(600.0, down=range(4, 999), error=error)
 
 
 def test_the_load_of_our_own_role_cannot_be_watched():
@@ -238,3 +242,13 @@ def test_the_page_says_what_settings_that_need_a_restart_would_cost_to_prove():
     (block,) = section.blocks
     assert [row[:2] for row in block.table.rows][:2] == [("3", "4"), ("4", "4")]
     assert "simulated" in block.caption
+
+
+def test_a_length_with_too_few_neighbours_says_unknown_and_not_that_nothing_would_be_seen():
+    study, found = result(120.0)
+    page = compose(StudyRecord(replace(study, result=found), []))
+    (section,) = [one for one in page.sections if one.id == "resolution"]
+    (block,) = [one for one in section.blocks if isinstance(one, TableBlock)]
+    for row in block.table.rows:
+        assert ("unknown" in row[5:]) is (row[1] == "unknown"), row
+    assert "unknown" in {row[1] for row in block.table.rows}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from facts_from_params import make_facts
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode, StoreError
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.results.watch import Happening, WatchResult
 from pgdyno.model.shapes import plain
@@ -21,15 +22,17 @@ from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.statement_deltas import StatementSnapshot
+from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kind import Offered
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.reports import compose
 from pgdyno.studies.watch import run
+from pgdyno.studies.watch import study as watch_study
 from pgdyno.studies.watch.profiles import other_profile
 from pgdyno.studies.watch.run import watch
-from pgdyno.studies.watch.study import proposals, result_of
-from pgdyno.studies.watch.telling import Told
+from pgdyno.studies.watch.study import proposals, result_of, watch_server
+from pgdyno.studies.watch.telling import MOST_EVENTS, Told
 from simulated_live_world import WATCHED
 from study_example import make_study
 
@@ -42,9 +45,12 @@ MEMORY = SettingSeen("4096", "kB")
 class Server:
     """Three statements at steady rates; `factors` tells of a reading how long they take, `tampered` changes one."""
 
-    def __init__(self, *, factors=lambda reading: np.ones(3), tampered=None, down=(), stop_at=None, own=0.0):
+    def __init__(
+        self, *, factors=lambda reading: np.ones(3), tampered=None, down=(), refuses=(), stop_at=None, own=0.0
+    ):
         self.now, self.reading, self.asked = BEGAN, 0, 0
         self._factors, self._tampered, self._down, self._stop, self._own = factors, tampered or {}, down, stop_at, own
+        self._refuses = refuses
         self._rng = np.random.default_rng(1)
         self._calls, self._ms, self._squares, self._blocks = (np.zeros(3) for _ in range(4))
         self.started, self.active = 1.0, 1
@@ -66,6 +72,8 @@ class Server:
         self.asked += 1
         if self.asked in self._down:
             raise ConnectError("it does not answer")
+        if self.asked in self._refuses:
+            raise EnvironmentUnsuitable('"db1" refused a statement: canceling statement due to statement timeout')
         self.reading += 1
         if self.reading == self._stop:
             raise KeyboardInterrupt
@@ -90,7 +98,8 @@ def watched(server, *, minutes=40, settings=None):
         seconds=60.0 * minutes, period_s=60.0, announce=heard.append, keep=lambda seen: kept.append(len(heard)),
         clock=server.clock, sleep=server.sleep,
     )  # fmt: skip
-    assert heard == seen.told.events
+    assert [one for one in heard if one in seen.told.events] == seen.told.events
+    assert len(heard) == seen.told.told
     return seen, kept
 
 
@@ -154,6 +163,50 @@ def test_restarts_resets_and_outages_raise_no_alarm():
     assert set(whats) == {Happening.AWAY, Happening.RESET, Happening.RESTARTED}
     assert whats.count(Happening.RESTARTED) == 1
     assert result(seen)[1].exit_code is not ExitCode.FINDINGS
+
+
+def test_a_reading_that_is_refused_for_some_minutes_ends_no_watch_of_a_week():
+    seen, _ = watched(Server(refuses=range(20, 60)))
+    assert [event.text for event in seen.told.events] == [
+        'the server refuses to be read: "db1" refused a statement: canceling statement due to statement timeout'
+    ]
+    assert result(seen)[1].exit_code is ExitCode.OK
+    assert seen.void == {"a reading came late, or the clock was set": 1}
+
+
+def test_a_server_that_refuses_for_good_ends_it_with_what_was_seen():
+    server, kept = Server(factors=slow(1, 8.0), refuses=range(40, 9999)), []
+    with pytest.raises(EnvironmentUnsuitable, match="refused a statement"):
+        watch(
+            server, dict, Told(60.0, server.keys, lambda: NAMES), seconds=7 * 86_400.0, period_s=60.0,
+            announce=lambda _event: None, keep=lambda seen: kept.append(list(seen.told.events)),
+            clock=server.clock, sleep=server.sleep,
+        )  # fmt: skip
+    assert [event.what for event in kept[-1]] == [Happening.SLOWER, Happening.AWAY]
+    assert server.now - BEGAN < 40 * 60 + run.REFUSED_S + 60
+
+
+def test_a_setting_that_is_switched_to_and_fro_is_told_once_an_hour():
+    readings = itertools.count()
+    values = lambda: {"work_mem": replace(MEMORY, value=str(4 + 60 * (next(readings) % 2)))}  # noqa: E731
+    seen, _ = watched(Server(), minutes=130, settings=values)
+    texts = [event.text for event in seen.told.events]
+    assert texts == 2 * ["work_mem was changed from 4kB to 64kB", "work_mem was changed from 64kB to 4kB"] + texts[4:]
+    assert len(texts) == 6, "in the first, the second and the third hour"
+
+
+def test_a_setting_that_is_another_each_minute_fills_neither_memory_nor_store_and_pushes_out_nothing_else():
+    readings = itertools.count()
+    server = Server(factors=slow(1, 8.0))
+    values = lambda: {"work_mem": replace(MEMORY, value=str(next(readings)))}  # noqa: E731
+    seen, _ = watched(server, minutes=1500, settings=values)
+    whats = [event.what for event in seen.told.events]
+    assert (len(whats), whats.count(Happening.SLOWER)) == (MOST_EVENTS, 1)
+    assert seen.told.told > 1400
+    _, found = result(seen)
+    assert found.title.startswith("In ")
+    assert "at least 1 statement became slower and 999 settings were changed" in found.title
+    assert any(note.startswith(f"Of {seen.told.told} events 1000 are kept") for note in found.notes)
 
 
 def test_ctrl_c_is_the_end_of_a_watch_and_no_failure():
@@ -280,3 +333,29 @@ def test_another_number_of_sessions_at_work_proposes_another_search_or_what_was_
         assert other_profile(studies, environment, at_work) == ()
     unfinished, nothing = replace(alone, state=StudyState.FAILED), found("none", 1.0, {})
     assert other_profile([unfinished, nothing], "e", 10.0) == ()
+
+
+def test_a_store_that_refuses_for_a_moment_ends_no_watch(monkeypatch, tmp_path):
+    said, made = [], replace(make_study(StudyKind.WATCH), id="w1")
+
+    def seen_meanwhile(_reader, _settings, told, *, period_s, keep, **_):
+        with monkeypatch.context() as locked:
+            locked.setattr(store, "update_study", refuse)
+            keep(seen := run.WatchSeen(period_s, BEGAN, BEGAN + 60, told))
+        return seen
+
+    def refuse(*_, **__):
+        raise StoreError("the store is locked")
+
+    server = SimpleNamespace(keys=[], names=lambda: NAMES, read=dict, close=lambda: None)
+    for name, stands_in in {
+        "read_facts": lambda _target: make_facts(18), "StatementReader": lambda _: server,
+        "SettingsReader": lambda _: server, "open_watchable": lambda *_: 1, "observed_study": lambda *_, **__: made,
+        "watch": seen_meanwhile,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(watch_study, name, stands_in)
+    with Store.open(tmp_path / "store.db") as store:
+        target = SimpleNamespace(name="db1", postgres=None)
+        told = watch_server(store, target, None, seconds=60.0, period_s=60.0, announce=said.append)
+        assert said[-1] == "what was seen is not in the store yet: the store is locked"
+        assert (store.study("w1").state, store.study("w1").result) == (StudyState.COMPLETE, told)

@@ -139,7 +139,7 @@ def _periods_table(periods: tuple[LivePeriod, ...]) -> Table:
             f"{100 * one.kept:.0f} % of {one.pairs}",
             f"{100 * one.covered:.0f} %, {plural(one.statements, 'statement')}",
             number_text(round(one.calls)),
-            *(effect_text(effect.effect) for effect in one.effects),
+            *("unknown" if one.pair_sd is None else effect_text(effect.effect) for effect in one.effects),
         )
         for one in periods
     )

@@ -6,13 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
 from pgdyno.studies.live.checking import require_others
 
+T = TypeVar("T")
 STEP_S = 5.0
 SESSIONS_S = 1.0
 LATE_S = 2.0
@@ -79,7 +80,7 @@ def watch_baseline(
     """Read the server for so long and return what it did.
 
     Raises EnvironmentUnsuitable where it cannot be watched: our role is the load's, no reading can be compared with the
-    one before, or it was away for too long.
+    one before, or it was away, or refused to be read, for too long.
     """
     before, read_at = reader.statements(), clock()
     totals = reader.databases()
@@ -89,7 +90,7 @@ def watch_baseline(
         while clock() < due:
             sleep(max(0.0, min(due - clock(), SESSIONS_S)))
             _count_sessions(reader, seen, began_at)
-        after = _read_again(reader, clock, sleep)
+        after = _again(reader, reader.statements, clock, sleep)
         now = clock()
         late = abs(now - previous - STEP_S) > LATE_S or abs((after.at - before.at) - (now - previous)) > LATE_S
         found = deltas(before, after)
@@ -100,7 +101,7 @@ def watch_baseline(
         if len(seen.steps) % EARLY_STEPS == 0:
             announce(f"watched {len(seen.steps) * STEP_S / 60:g} of {seconds / 60:g} minutes")
     _require_some(seen)
-    seen.last = reader.databases()
+    seen.last = _again(reader, reader.databases, clock, sleep)
     return seen
 
 
@@ -111,17 +112,18 @@ def _moments(begin: float, seconds: float) -> Iterator[float]:
 def _count_sessions(reader: LiveReads, seen: Watched, since: float) -> None:
     try:
         seen.sessions.append(reader.sessions(since))
-    except ConnectError:
+    except EnvironmentUnsuitable:
         return  # the next reading of the statements waits for the server, and says so
 
 
-def _read_again(reader: LiveReads, clock: Callable[[], float], sleep: Callable[[float], None]) -> StatementSnapshot:
+def _again(reader: LiveReads, read: Callable[[], T], clock: Callable[[], float], sleep: Callable[[float], None]) -> T:
+    """Read as soon as the server answers; a busy one lets a reading run into its timeout."""
     deadline = clock() + AWAY_S
     while True:
         try:
             reader.reopen()
-            return reader.statements()
-        except ConnectError:
+            return read()
+        except EnvironmentUnsuitable:
             if clock() >= deadline:
                 raise
             sleep(1.0)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pgdyno.errors import ConnectError
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.settings_seen import SettingsSeen, changed
 from pgdyno.probes.statements import SessionCounts, StatementKey
@@ -31,6 +31,10 @@ MOST_ACTIVE = 1440
 """A day of minutes."""
 KEEP_S = 900.0
 """So often the study is kept without an event."""
+AGAIN_S = 3600.0
+"""The same change of a setting is not told again so soon: a study that compares two values makes it every minute."""
+REFUSED_S = 900.0
+"""A server that refuses to be read for longer will not read any more: a full one or a timeout passes sooner."""
 
 
 class WatchReads(Protocol):
@@ -66,6 +70,8 @@ class WatchSeen:
     all_ms: float = 0.0
     first_seen: dict[int, int] = field(default_factory=dict)
     deployed: int = -WIDTHS[-1]
+    changes: dict[str, float] = field(default_factory=dict)
+    """When each change of a setting was told, of late."""
     active: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_ACTIVE))
     """Sessions at work at each of the latest readings."""
 
@@ -95,7 +101,8 @@ def watch(
     """Read the server every `period_s` seconds for `seconds` (None: until KeyboardInterrupt) and return what it did.
 
     `announce` hears each event at once; `keep` is called after events, and every quarter of an hour. A server that is
-    away is waited for. Raises EnvironmentUnsuitable where our role is the load's.
+    away is waited for, and one that refuses to be read for REFUSED_S. Raises EnvironmentUnsuitable after that, and
+    where our role is the load's; what was seen is kept before.
     """
     before, known = reader.statements(), settings()
     seen = WatchSeen(period_s, before.at, before.at, told)
@@ -104,22 +111,25 @@ def watch(
         while seconds is None or previous + period_s <= began + seconds + period_s / 2:
             sleep(max(0.0, previous + period_s - clock()))
             after = _read(reader, seen, announce, sleep)
-            with suppress(ConnectError):
+            with suppress(EnvironmentUnsuitable):
                 seen.active.append(reader.sessions(0.0).active)
-            now, count = clock(), len(told.events)
+            now, count = clock(), told.told
             known = _settings(known, settings(), seen, after.at)
             late = abs(now - previous - period_s) > LATE_S or abs(after.at - before.at - (now - previous)) > LATE_S
             found = deltas(before, after)
             _take(seen, VoidCause.LATE if late and isinstance(found, StatementDeltas) else found, after.at)
             before, previous, seen.at = after, now, after.at
             _forget_gone(reader, seen, after)
-            for event in told.events[count:]:
+            for event in told.since(count):
                 announce(event)
-            if len(told.events) > count or now - kept >= KEEP_S:
+            if told.told > count or now - kept >= KEEP_S:
                 keep(seen)
                 kept = now
     except KeyboardInterrupt:
         pass  # the usual end of a watch that has none
+    except EnvironmentUnsuitable:
+        keep(seen)
+        raise
     return seen
 
 
@@ -137,24 +147,30 @@ def _forget_gone(reader: WatchReads, seen: WatchSeen, after: StatementSnapshot) 
 def _read(
     reader: WatchReads, seen: WatchSeen, announce: Callable[[WatchEvent], None], sleep: Callable[[float], None]
 ) -> StatementSnapshot:
-    is_away = False
+    is_away, refused_s, pause_s = False, 0.0, min(seen.period_s, 5.0)
     while True:
         try:
             reader.reopen()
             return reader.statements()
-        except ConnectError as error:
+        except EnvironmentUnsuitable as error:
+            is_lost = isinstance(error, ConnectError)
+            if not is_lost and refused_s >= REFUSED_S:
+                raise
             if not is_away:
-                announce(
-                    seen.told.note(Happening.AWAY, seen.at + seen.period_s, f"the server is away: {error.message}")
-                )
-            is_away = True
-            sleep(min(seen.period_s, 5.0))
+                what = "is away" if is_lost else "refuses to be read"
+                text = f"the server {what}: {error.message}"
+                announce(seen.told.note(Happening.AWAY, seen.at + seen.period_s, text))
+            is_away, refused_s = True, 0.0 if is_lost else refused_s + pause_s
+            sleep(pause_s)
 
 
 def _settings(known: SettingsSeen | None, now: SettingsSeen | None, seen: WatchSeen, at: float) -> SettingsSeen | None:
     if known is not None and now is not None:
+        seen.changes = {text: then for text, then in seen.changes.items() if at - then < AGAIN_S}
         for text in changed(known, now):
-            seen.told.note(Happening.SETTING, at, text)
+            if text not in seen.changes:
+                seen.changes[text] = at
+                seen.told.note(Happening.SETTING, at, text)
     return known if now is None else now
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import StoreError, UsageError
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import Facts
@@ -67,14 +67,20 @@ def watch_server(
             now = (*old, *other_profile(earlier, facts.environment_hash(), seen.at_work))
             return result_of(study, facts, seen, passed, 100 * (time.process_time() - cpu) / passed, old=now)
 
+        def keep(seen: WatchSeen) -> None:
+            """Keep what was seen; a store that refuses just now has it the next time, and ends no watch of a week."""
+            try:
+                store.update_study(study.id, result=result(seen))
+            except StoreError as refused:
+                announce(f"what was seen is not in the store yet: {refused.message}")
+
         with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
             row.put(phase="watching", place=f"statements and settings, every {seconds_text(period_s)}")
             try:
                 announce(_begins(target.name, seconds, period_s))
                 seen = watch(
                     reader, settings.read, Told(period_s, reader.keys, reader.names),
-                    seconds=seconds, period_s=period_s, announce=lambda event: announce(event_text(event)),
-                    keep=lambda seen: store.update_study(study.id, result=result(seen)),
+                    seconds=seconds, period_s=period_s, announce=lambda event: announce(event_text(event)), keep=keep,
                 )  # fmt: skip
                 found = result(seen)
                 store.update_study(study.id, state=StudyState.COMPLETE, result=found)
@@ -110,17 +116,20 @@ def result_of(
     events = tuple(seen.told.events)
     slower = [one for one in events if one.what is Happening.SLOWER]
     settings = [one for one in events if one.what is Happening.SETTING]
+    is_cut = seen.told.told > len(events)
     notes = [note for note in watch_notes(facts) if "plan" not in note.lower()]
     if covered < FULL and statements:
         notes.append(
             f"{percent_text(1 - covered)} of the time is in statements that run too rarely in "
             f"{seconds_text(seen.period_s)} to be watched."
         )
+    if is_cut:
+        notes.append(f"Of {seen.told.told} events {len(events)} are kept, of each kind the newest.")
     return WatchResult(
         study=study.id,
         environment=study.environment,
         elapsed_s=elapsed_s,
-        title=_title(slower, settings, detectable, seen),
+        title=_title(slower, settings, detectable, seen, least="at least " if is_cut else ""),
         word=FOUND if slower or settings else QUIET if detectable is not None else SHORT,
         seconds=seen.at - seen.began,
         period_s=seen.period_s,
@@ -136,7 +145,9 @@ def result_of(
     )
 
 
-def _title(slower: list[WatchEvent], settings: list[WatchEvent], detectable: float | None, seen: WatchSeen) -> str:
+def _title(
+    slower: list[WatchEvent], settings: list[WatchEvent], detectable: float | None, seen: WatchSeen, *, least: str
+) -> str:
     passed = seconds_text(seen.at - seen.began)
     parts = []
     if slower:
@@ -146,7 +157,7 @@ def _title(slower: list[WatchEvent], settings: list[WatchEvent], detectable: flo
     if settings:
         parts.append(f"{len(settings)} setting{'s were' if len(settings) > 1 else ' was'} changed")
     if parts:
-        return f"In {passed} {' and '.join(parts)}"
+        return f"In {passed} {least}{' and '.join(parts)}"
     if detectable is None:
         return f"{passed} of this load say nothing yet: {LEARN} readings with enough calls are needed"
     return f"In {passed} nothing became slower by as much as could be seen"

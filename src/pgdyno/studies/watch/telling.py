@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ PLAN = 2.0
 """A call that touches so many times the blocks, or as few, for as many rows has another plan, most likely."""
 SAME_ROWS = 1.2
 MORE_ROWS = 1.5
+MOST_EVENTS = 1000
+"""So many are kept, and written with every other one; of the kind that has most of them the oldest goes."""
 NEAR = 2
 """A setting that was changed so few periods before a step, or after, is named with it."""
 
@@ -28,11 +31,16 @@ class Told:
     names: Callable[[], tuple[Mapping[int, str], Mapping[int, str]]]
     """Asks the server what its databases and roles are called."""
     events: list[WatchEvent] = field(default_factory=list)
+    told: int = 0
+    """How many there were, those that are not kept any more among them."""
+
+    def since(self, told: int) -> Sequence[WatchEvent]:
+        """Return the events after so many."""
+        return self.events[len(self.events) - (self.told - told) :]
 
     def note(self, what: Happening, at: float, text: str) -> WatchEvent:
         """Add an event that is of no statement."""
-        self.events.append(WatchEvent(what=what, at=at, since=at, text=text))
-        return self.events[-1]
+        return self._add(WatchEvent(what=what, at=at, since=at, text=text))
 
     def step(self, step: Slowdown, period: int, at: float) -> WatchEvent:
         """Add what a step says; `at` is the end of `period`."""
@@ -47,7 +55,7 @@ class Told:
         ]
         if near:
             text += f"; at that time {'; '.join(near)}"
-        self.events.append(
+        return self._add(
             WatchEvent(
                 what=what,
                 at=at,
@@ -61,7 +69,15 @@ class Told:
                 blocks=step.blocks,
             )
         )
-        return self.events[-1]
+
+    def _add(self, event: WatchEvent) -> WatchEvent:
+        """Keep one more; a kind that comes every minute pushes out none of another kind."""
+        self.events.append(event)
+        self.told += 1
+        if len(self.events) > MOST_EVENTS:
+            most, _ = Counter(one.what for one in self.events).most_common(1)[0]
+            self.events.remove(next(one for one in self.events if one.what is most))
+        return event
 
     def _named(self, number: int | None) -> Mapping[str, str]:
         if number is None:
