@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.live import LiveCandidate, LiveSearch
+from pgdyno.model.results.tune import KnobImportance, KnobValue, SearchModel
+from pgdyno.model.verdict import Interval
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.arms import Arms
@@ -32,6 +36,17 @@ CANDIDATES = (
     LiveCandidate(number=2, settings=SETTINGS, origin="model", fate=MEASURED, pairs=2, ratio=0.81, error=0.05, cpu=1.23,
                   memory_bytes=1 << 30),
 )  # fmt: skip
+SPAN = Interval(1.3, 1.1, 1.5, 0.95)
+KNOB = KnobImportance(knob="work_mem", span=SPAN, best="64MB", worst="4MB", default="4MB", tried=("4MB", "64MB"),
+                      values=(KnobValue(value="4MB", ratio=SPAN),))  # fmt: skip
+MODEL = SearchModel(
+    knobs=(
+        KNOB,
+        replace(KNOB, knob="random_page_cost", span=Interval(1.1, 1.0, 1.2, 0.95), best="1.5", worst="4", default="4",
+                tried=("1.5", "4"), values=()),
+    )
+)  # fmt: skip
+"""What the model of a search may say of its knobs."""
 
 
 def search(**fields):

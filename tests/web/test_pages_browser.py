@@ -15,7 +15,7 @@ from test_report_browser import COVERED, CUT, EMPTY_CANVASES, NAMELESS_HEADS, UN
 
 import study_example as example
 from fix_browser import Browser, Page
-from live_search_example import BETTER, WORSE, search
+from live_search_example import BETTER, CANDIDATES, MODEL, WORSE, search
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.results.live import LiveDecision, LiveMoment, LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
 from pgdyno.model.study import StudyKind, StudyState
@@ -81,7 +81,8 @@ PAGES: dict[str, Callable[[Store], Report]] = {
     "run": of_run,
     "live, two arms": lambda _store: of_live(switch=BETTER),
     "live, a search": lambda _store: of_live(
-        found=search(finals=(BETTER, WORSE), chosen=0,
+        found=search(finals=(BETTER, WORSE), chosen=0, model=MODEL,
+                     candidates=(*CANDIDATES, replace(CANDIDATES[1], number=3, ratio=0.9)),
                      effects=(LiveOwnEffect(setting="work_mem", verdict=BETTER.verdict),)),
     ),
 }  # fmt: skip

@@ -113,6 +113,9 @@ def test_a_gain_is_found_confirmed_by_fresh_pairs_and_explained():
     confidences = {design.confidence for _, _, design in server.compared[len(found.tried) :][: len(found.finals)]}
     assert [*confidences] == [pytest.approx(1 - 0.05 / FINALISTS)]
     assert any(text.startswith("candidate 1 of 20") for text in said)
+    model = search_model(SPACE.dimensions, found.history(), 0.95)
+    assert model.knobs[0].knob == "work_mem", "of all knobs it matters most"
+    assert model.knobs[0].span.lo > 1
 
 
 def test_where_nothing_helps_the_settings_stay():

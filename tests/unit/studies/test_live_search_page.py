@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from live_search_example import BETTER, CANDIDATES, SETTINGS, WORSE, search
+from live_search_example import BETTER, CANDIDATES, MODEL, SETTINGS, WORSE, search
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.results.live import LiveCandidate, LiveOwnEffect
+from pgdyno.model.results.tune import SearchModel
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.report.drawing.html import render as render_html
@@ -94,3 +95,17 @@ def test_each_candidate_stands_with_its_knobs_beside_its_effect():
         ("3", "0.7", "unknown", "32MB", "as found"),
         ("2", "0.81", "5.0 %", "16MB", "1.5"),
     )
+
+
+def test_what_the_model_says_of_the_knobs_is_on_the_page_or_why_it_says_nothing():
+    found = search(candidates=(*CANDIDATES, replace(CANDIDATES[1], number=3, ratio=0.9)), model=MODEL)
+    page = compose(StudyRecord(study(found), []))
+    (section,) = [one for one in page.sections if one.id == "model"]
+    (charts,) = [block for block in section.blocks if isinstance(block, Charts)]
+    drawn = {one.id: one for one in charts.figures}
+    assert set(drawn) == {"importance", "slice-work_mem", "lines"}
+    assert drawn["lines"].table.rows[0][:2] == ("2", "1.23"), "the one with the least time is the best"
+    assert "candidate 2 is the best of all" in drawn["lines"].caption
+    assert result_from_json(StudyKind.LIVE, plain(study(found).result)) == study(found).result
+    told = compose(StudyRecord(study(search(model=SearchModel(unknown="2 were measured, and 10 are needed"))), []))
+    assert "Importance of the knobs: unknown. 2 were measured" in render_html(told)

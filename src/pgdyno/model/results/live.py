@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import EXIT_CODES, PlanChange, StudyResult
+from pgdyno.model.results.tune import SearchModel
 from pgdyno.model.shapes import OMITTED
 from pgdyno.model.verdict import Interval, Verdict, Word
 
@@ -247,7 +248,7 @@ class LiveSearch:
 
     `left_out` has the reason of each knob that was not searched. `finals` are the finalists, each as B; `chosen` is the
     number of the one that is offered. `stopped` says why no more candidates were tried, `is_restored` that guards or
-    somebody else ended all of it.
+    somebody else ended all of it. `model` is what the search's model says of the knobs, once it is over.
     """
 
     knobs: tuple[str, ...]
@@ -260,6 +261,7 @@ class LiveSearch:
     notes: tuple[str, ...] = ()
     is_restored: bool = False
     session: str = ""
+    model: Annotated[SearchModel | None, OMITTED] = None
 
     @property
     def conservative(self) -> LiveSwitch | None:

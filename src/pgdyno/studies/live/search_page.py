@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Table
 from pgdyno.model.results.live import LiveCandidate, LiveSearch, LiveSwitch
@@ -14,6 +15,7 @@ from pgdyno.studies.live.candidates import cheaper_neighbour
 from pgdyno.studies.live.course.figures import knobs_of
 from pgdyno.studies.live.switch_page import switch_sections
 from pgdyno.studies.live.switch_words import judgement
+from pgdyno.studies.tune.importance_page import SearchedRun, knobs_section
 from pgdyno.units import bytes_text, digits_text, plural, seconds_text
 
 NORMAL_95 = 1.96
@@ -28,7 +30,17 @@ def search_sections(search: LiveSearch) -> tuple[Section, ...]:
         found.insert(0, _finals(search))
     if search.effects:
         found.insert(0, _effects(search))
-    return (*offered, *found, _knobs(search))
+    return (*offered, *found, *_importance(search), _knobs(search))
+
+
+def _importance(search: LiveSearch) -> tuple[Section, ...]:
+    """Return what the model says of the knobs, and the candidates as lines from knob to knob."""
+    if search.model is None:
+        return ()
+    runs = [SearchedRun(one.number, one.settings, 1 / one.ratio) for one in search.candidates if one.ratio is not None]
+    runs.sort(key=lambda run: -run.ratio)
+    section = knobs_section(search.model, runs, called="candidate", by="two to four pairs")
+    return (replace(section, id="model"),)
 
 
 def _decision(search: LiveSearch, winner: LiveSwitch) -> Section:

@@ -35,6 +35,7 @@ from pgdyno.studies.live.search_words import search_judgement
 from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.switch_result import switch_of
 from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.studies.tune.importance import search_model
 from pgdyno.targets.target import Target
 from pgdyno.trial.watcher import Watcher
 from pgdyno.units import plural
@@ -173,7 +174,7 @@ def search_study(
         searching.searcher.run()
         searching.end()
         return concluded(
-            watched, searching.result(),
+            watched, searching.whole_result(),
             confirm=None if confirm is None else confirm(watched.hands), answer_s=asked.answer_s,
         )  # fmt: skip
 
@@ -296,6 +297,13 @@ class _Searching:
             not_tested=untested((settings,), watched.cached(body)),
         )  # fmt: skip
         return replace(found, memory_bytes=round(self.searcher.memory(settings)))
+
+    def whole_result(self) -> LiveResult:
+        """Return what all came to, with what the model makes of it."""
+        found = self.result()
+        assert found.search is not None, "it is one"
+        model = search_model(self._space.dimensions, self.searcher.history(), self._options.design.confidence)
+        return replace(found, search=replace(found.search, model=model))
 
     def result(self) -> LiveResult:
         """Return what there is by now."""

@@ -1,4 +1,4 @@
-"""What a tune's page says of each knob: its importance, its slice, and the searched configurations as lines. Pure."""
+"""What a page says of the knobs of a search: their importance, their slices, and what was tried as lines. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEST, MOST_LINES = 5, 60
 
 @dataclass(frozen=True, slots=True)
 class SearchedRun:
-    """A searched trial, by its number, with its performance over that of the baseline beside it."""
+    """A searched configuration, by its number, with its performance over that of the baseline beside it."""
 
     number: int
     settings: Mapping[str, str]
@@ -32,18 +32,23 @@ class SearchedRun:
         return self.settings.get(knob.knob, knob.default)
 
 
-def knobs_section(model: SearchModel, trials: Sequence[Trial], metric: Metric) -> Section:
-    """Return what the model and the trials say of the knobs, or why that is unknown."""
+def knobs_section(
+    model: SearchModel, runs: Sequence[SearchedRun], *, called: str = "trial", by: str = "a single run"
+) -> Section:
+    """Return what the model and the `runs`, the best first, say of the knobs, or why that is unknown.
+
+    `called` is what a configuration of the search is, and `by` what it was measured by.
+    """
     question = "Which knobs moved the load, and where to?"
     if model.unknown or not model.knobs:
         why = model.unknown or "no knob was changed in a run that counts"
         return Section("knobs", "Knob by knob", question, (Prose((f"Importance of the knobs: unknown. {why}.",)),))
     figures = [_importance(model.knobs), *(_slice(one) for one in model.knobs if one.values)]
-    if lines := _lines(model.knobs[:MOST_KNOBS], _runs(trials, metric)):
+    if lines := _lines(model.knobs[:MOST_KNOBS], runs, called, by):
         figures.append(lines)
     said = (
-        "By the model of the search, from single runs: it proves nothing, and says where to look. Only the headline's "
-        "fresh pairs do. Above 1 is better, for latency and CPU too."
+        f"By the model of the search, each {called} being {by}: it proves nothing, and says where to look. Only the "
+        "headline's fresh pairs do. Above 1 is better, for latency and CPU too."
     )
     blocks: tuple[Block, ...] = (Prose((said,)), Charts(tuple(figures)))
     return Section("knobs", "Knob by knob", question, blocks)
@@ -94,7 +99,7 @@ def _slice(knob: KnobImportance) -> Figure:
     )
 
 
-def _runs(trials: Sequence[Trial], metric: Metric) -> list[SearchedRun]:
+def searched_runs(trials: Sequence[Trial], metric: Metric) -> list[SearchedRun]:
     """Return the searched trials that have a figure, the best first."""
     found = [
         SearchedRun(point.trial, trial.spec.configuration, point.ratio)
@@ -104,7 +109,7 @@ def _runs(trials: Sequence[Trial], metric: Metric) -> list[SearchedRun]:
     return sorted(found, key=lambda run: -run.ratio)
 
 
-def _lines(knobs: Sequence[KnobImportance], runs: Sequence[SearchedRun]) -> Figure | None:
+def _lines(knobs: Sequence[KnobImportance], runs: Sequence[SearchedRun], called: str, by: str) -> Figure | None:
     """Draw each configuration as a line from knob to knob; None where that would be one line, or one knob."""
     if len(runs) < 2 or len(knobs) < 2:
         return None
@@ -118,14 +123,17 @@ def _lines(knobs: Sequence[KnobImportance], runs: Sequence[SearchedRun]) -> Figu
         question="Which values do the good ones share?",
         x=Axis("knob"),
         y=Axis("rank among the values that ran", "%", lo=0.0, hi=100.0),
-        series=tuple(_line(run, knobs, places, "best" if at < BEST else "") for at, run in enumerate(drawn)),
+        series=tuple(
+            _line(f"{called} {run.number}, {digits_text(run.ratio)}x", run, knobs, places, "best" if at < BEST else "")
+            for at, run in enumerate(drawn)
+        ),
         marks=tuple(
             Mark("x", float(row), f"{one.knob}\n{one.tried[0]} to {one.tried[-1]}", "row")
             for row, one in enumerate(knobs)
         ),
-        table=_lines_table(knobs, runs),
-        caption="A line a run, from knob to knob, the most important on top; the best are in front, and trial "
-        f"{runs[0].number} is the best of all. Each is a single run, and the best of many is lucky.",
+        table=_lines_table(knobs, runs, called),
+        caption=f"A line a {called}, from knob to knob, the most important on top; the best are in front, and {called} "
+        f"{runs[0].number} is the best of all. Each is {by}, and the best of many is lucky.",
         n=len(runs),
     )
 
@@ -136,9 +144,8 @@ def _places(knob: KnobImportance) -> Mapping[str, float]:
 
 
 def _line(
-    run: SearchedRun, knobs: Sequence[KnobImportance], places: Mapping[str, Mapping[str, float]], group: str
+    name: str, run: SearchedRun, knobs: Sequence[KnobImportance], places: Mapping[str, Mapping[str, float]], group: str
 ) -> Series:
-    name = f"trial {run.number}, {digits_text(run.ratio)}x"
     values = [run.value(one) for one in knobs]
     return Series(
         name,
@@ -149,7 +156,7 @@ def _line(
     )
 
 
-def _lines_table(knobs: Sequence[KnobImportance], runs: Sequence[SearchedRun]) -> Table:
-    columns = ("trial", "ratio", *(one.knob for one in knobs))
+def _lines_table(knobs: Sequence[KnobImportance], runs: Sequence[SearchedRun], called: str) -> Table:
+    columns = (called, "ratio", *(one.knob for one in knobs))
     rows = tuple((str(run.number), digits_text(run.ratio), *(run.value(one) for one in knobs)) for run in runs)
     return Table(columns, rows, columns[:2])

@@ -19,7 +19,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import settings_text
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune import answer, doubts
-from pgdyno.studies.tune.importance_page import knobs_section
+from pgdyno.studies.tune.importance_page import knobs_section, searched_runs
 from pgdyno.studies.tune.kind import KIND
 from pgdyno.units import bytes_text, plural
 
@@ -50,7 +50,9 @@ def tune_page(record: StudyRecord) -> Report:
             reliability.confidence(trials, result, names, doubts.warnings_of(result), more),
             reads_section(trials, () if result is None else result.confirmation.pairs, sides),
             doubts.search(trials, metric, result),
-            None if result is None or result.model is None else knobs_section(result.model, trials, metric),
+            None
+            if result is None or result.model is None
+            else knobs_section(result.model, searched_runs(trials, metric)),
             *inside_runs(record, None if result is None else plan_section(result.plans, sides)),
             doubts.unsuccessful(trials, result, metric),
             chapters.about(study, trials, (*chapters.paired(trials), SEARCHED)),

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pgdyno.knobs.constraints import check
-from pgdyno.knobs.dimension import Dimension
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.results.tune import (
     Excluded,
     JointEffect,
-    KnobImportance,
-    KnobValue,
     Rival,
     SearchFigures,
-    SearchModel,
     TuneResult,
 )
 from pgdyno.model.trial import ENDED_EARLY, Trial
-from pgdyno.model.verdict import Interval
-from pgdyno.optimizer.importance import KnobSlice, knob_slices
-from pgdyno.optimizer.observation import ScoredPoint
-from pgdyno.stats.distributions import ndtri
-from pgdyno.stats.paired import interval
 from pgdyno.studies.pairs.blocks import BASE, WINNER
 from pgdyno.studies.pairs.explain import explain
 from pgdyno.studies.pairs.inside import inside
@@ -42,15 +32,13 @@ from pgdyno.studies.pairs.result import (
     undo_text,
     unmeasured_of,
 )
+from pgdyno.studies.tune.importance import search_model
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.pareto import gain_against_memory
 from pgdyno.studies.tune.proof import WITHOUT_REST, Proof
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import plural
-
-MOST_SLICED = 4
-"""So many knobs keep their slices: the rest hardly matters, and results are read often."""
 
 
 def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> TuneResult:
@@ -151,48 +139,3 @@ def _warnings(trials: list[Trial], read_only: bool) -> tuple[str, ...]:
     if read_only:
         words.append("the load only reads: nothing here is known of checkpoints, WAL and vacuum under writes")
     return tuple(words)
-
-
-def search_model(
-    dimensions: Sequence[Dimension], history: Sequence[ScoredPoint], confidence: float
-) -> SearchModel | None:
-    """Return what the model says; None where nothing was searched."""
-    if not dimensions or not history:
-        return None
-    found = knob_slices(dimensions, history)
-    if isinstance(found, str):
-        return SearchModel(unknown=found)
-    by_name = {one.name: one for one in dimensions}
-    reach = float(ndtri(0.5 + confidence / 2))
-    return SearchModel(
-        knobs=tuple(
-            _importance(one, by_name[one.knob], history, (reach, confidence), is_sliced=place < MOST_SLICED)
-            for place, one in enumerate(found)
-        )
-    )
-
-
-def _importance(
-    one: KnobSlice,
-    dimension: Dimension,
-    history: Sequence[ScoredPoint],
-    sure: tuple[float, float],
-    *,
-    is_sliced: bool,
-) -> KnobImportance:
-    reach, confidence = sure
-    whole = interval(one.span, reach * one.sd, confidence)
-    tried = {dimension.clip(seen.point.get(one.knob, dimension.default)) for seen in history}
-    values = tuple(
-        KnobValue(value=dimension.to_text(level.value), ratio=interval(level.lead, reach * level.sd, confidence))
-        for level in one.levels
-    )
-    return KnobImportance(
-        knob=one.knob,
-        span=Interval(whole.ratio, max(1.0, whole.lo), whole.hi, confidence),
-        best=dimension.to_text(one.best),
-        worst=dimension.to_text(one.worst),
-        default=dimension.to_text(dimension.default),
-        tried=tuple(dimension.to_text(value) for value in sorted(tried, key=dimension.encode)),
-        values=values if is_sliced else (),
-    )
