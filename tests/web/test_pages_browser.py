@@ -1,6 +1,6 @@
 """Pages of a target, of two studies, of a run and of live studies in a real browser: drawn, readable, by keyboard.
 
-PGDYNO_TEST_AXE names a copy of axe-core's axe.min.js (npm pack axe-core), which is then run on each of them.
+axe-core is run on each of them: that of the package axe-core-python, or the axe.min.js that PGDYNO_TEST_AXE names.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -107,10 +108,8 @@ def test_a_page_is_whole_on_a_desk_and_on_a_telephone_in_the_dark(browser: Brows
 
 
 def _violations(page: Page) -> list[str]:
-    axe = os.environ.get("PGDYNO_TEST_AXE")
-    if axe is None:
-        return []
-    page.evaluate(Path(axe).read_text() + "; 0")
+    axe = Path(os.environ.get("PGDYNO_TEST_AXE") or str(files("axe_core_python") / "axe.min.js"))
+    page.evaluate(axe.read_text() + "; 0")
     found = page.evaluate(AXE)
     assert isinstance(found, list)
     return found
