@@ -21,7 +21,9 @@ from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 from pgdyno.studies.live.kept import mark_killed
+from pgdyno.studies.live.person.questions import WAITS
 from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
@@ -256,6 +258,9 @@ def test_a_rejected_plan_changes_nothing_and_names_what_outranks_the_arm(sandbox
 
     def reject(plan: SwitchPlan) -> bool:
         plans.append(plan)
+        with Store.open(places.data_dir() / "pgdyno.db") as store:
+            board = LiveBoard(store)
+            eventually(lambda: board.running()[0].phase == WAITS, "the dashboard says that it waits", step_s=0.2)
         return False
 
     with as_found(sandbox18), planted_load(postgres, {"64MB": 0.9}):

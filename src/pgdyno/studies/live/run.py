@@ -18,7 +18,7 @@ from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, l
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.person.hands import LiveHands
 from pgdyno.studies.live.person.keeping import ANSWER_S, Confirm, concluded
-from pgdyno.studies.live.person.questions import plan_question
+from pgdyno.studies.live.person.questions import WAITS, plan_question
 from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.switch_result import switched
@@ -140,6 +140,7 @@ def switch_study(
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
         if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
+        watched.recorder.phase(WAITS)
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
         world = watched.world({A: arms.a, B: arms.b}, arms.names)

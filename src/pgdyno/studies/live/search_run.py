@@ -26,7 +26,7 @@ from pgdyno.studies.live.ground import SESSIONS_ROOM, LiveGround, WatchedServer,
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.person.hands import LiveHands
 from pgdyno.studies.live.person.keeping import Confirm, concluded
-from pgdyno.studies.live.person.questions import candidate_question
+from pgdyno.studies.live.person.questions import WAITS, candidate_question
 from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.search import LiveSearcher
 from pgdyno.studies.live.search_duels import SearchDuels
@@ -263,6 +263,7 @@ class _Searching:
             if self._world is not None:
                 self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
             stop = self._watched.stop
+            self._watched.recorder.phase(WAITS)
             before = self._before(proposal.settings)
             answer = self._decide(CandidatePlan(proposal, before, str(stop.path), self._watched.hands, self._edited))
             if stop.is_wanted:

@@ -11,6 +11,7 @@ from pgdyno.model.person.operator_request import OperatorAction as Action
 from pgdyno.units import seconds_text
 
 RELOAD = "none: reloads only"
+WAITS = "in its baseline, until a person has answered"
 UNDONE = "by itself: at the end, at a guard's breach, when it is stopped; after a kill by the watchdog"
 
 
