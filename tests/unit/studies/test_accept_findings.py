@@ -79,7 +79,7 @@ def test_values_are_checked_before_anything_is_changed(facts):
     with pytest.raises(UsageError, match="outside of this server's range"):
         prepare(_Target(), [finding("a", pg("work_mem", "1kB"))])
     large = finding("a", pg("shared_buffers", "23GB"))
-    for origin, instead in ((large.origin, "Leave that rule out;"), (WINNER, "Tune with as many --clients")):
+    for origin, instead in ((large.origin, "Leave that rule out;"), (WINNER, "Measure it with less memory")):
         with pytest.raises(EnvironmentUnsuitable, match="not be safe here") as unsafe:
             prepare(_Target(), [replace(large, origin=origin)])
         assert (unsafe.value.hint or "").startswith(instead)

@@ -7,7 +7,8 @@ import pytest
 from facts_from_params import make_facts
 from pgdyno.errors import EnvironmentUnsuitable, PolicyError, UsageError
 from pgdyno.knobs.policy import Durability
-from pgdyno.studies.live.arms import arms_of
+from pgdyno.model.configuration import Configuration
+from pgdyno.studies.live.arms import arms_of, not_kept
 
 
 def arms(b, a=None):
@@ -43,3 +44,12 @@ def test_what_a_reload_does_not_bring_or_nobody_may_set_is_refused_with_a_hint(s
 
 def test_equal_arms_are_told():
     assert "ought to show no difference" in arms({"work_mem": "4MB"}).notes[0]
+
+
+def test_what_does_for_the_sessions_that_are_there_and_not_for_all_is_told_before_it_is_measured():
+    settings = Configuration.of({"work_mem": "64MB"})
+    (note,) = not_kept(settings, make_facts(18, ram_bytes=8 << 30), connections=10)
+    assert note.startswith("For all 100 sessions that the server admits it would be too much memory")
+    assert "GB of memory" in note
+    assert not_kept(settings, make_facts(18, ram_bytes=256 << 30), connections=10) == ()
+    assert not_kept(settings, make_facts(18, ram_bytes=8 << 30), connections=100) == (), "it was refused at once"

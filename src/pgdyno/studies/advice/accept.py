@@ -215,5 +215,5 @@ def _records(target: Target, acceptance: Acceptance, session: str, at: float, by
 
 def _instead(findings: Sequence[Finding]) -> str:
     if all(finding.origin == WINNER for finding in findings):
-        return "Tune with as many --clients as the server has sessions"
+        return "Measure it with less memory, or let the server admit fewer sessions"
     return "Leave that rule out"

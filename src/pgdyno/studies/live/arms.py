@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.knobs.constraints import require
+from pgdyno.knobs.constraints import check, require
 from pgdyno.knobs.policy import Durability, check_settings, worst_class
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
@@ -62,3 +62,16 @@ def arms_of(a: Mapping[str, str], b: Mapping[str, str], facts: Facts, *, connect
     before = {name: canonical_text(row, row.setting) for name in names if (row := facts.row(name)) is not None}
     same = all(first.get(name, before[name]) == second.get(name, before[name]) for name in before)
     return Arms(first, second, before, (_SAME,) if same else ())
+
+
+def not_kept(settings: Configuration, facts: Facts, *, connections: int) -> tuple[str, ...]:
+    """Return a note where memory does for so many sessions, and not for all that the server admits."""
+    row = facts.row("max_connections")
+    most = connections if row is None else int(row.setting)
+    refusal = check(settings, facts, connections=most) if most > connections else None
+    if refusal is None:
+        return ()
+    return (
+        f"For all {most} sessions that the server admits it would be too much memory, so that pgdyno apply does not "
+        f"keep it without --force: {refusal.reason}.",
+    )

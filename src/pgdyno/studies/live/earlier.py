@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from pgdyno.errors import PgdynoError
+from pgdyno.knobs.space import SearchSpace, configuration_to_point
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Facts
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.studies.kinds import kind_of
@@ -15,6 +19,21 @@ from pgdyno.studies.live.candidates import MEASURED
 MOST = 3
 """So many are tried first: a search has twenty candidates."""
 _KINDS = (StudyKind.LIVE, StudyKind.TUNE)
+
+
+def earlier_starts(studies: Iterable[Study], facts: Facts, space: SearchSpace) -> tuple[dict[str, str], ...]:
+    """Return what earlier studies of this environment found, as far as it lies within what is searched."""
+    now = {one.name: one.to_text(one.default) for one in space.dimensions}
+    found = earlier_settings(studies, facts.environment_hash(), space.names(), now)
+    return tuple(one for one in found if _is_possible(space, one, facts))
+
+
+def _is_possible(space: SearchSpace, settings: Mapping[str, str], facts: Facts) -> bool:
+    try:
+        configuration_to_point(space, Configuration.of(settings), facts)
+    except PgdynoError:
+        return False
+    return True
 
 
 def earlier_settings(

@@ -12,7 +12,7 @@ from pgdyno.model.study import Study, StudyKind
 from pgdyno.stats.period_choice import SWITCH_S, wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION
-from pgdyno.studies.live.arms import Arms, arms_of
+from pgdyno.studies.live.arms import Arms, arms_of, not_kept
 from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
@@ -124,7 +124,8 @@ def switch_study(
     with live_ground(store, target, options, announce) as ground:
         arms = arms_of(asked.a, asked.b, ground.facts, connections=ground.connections)
         study = resumed or _study(request, ground, asked)
-        watched = ground.watch(study, watcher, arms.before, arms.notes, resumes=resumed is not None)
+        notes = (*arms.notes, *not_kept(arms.b, ground.facts, connections=ground.connections))
+        watched = ground.watch(study, watcher, arms.before, notes, resumes=resumed is not None)
         told, ending, period_s = watched.told, watched.ending, watched.period_s
         if period_s is None:
             return ending.complete(told)
@@ -139,8 +140,8 @@ def switch_study(
             announce(f"before it was ended: {stops[-1]}{'; B does not come again' if is_dead else ''}")
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
-        if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
         watched.recorder.phase(WAITS)
+        if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
         world = watched.world({A: arms.a, B: arms.b}, arms.names)

@@ -10,7 +10,6 @@ from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, configuration_to_point, starting_points
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.facts import Facts
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
@@ -18,10 +17,10 @@ from pgdyno.report.wording import settings_text
 from pgdyno.server.role_settings import statement
 from pgdyno.stats.period_choice import USUAL_S, WASH_S
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.arms import Arms, arms_of
+from pgdyno.studies.live.arms import Arms, arms_of, not_kept
 from pgdyno.studies.live.candidates import Proposal, Reply
 from pgdyno.studies.live.course.outcome import LiveOutcome
-from pgdyno.studies.live.earlier import earlier_settings
+from pgdyno.studies.live.earlier import earlier_starts
 from pgdyno.studies.live.ground import SESSIONS_ROOM, LiveGround, WatchedServer, live_ground, live_study
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.person.hands import LiveHands
@@ -160,7 +159,7 @@ def search_study(
         if resumed is not None:
             ground.connections = _connections(ground, resumed)
         space, left_out = _space(ground, asked)
-        starts = _starts(ground, space) if resumed is None else _kept_starts(resumed)
+        starts = earlier_starts(store.studies(), ground.facts, space) if resumed is None else _kept_starts(resumed)
         kept = {**_kept(asked), "connections": ground.connections, "starts": list(starts)}
         study = resumed or live_study(f"live search of {len(space.names())} knobs", request, ground, kept)
         watched = ground.watch(study, watcher, space.names(), resumes=resumed is not None)
@@ -263,8 +262,8 @@ class _Searching:
             if self._world is not None:
                 self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
             stop = self._watched.stop
-            self._watched.recorder.phase(WAITS)
             before = self._before(proposal.settings)
+            self._watched.recorder.phase(WAITS)
             answer = self._decide(CandidatePlan(proposal, before, str(stop.path), self._watched.hands, self._edited))
             if stop.is_wanted:
                 return Reply(None, ends=True)
@@ -304,7 +303,11 @@ class _Searching:
         found = self.result()
         assert found.search is not None, "it is one"
         model = search_model(self._space.dimensions, self.searcher.history(), self._options.design.confidence)
-        return replace(found, search=replace(found.search, model=model))
+        winner, ground = found.search.winner, self._watched.ground
+        notes = list(found.search.notes)
+        if winner is not None:
+            notes += not_kept(Configuration.of(winner.b), ground.facts, connections=ground.connections)
+        return replace(found, search=replace(found.search, model=model, notes=tuple(notes)))
 
     def result(self) -> LiveResult:
         """Return what there is by now."""
@@ -325,22 +328,6 @@ class _Searching:
         return replace(
             self._watched.told, search=search, title=said.title, word=said.word, elapsed_s=self._watched.elapsed_s
         )
-
-
-def _starts(ground: LiveGround, space: SearchSpace) -> tuple[dict[str, str], ...]:
-    """Return what earlier studies of this environment found, as far as it lies within what is searched."""
-    now = {one.name: one.to_text(one.default) for one in space.dimensions}
-    studies = ground.store.studies()
-    found = earlier_settings(studies, ground.facts.environment_hash(), space.names(), now)
-    return tuple(one for one in found if _is_possible(space, one, ground.facts))
-
-
-def _is_possible(space: SearchSpace, settings: Mapping[str, str], facts: Facts) -> bool:
-    try:
-        configuration_to_point(space, Configuration.of(settings), facts)
-    except PgdynoError:
-        return False
-    return True
 
 
 def _kept_starts(study: Study) -> tuple[dict[str, str], ...]:
