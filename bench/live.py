@@ -2,6 +2,7 @@
 
     python bench/live.py [--studies 1000] [--seed 1] [--guard-days 1] [--carry-over 40]
     python bench/live.py --promises 100
+    python bench/live.py --searches 20
     python bench/live.py --hours 8 [--folder ~/pgdyno-live-bench] [--rows L5 L6 L8 L9 L12 L13]
 
 Loads are those of `live_simulation`: a drifting mix, waves, drifting parameters and rare reports. Real servers are no
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from live_carry_over import print_carry_over
 from live_promises import print_promises
 from live_queue import QueueLoad, Readings, calls_of, trips
+from live_search import print_searches
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.model.guard import GuardPlan
 from pgdyno.stats.body_index import body_of, pair_index
@@ -57,6 +59,7 @@ def main() -> None:
     parser.add_argument("--guard-days", type=float, default=0.0, help="only simulate the guards for so long")
     parser.add_argument("--carry-over", type=int, default=0, help="only simulate effects that come late, so often")
     parser.add_argument("--promises", type=int, default=0, help="only simulate what references promise, so often")
+    parser.add_argument("--searches", type=int, default=0, help="only simulate searches, so often")
     parser.add_argument("--hours", type=float, default=0.0, help="only run real studies for so long")
     parser.add_argument("--folder", type=Path, default=Path.home() / "pgdyno-live-bench", help="where they are kept")
     parser.add_argument("--rows", nargs="+", default=[], help="only real studies of these rows; usually L1 to L3")
@@ -73,6 +76,9 @@ def main() -> None:
         return
     if given.promises:
         print_promises(LOADS, given.promises, given.seed)
+        return
+    if given.searches:
+        print_searches(given.searches, given.seed)
         return
     if given.guard_days:
         _print_guard(given.guard_days, given.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,12 @@ import pytest
 import live_cost
 import live_kills
 import live_real
+import live_search
 from live_real import back_times, cases_of, holds_truth, is_quiet, read_rows, run_hours, table
 from live_rows import ARMS, PROMISES
 from live_search_example import BETTER
+from pgdyno.knobs.space import point_to_configuration
+from pgdyno.model.configuration import BASELINE
 from pgdyno.model.results.live import LiveMoment
 from simulated_live_world import WATCHED
 
@@ -114,3 +118,18 @@ def test_the_cost_of_watching_is_judged_by_quiet_pairs_alone():
     assert live_cost.summary([{**pair, "client_pct": 0.6}] * 12).endswith("NOT MET")
     assert live_cost.summary([pair] * 2).endswith("NOT MET"), "two pairs show nothing"
     assert "they say nothing" in live_cost.summary([{**pair, "foreign": None}] * 12)
+
+
+def test_a_planted_answer_is_the_server_s_own_at_its_settings_and_the_best_elsewhere():
+    answer = live_search.PlantedAnswer.drawn(3, 200)
+    assert answer.log_time(BASELINE) == 0.0
+    best = {
+        name: answer.space[name].decode((place, *(0.0 for _ in answer.space[name].special)))
+        for name, place in answer.best.items()
+    }
+    settings = point_to_configuration(answer.space, {**answer.space.default_point(), **best})
+    assert math.exp(answer.log_time(settings)) == pytest.approx(live_search.BEST, rel=0.1)
+    factors = answer.factors(settings)
+    assert (factors.max(), factors.min() < live_search.BEST) == (1.0, True), "some statements do not answer at all"
+    assert all(abs(place - answer.space[name].encode(answer.space[name].default)[0]) >= live_search.FAR - 1e-9
+               for name, place in answer.best.items())  # fmt: skip
