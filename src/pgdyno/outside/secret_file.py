@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.outside.mounts import teller_of
 
 MOST_BYTES = 16 << 10
 
@@ -32,7 +33,8 @@ def read_secret(path: Path, flag: str, fresh: Callable[[], str]) -> str:
         raise EnvironmentUnsuitable(
             f'{flag} "{path}" cannot be used', detail=str(error), hint="Name a file in a folder of your own."
         ) from error
-    if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+    is_ours = status.st_uid in (0, os.geteuid()) and teller_of(status) in (None, os.geteuid())
+    if not stat.S_ISREG(status.st_mode) or not is_ours:
         raise UsageError(
             f'{flag} "{path}" is not a file of yours', hint="Name one that is yours, in a folder of your own."
         )

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from pgdyno.outside.mounts import device_of, fuse_makers
+
 HERE = Path()
 """The folder that this process stands in: the kernel holds it, whatever becomes of its name."""
 _LINKS = 40
@@ -56,17 +58,23 @@ def doubt_about_parts(
 ) -> str | None:
     """Return the doubt about the first of these parts of a way that others than root and the user can change.
 
-    Where it may be shared, an ordinary user's group may write too, as a umask of 002 lets it; root's may not.
+    Where it may be shared, an ordinary user's group may write too, as a umask of 002 lets it; root's may not. What
+    another account has mounted is in doubt whatever it says of its owner.
     """
     trusted = (0, uid, Path("/").stat().st_uid)  # in a user namespace root may be shown as an id that nobody has
+    makers = {place: maker for place, maker in fuse_makers().items() if maker not in trusted}
     others = stat.S_IWOTH if may_be_shared and uid != 0 else stat.S_IWOTH | stat.S_IWGRP
     for part in parts:
+        if makers and (maker := makers.get(str(part.absolute()))) is not None:
+            return f'"{part.absolute()}" was mounted by {name_of(maker)}'
         try:
             status = part.lstat()
         except OSError as error:
             if may_be_missing and isinstance(error, FileNotFoundError | NotADirectoryError):
                 continue
             return f'"{part.absolute()}" cannot be seen ({error.strerror})'
+        if makers and (maker := makers.get(device_of(status))) is not None:
+            return f'"{part.absolute()}" was mounted by {name_of(maker)}'
         if status.st_uid not in trusted:
             return f'"{part.absolute()}" belongs to {name_of(status.st_uid)}'
         if stat.S_ISLNK(status.st_mode):

@@ -10,6 +10,7 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.outside.mounts import fuse_makers, teller_of
 from pgdyno.outside.way import ways
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
@@ -58,8 +59,12 @@ def owner_of_server(data_directory: Path, status: os.stat_result) -> Account:
     `status` is that of the directory, links followed. One of root's is never a server's: whoever takes one for a
     server finds no postmaster in it, because that must run as the owner (`postmaster_lock.postmaster_pid`). Raises
     PermissionError when a link of somebody else's leads from the path to a directory of root's: that somebody would
-    choose where root works with its own rights.
+    choose where root works with its own rights; and when an account's own mount says that it is another account's.
     """
+    teller = teller_of(status)
+    if os.geteuid() == 0 and teller not in (None, status.st_uid):
+        told = f"is on a mount of user {teller}, which says that it belongs to user {status.st_uid}"
+        raise PermissionError(errno.EACCES, told, str(data_directory))
     if status.st_uid == 0 and os.geteuid() == 0 and not _is_all_of_roots(data_directory):
         raise PermissionError(errno.EACCES, "leads to a directory of root's and not of a server's", str(data_directory))
     return Account.of_user(status.st_uid, status.st_gid)
@@ -74,8 +79,9 @@ def owner_of(folder: Path | None) -> str | None:
 
 
 def _is_all_of_roots(path: Path) -> bool:
-    """Tell whether each directory and link on the way belongs to root."""
-    return all(part.lstat().st_uid == 0 for part in ways(path.absolute()))
+    """Tell whether each directory and link on the way belongs to root, and is on no mount of somebody else's."""
+    mounted = {place for place, maker in fuse_makers().items() if maker != 0}
+    return all(str(part) not in mounted and part.lstat().st_uid == 0 for part in ways(path.absolute()))
 
 
 def become(account: Account) -> None:
