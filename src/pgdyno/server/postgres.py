@@ -33,6 +33,10 @@ _NO_OPTIONS = "unsupported startup parameter"
 """What PgBouncer says of it."""
 _URI_PASSWORD = re.compile(r"(://[^:/@\s]*:)(\S*)(?=@)")
 _KEY_PASSWORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)", re.IGNORECASE)
+_SQL_PASSWORD = re.compile(
+    r"(password\s+)(?:e?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|\Z))", re.IGNORECASE | re.DOTALL
+)
+"""As CREATE ROLE takes it; of a text that was cut off the rest."""
 _HINTS = (
     ("password authentication failed", "Put the right password into ~/.pgpass or PGPASSWORD."),
     ("no password supplied", "Put the password into ~/.pgpass or PGPASSWORD."),
@@ -53,11 +57,12 @@ _DOWN_HINT = "Check that the server runs, and the host and port of --target (a s
 
 
 def redact(text: str, conninfo: str = "") -> str:
-    """Return the text with every password of a URI or a key=value string replaced by `***`.
+    """Return the text with every password of a URI, a key=value string or a statement replaced by `***`.
 
     libpq also quotes a password alone, when it cannot decode it: those of `conninfo` are replaced wherever they are.
     """
     hidden = _KEY_PASSWORD.sub(r"\1***", _URI_PASSWORD.sub(r"\1***", text))
+    hidden = _SQL_PASSWORD.sub(r"\1***", hidden)
     found = [*_URI_PASSWORD.findall(conninfo), *_KEY_PASSWORD.findall(conninfo)]
     for secret in sorted((value.strip("'") for _, value in found), key=len, reverse=True):
         hidden = hidden.replace(secret, "***") if secret else hidden

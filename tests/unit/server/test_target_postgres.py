@@ -57,6 +57,16 @@ def test_redact_hides_every_spelling(secret: str) -> None:
 def test_redact_leaves_the_rest_alone() -> None:
     text = 'FATAL:  password authentication failed for user "dba"'
     assert redact(text, "postgresql://dba@db1/app") == text
+    text = "ALTER ROLE a PASSWORD NULL VALID UNTIL 'tomorrow'"
+    assert redact(text) == text
+
+
+@given(SECRETS)
+@pytest.mark.parametrize("spelling", ["'{}'", "E'\\'{}'", "'it''s {}'", "$${}$$", "$x$\n{}$x$", "'{} and cut o"])
+def test_redact_hides_the_password_of_a_statement(spelling: str, secret: str) -> None:
+    text = f"+ psql -c ALTER ROLE app ENCRYPTED PASSWORD {spelling.format(secret)}"
+    assert secret not in redact(text)
+    assert redact(text).startswith("+ psql -c ALTER ROLE app ENCRYPTED PASSWORD ***")
 
 
 @pytest.mark.parametrize(

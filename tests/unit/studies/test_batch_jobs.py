@@ -223,9 +223,22 @@ def test_a_plan_is_told_without_its_passwords() -> None:
     text = 'version = 1\n[chain]\nname = "c"\nrestore = ["load", "postgresql://app:geheim@db/app"]\n'
     text += '[[process]]\nname = "p"\n[[process.job]]\nname = "a"\nsql = "ALTER ROLE app PASSWORD \'geheim\'"\n'
     text += '[[process.job]]\nname = "b"\nargv = ["load", "postgresql://app:geheim@db/app"]\n'
+    for name, words in (
+        ("c", """["psql", "-c", "ALTER ROLE app PASSWORD 'geheim'"]"""),
+        ("d", """["load", "host=db password='geheim und mehr'"]"""),
+        ("e", """["load", "--password", "geheim", "-v", "--token=geheim"]"""),
+    ):
+        text += f'[[process.job]]\nname = "{name}"\nargv = {words}\n'
     lines = plan_lines(chain_of(text), BatchOptions(Path("c"), 3, 60.0, None), "the sandbox", "app")
     assert "geheim" not in "\n".join(lines)
     assert "  p/a: sql ALTER ROLE ... PASSWORD <removed>" in lines
+    assert "  p/e: argv load --password '***' -v '--token=***'" in lines
+
+
+def test_a_job_of_sql_without_any_is_refused_and_not_planned() -> None:
+    text = 'version = 1\n[chain]\nname = "c"\n[[process]]\nname = "p"\n[[process.job]]\nname = "a"\nsql = " \\n"\n'
+    with pytest.raises(UsageError, match="it does not say what to run"):
+        chain_of(text)
 
 
 def test_the_examples_are_read_and_their_plan_is_told() -> None:

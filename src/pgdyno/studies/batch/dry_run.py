@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from pgdyno.server.postgres import redact
 from pgdyno.studies.batch.chain import Chain, JobWork, in_order
@@ -22,7 +23,7 @@ def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) 
         if job.skip:
             lines.append(f"  {job.key}: skipped, {job.skip}")
             continue
-        what = _shown(job.words[0]) if job.work is JobWork.SQL else redact(shlex.join(job.words))
+        what = _shown(job.words[0]) if job.work is JobWork.SQL else _command(job.words)
         parts = [f"after {', '.join(job.after)}"] if job.after else []
         parts += [f"from {seconds_text(job.starts_s)} on"] if job.starts_s else []
         parts += [f"at most {seconds_text(job.time_out_s)}"] if job.time_out_s is not None else []
@@ -30,7 +31,7 @@ def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) 
         parts += [plural(len(job.checks), "check")] if job.checks else []
         told = f" ({'; '.join(parts)})" if parts else ""
         lines.append(f"  {job.key}: {job.work.value} {what}{told}")
-    restore = f"before each execution: {redact(shlex.join(chain.restore))}" if chain.restore else ""
+    restore = f"before each execution: {_command(chain.restore)}" if chain.restore else ""
     lines.append(f"undo:   what the jobs change stays{f', but for {restore}' if restore else '; no restore is named'}")
     lines.append("outage: none by pgdyno, which changes no setting; jobs may take any locks")
     stop = f", or when {options.stop_file} exists" if options.stop_file is not None else ""
@@ -38,8 +39,27 @@ def plan_lines(chain: Chain, options: BatchOptions, target: str, database: str) 
     return lines
 
 
+_SECRET = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential", re.IGNORECASE)
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return a command without its passwords. Word by word: quotes that a shell needs would hide where one ends."""
+    shown, is_secret = list[str](), False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if is_secret:
+            shown.append("***")
+        elif equals and re.fullmatch(r"[\w-]+", name) and _SECRET.search(name):
+            shown.append(f"{name}=***")
+        else:
+            shown.append(redact(word))
+        is_flag = word.startswith("-") and not equals and not word.startswith("--no-")
+        is_secret = is_flag and not is_secret and _SECRET.search(word) is not None
+    return shlex.join(shown)
+
+
 def _shown(text: str) -> str:
     """Return the first line of a job's SQL without a password: what is printed here is kept in logs of schedulers."""
-    if re.search("password", text, re.IGNORECASE):
+    if re.search("password|secret", text, re.IGNORECASE):
         return without_secret(text)
     return redact(text.strip().splitlines()[0])

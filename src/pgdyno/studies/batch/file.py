@@ -154,7 +154,7 @@ def _job(table: PlanTable, process: str, folder: Path, first: datetime | None) -
 
 def _work(table: PlanTable, raw: _Job, folder: Path) -> tuple[JobWork, tuple[str, ...]]:
     given: dict[JobWork, tuple[str, ...]] = {
-        JobWork.SQL: (raw.sql,) if raw.sql else (),
+        JobWork.SQL: (raw.sql,) if raw.sql.strip() else (),
         JobWork.SQL_FILE: (str(folder / raw.sql_file),) if raw.sql_file else (),
         JobWork.SCRIPT: (str(folder / raw.script),) if raw.script else (),
         JobWork.ARGV: raw.argv,
