@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from batch_example import chain_of
@@ -17,7 +18,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.results.batch import CheckedResult
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
-from pgdyno.studies.batch import sql_program
+from pgdyno.studies.batch import checking, sql_program
 from pgdyno.studies.batch.chain import Expects, JobCheck
 from pgdyno.studies.batch.checking import make_check
 from pgdyno.studies.batch.run import run_batch
@@ -61,6 +62,31 @@ def test_what_is_planted_in_the_way_of_a_check_is_not_run(server: Postgres) -> N
     assert made(Expects.CHECKSUM, "public.sums", found.found).passed
     assert made(Expects.ROWS, "public.none", "2").passed is None
     assert "trap" in made(Expects.TRUE, "SELECT id = 1 FROM public.seen").found, "the author's own query is what it is"
+
+
+def test_a_view_that_comes_in_the_place_of_a_checked_table_runs_nothing(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look at its kind is made blind: that is the moment after the look."""
+    monkeypatch.setattr(checking, "_STORED", "rpmv")
+    check = JobCheck(Expects.ROWS, "public.seen", "1")
+    found = make_check(server, NAME, "tag", check)
+    assert (found.passed, "trap" in found.found) == (None, False)
+    monkeypatch.setattr("pgdyno.contents.snapshot._TABLES_ALONE", "SELECT 1")
+    found = make_check(server, NAME, "tag", check)
+    assert (found.passed, "trap" in found.found, "TABLESAMPLE" in found.found) == (None, False, True)
+    assert make_check(server, NAME, "tag", JobCheck(Expects.ROWS, "public.sums", "2")).passed
+
+
+def test_what_the_snapshot_of_a_check_does_not_show_is_not_read(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view that was made after the snapshot has a name, and no row in the catalog that says what it is."""
+    monkeypatch.setattr("pgdyno.contents.snapshot._TABLES_ALONE", "SELECT 1")
+    monkeypatch.setattr("pgdyno.contents.snapshot.EVERY_ROW", sql.SQL(""))
+    monkeypatch.setattr(checking, "_KIND", "SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s) AND false")
+    found = make_check(server, NAME, "tag", JobCheck(Expects.ROWS, "public.seen", "1"))
+    assert (found.passed, found.found) == (None, "there is no table public.seen")
 
 
 def test_a_run_does_not_begin_beside_what_a_killed_one_has_left(server: Postgres, sandbox18: Sandbox) -> None:

@@ -183,6 +183,46 @@ def test_code_of_a_table_s_owner_is_not_run_with_our_rights(pair: tuple[Postgres
             change(server, f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
 
 
+@pytest.fixture
+def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every server is one that cannot be told to refuse views."""
+    monkeypatch.setattr("pgdyno.contents.snapshot._TABLES_ALONE", "SELECT 1")
+
+
+@pytest.mark.usefixtures("unguarded")
+def test_a_server_that_cannot_refuse_views_is_compared_like_any_other(pair: tuple[Postgres, Postgres]) -> None:
+    assert found_of(pair).is_same
+    change(pair[1], "UPDATE things SET word = 'other' WHERE id = 4999; DELETE FROM keyless WHERE ctid = '(0,1)'")
+    found = found_of(pair)
+    assert found.rows == 5160
+    assert [row.text for one in found.different for row in one.examples] == ["(4999) changed: word"]
+    assert [one.missing for one in found.different if one.table == "public.keyless"] == [1]
+
+
+@pytest.mark.parametrize("guard", ["the server's", "a sample"])
+def test_a_view_that_comes_in_the_place_of_a_table_meanwhile_runs_nothing(
+    guard: str, pair: tuple[Postgres, Postgres], request: pytest.FixtureRequest
+) -> None:
+    if guard == "a sample":
+        request.getfixturevalue("unguarded")
+    change(
+        pair[1],
+        """
+        CREATE FUNCTION public.trap() RETURNS int LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'the trap was run'; END $$
+        """,
+    )
+
+    def exchange(told: str) -> None:
+        if told == "comparing public.empty":
+            change(pair[1], "DROP TABLE empty; CREATE VIEW empty AS SELECT public.trap() AS id")
+
+    with pytest.raises(EnvironmentUnsuitable) as caught:
+        compare_contents(*pair, announce=exchange)
+    assert "trap" not in caught.value.one_line
+    assert ("TABLESAMPLE" in caught.value.one_line) is (guard == "a sample")
+
+
 def test_a_role_that_may_not_read_a_table_is_told_so(pair: tuple[Postgres, Postgres]) -> None:
     change(pair[1], "DROP ROLE IF EXISTS contents_reader; CREATE ROLE contents_reader LOGIN")
     reader = Postgres(make_conninfo(pair[1].conninfo, user="contents_reader", password="x"))

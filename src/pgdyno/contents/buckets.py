@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from pgdyno.contents.row_hash import RowHash, hashed_text
+from pgdyno.contents.snapshot import EVERY_ROW
 from pgdyno.contents.tables import StoredTable
 
 _ROWS_A_BUCKET = 256
@@ -20,13 +21,17 @@ _NUMBERS = frozenset({"smallint", "integer", "bigint"})
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """How a table is parted: by `shift` bits of `number`, a column of its key, or by the hash of all of its key."""
+    """How a table is parted: by `shift` bits of `number`, a column of its key, or by the hash of all of its key.
+
+    One that `is_sampled` is read as `EVERY_ROW`, without an index, and so by hashes.
+    """
 
     table: StoredTable
     row_hash: RowHash
     number: str | None
     shift: int
     bits: int
+    is_sampled: bool = False
 
     @property
     def bucket(self) -> sql.Composed:
@@ -39,7 +44,8 @@ class Buckets:
     @property
     def source(self) -> sql.Composed:
         """Return the table as t, to stand after FROM."""
-        return sql.SQL("ONLY {} AS t").format(sql.Identifier(self.table.schema, self.table.name))
+        table = sql.SQL("ONLY {} AS t").format(sql.Identifier(self.table.schema, self.table.name))
+        return table + EVERY_ROW if self.is_sampled else table
 
     def within(self, buckets: Sequence[int]) -> sql.Composed:
         """Return the rows of these buckets, in order, as t: to stand after FROM, and a condition may follow."""
@@ -65,9 +71,11 @@ def number_of(table: StoredTable) -> str | None:
     return table.key[0] if table.key and types[table.key[0]] in _NUMBERS else None
 
 
-def buckets_of(table: StoredTable, row_hash: RowHash, span: tuple[int, int] | None) -> Buckets:
+def buckets_of(
+    table: StoredTable, row_hash: RowHash, span: tuple[int, int] | None, *, is_sampled: bool = False
+) -> Buckets:
     """Return how a table is parted; `span` is the least and greatest value of its number on both sides, if any."""
     bits = min(_MOST_BITS, (max(table.rows, 0) // _ROWS_A_BUCKET).bit_length())
-    if span is None:
-        return Buckets(table, row_hash, None, 0, bits)
+    if span is None or is_sampled:
+        return Buckets(table, row_hash, None, 0, bits, is_sampled)
     return Buckets(table, row_hash, number_of(table), max(0, (span[1] - span[0]).bit_length() - bits), bits)

@@ -17,6 +17,9 @@ from pgdyno.server.postgres import Postgres, query_error
 _TABLES_ALONE = """
 SELECT set_config(name, 'view, foreign-table', true) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
 """
+_ARE_ALONE = "SELECT coalesce(current_setting('restrict_nonsystem_relation_kind', true), '') <> ''"
+EVERY_ROW = sql.SQL(" TABLESAMPLE system (100)")
+"""Behind a table, for servers that `must_sample`: all of its rows, and of a view an error before any of it is run."""
 
 
 @contextmanager
@@ -24,8 +27,9 @@ def snapshot(server: Postgres, max_seconds: float | None = None, shared: str | N
     """Give what asks a session that reads one snapshot, and sees values as the same text as any other.
 
     Where the server can (13.16, 14.13, 15.8, 16.4, 17), a view that somebody put in the place of a table meanwhile is
-    refused: its functions would be run with our rights. Statements are cancelled after `max_seconds`; `shared` is a
-    snapshot that another session exported. Raises ConnectError, and EnvironmentUnsuitable where the server refuses.
+    refused: its functions would be run with our rights. Of others `must_sample` is true. Statements are cancelled after
+    `max_seconds`; `shared` is a snapshot that another session exported. Raises ConnectError, and EnvironmentUnsuitable
+    where the server refuses.
     """
     with server.connect() as connection:
 
@@ -49,3 +53,9 @@ def snapshot(server: Postgres, max_seconds: float | None = None, shared: str | N
         finally:
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.UNKNOWN:
                 connection.execute("ROLLBACK")
+
+
+def must_sample(rows: AskRows) -> bool:
+    """Tell whether tables are to be read as a sample of `EVERY_ROW`: the server cannot refuse views by itself."""
+    ((are_alone,),) = rows(_ARE_ALONE)
+    return not are_alone

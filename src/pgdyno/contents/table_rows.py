@@ -16,6 +16,7 @@ from psycopg import sql
 
 from pgdyno.contents.buckets import buckets_of, number_of
 from pgdyno.contents.row_hash import RowHash, hashed_text, row_text
+from pgdyno.contents.snapshot import must_sample
 from pgdyno.contents.tables import AskRows, Params, StoredTable
 from pgdyno.model.results.contents import DifferentRow, RowIs, TableDifference
 
@@ -54,7 +55,8 @@ def compare_table(sides: TwoSides, table: StoredTable, *, examples: int) -> tupl
 
     Reads the table once; where it differs, also the buckets that do. At most `examples` rows are named.
     """
-    parts = buckets_of(table, sides.row_hash, _span(sides, table))
+    is_sampled = any(sides.both(must_sample))
+    parts = buckets_of(table, sides.row_hash, None if is_sampled else _span(sides, table), is_sampled=is_sampled)
     whole = sides.row_hash.of(hashed_text(table.names))
     first, second = (
         {int(str(bucket)): (int(str(count)), total) for bucket, count, total in rows}

@@ -11,11 +11,11 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from pgdyno.contents.row_hash import RowHash, row_text
-from pgdyno.contents.snapshot import snapshot
+from pgdyno.contents.snapshot import EVERY_ROW, must_sample, snapshot
 from pgdyno.contents.tables import AskRows
 from pgdyno.errors import PgdynoError
 from pgdyno.model.results.batch import CheckedResult
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, redact
 from pgdyno.studies.batch.chain import Expects, JobCheck
 from pgdyno.units import plural
 
@@ -31,6 +31,7 @@ Session = psycopg.Connection[DictRow]
 
 def make_check(server: Postgres, database: str, tag: str, check: JobCheck) -> CheckedResult:
     """Make one check in a session that is called `tag`. What cannot be made has not passed, with the reason."""
+    text = redact(check.text)  # it is kept, and a query of the author's may name a password
     try:
         if check.expects is Expects.TRUE:
             with server.for_load(database).connect() as session:
@@ -42,33 +43,38 @@ def make_check(server: Postgres, database: str, tag: str, check: JobCheck) -> Ch
                 rows("SELECT set_config('application_name', %s, false)", [tag])
                 found, passed = _counted(rows, check)
     except PgdynoError as error:
-        return CheckedResult(check=check.text, found=error.one_line, passed=None)
+        return CheckedResult(check=text, found=error.one_line, passed=None)
     except psycopg.Error as error:
-        return CheckedResult(check=check.text, found=str(error).strip().partition("\n")[0], passed=None)
-    return CheckedResult(check=check.text, found=found, passed=passed)
+        return CheckedResult(check=text, found=redact(str(error).strip().partition("\n")[0]), passed=None)
+    return CheckedResult(check=text, found=found, passed=passed)
 
 
 def _asked(session: Session, query: str) -> tuple[str, bool | None]:
     rows = session.execute(query.encode()).fetchmany(2)
     values = [*rows[0].values()] if len(rows) == 1 else []
-    return (
-        (str(values[0]).lower(), values[0] is True) if len(values) == 1 else ("not a single row with one value", False)
-    )
+    if len(values) != 1:
+        return "not a single row with one value", False
+    return "null" if values[0] is None else str(values[0]).lower(), values[0] is True
 
 
 def _counted(rows: AskRows, check: JobCheck) -> tuple[str, bool | None]:
     table = sql.Identifier(*check.subject.split("."))
     name = table.as_string()
     kinds = [str(kind) for (kind,) in rows(_KIND, [name])]
+    if not kinds:  # or it was made after the snapshot, which does not show what it is
+        return f"there is no table {check.subject}", None
     if not set(kinds) <= set(_STORED):
         return (
             f"{check.subject} is not a table: its owner decides what it returns; write the check as a query with true",
             None,
         )
+    source = sql.SQL("{} AS t").format(table)
+    if must_sample(rows):
+        source += EVERY_ROW
     if check.expects is Expects.ROWS:
-        ((count,),) = rows(sql.SQL("SELECT count(*) FROM {}").format(table))
+        ((count,),) = rows(sql.SQL("SELECT count(*) FROM {}").format(source))
         return plural(int(str(count)), "row"), str(count) == check.wanted
     columns = [str(column) for (column,) in rows(_COLUMNS, [name])]
-    query = sql.SQL("SELECT coalesce(sum({}), 0)::text FROM {} AS t")
-    ((total,),) = rows(query.format(RowHash.PORTABLE.of(row_text(columns)), table))
+    query = sql.SQL("SELECT coalesce(sum({}), 0)::text FROM {}")
+    ((total,),) = rows(query.format(RowHash.PORTABLE.of(row_text(columns)), source))
     return str(total), str(total) == check.wanted
