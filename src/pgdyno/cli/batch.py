@@ -83,12 +83,13 @@ def run(flags: _RunFlags) -> int:
     options = BatchOptions(flags.chain, flags.executions or chain.executions, flags.max_seconds, flags.stop_file)
     request, progress = target_request(flags), Progress()
     guards = guard_plan(flags.guards, chain.parallel)
+    most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))
     with opened(request) as target:
         facts, database = read_facts(target), database_of(target, chain)
         for line in (*plan_lines(chain, options, target.name, database), f"room:   {require_room(facts)}"):
             click.echo(line, err=True)
-        if flags.max_size is not None:
-            require_size(target, database, int(parse_quantity(flags.max_size, "B")))
+        if most is not None:
+            require_size(target, database, most)
         if not flags.apply:
             progress.announce("nothing was run; add --apply to run it")
             return 0

@@ -100,6 +100,7 @@ def rehearse(flags: _RehearseFlags) -> int:
         )
     if flags.resume is not None and len(all_jobs) > 1:
         raise UsageError("--resume continues one rehearsal", hint="Give --jobs one number, or none.")
+    most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))
     request, progress = target_request(flags), Progress()
     if request.dsn is None and plan.target:
         request = replace(request, dsn=plan.target)
@@ -111,8 +112,7 @@ def rehearse(flags: _RehearseFlags) -> int:
             target = stack.enter_context(opened(request))
         facts = (read_facts(source), read_facts(target))
         first = MigrateOptions(
-            flags.plan, all_jobs[0], flags.window or plan.window_s, flags.max_seconds, flags.stop_file,
-            None if flags.max_size is None else int(parse_quantity(flags.max_size, "B")),
+            flags.plan, all_jobs[0], flags.window or plan.window_s, flags.max_seconds, flags.stop_file, most,
             flags.resume,
         )  # fmt: skip
         prepared = prepare(source, target, facts, plan, first)

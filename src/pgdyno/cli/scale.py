@@ -196,21 +196,22 @@ def _resumed(store: Store, flags: _Flags) -> tuple[StudyRequest, ScalePlan]:
 
 def _course(plan: ScalePlan, flags: _Flags, own: str) -> Course:
     from pgdyno.studies.scale.plan import bounds_of
+    from pgdyno.units import parse_quantity
 
     names = bounds_of(plan)
+    most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.requests.study import confirm_changes
         from pgdyno.server import places
-        from pgdyno.units import parse_quantity
         from pgdyno.workloads.disk_room import require_here, require_size
         from pgdyno.workloads.registry import make_workload
         from pgdyno.workloads.working_set import sized
 
         require_here(places.state_dir(), "logs of the load are written", "Name another folder by PGDYNO_HOME.")
-        if flags.max_size is not None:
+        if most is not None:
             parameters, _ = sized(plan.parameters_of(plan.levels[-1]), facts)
-            require_size(make_workload(plan.workload, parameters), target, int(parse_quantity(flags.max_size, "B")))
+            require_size(make_workload(plan.workload, parameters), target, most)
         count = sum(one.server == own for one in plan.levels)
         words = (
             f"{plural(count, 'level')} in {plural(plan.repetitions, 'repetition')}; "

@@ -97,7 +97,7 @@ def run_phases(
                 due = [] if why else [one.phase for one in steps if _is_due(one, over, running)]
                 for phase in due:
                     tell(f"{phase.value} begins")
-                    running[phase] = pool.submit(_one, phase, works[phase], journal, halt)
+                    running[phase] = pool.submit(_one, phase, works[phase], journal, halt, tell)
                 if not running:
                     break
                 journal.tick()
@@ -118,8 +118,14 @@ def _failure(journal: RehearsalJournal) -> str:
     return next((f"{phase.value} failed: {reason}" for phase, reason in journal.state.failed.items()), "")
 
 
-def _one(phase: MigrationPhase, work: PhaseWork, journal: RehearsalJournal, halt: Callable[[], str]) -> None:
-    """Do one phase, and note how it ended; nothing where it was ended because of `halt`."""
+def _one(
+    phase: MigrationPhase,
+    work: PhaseWork,
+    journal: RehearsalJournal,
+    halt: Callable[[], str],
+    tell: Callable[[str], None],
+) -> None:
+    """Do one phase, and note how it ended; nothing where it was ended because of `halt`. `tell` hears what to do."""
     journal.phase(phase, "began")
     try:
         items = work.items()
@@ -128,6 +134,8 @@ def _one(phase: MigrationPhase, work: PhaseWork, journal: RehearsalJournal, halt
         work.run(left, watch)
     except PgdynoError as error:
         journal.phase(phase, "failed", error.one_line)
+        if error.hint:
+            tell(f"{phase.value}: {error.hint}")
         return
     done = journal.state.items
     if all((one := done.get((phase, item.key))) is not None and one.end is ItemEnd.DONE for item in items):

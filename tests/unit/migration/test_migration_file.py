@@ -62,6 +62,7 @@ def test_a_plan_is_read_as_it_stands() -> None:
         ('name = "sequences"', 'name = "catch-up"', 16, 'mover "dump" has no phase "catch-up"'),
         ('planned = "6h"', 'planned = "6"', 15, 'planned "6" is not a time with a unit'),
         ('window = "40h"', 'window = "40GB"', 8, "window: "),
+        ('window = "40h"', 'window = "0s"', 8, 'window "0s" has no length'),
         ('window = "40h"', 'full_size = "40h"', 8, "40h"),
         ('jobs = 2', "jobs = 0", 7, "jobs 0 is not from 1 to 64"),
         ("host=new dbname=postgres user=dba", "host=old user=dba dbname=shop", 5, "target and source are the same"),
@@ -116,6 +117,15 @@ def test_more_jobs_than_allowed_are_refused_before_a_server_is_asked(tmp_path: P
     found = CliRunner().invoke(command, ["rehearse", str(path), "--jobs", "1,4", "--max-clients", "3"])
     assert isinstance(found.exception, UsageError)
     assert "the rehearsal has 4 parallel jobs, and --max-clients is 3" in str(found.exception)
+
+
+def test_a_size_that_is_none_is_refused_before_a_server_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    path.chmod(0o600)
+    found = CliRunner().invoke(command, ["rehearse", str(path), "--max-size", "lots"])
+    assert isinstance(found.exception, UsageError)
+    assert '"lots" is not a number with a unit' in str(found.exception)
 
 
 REPLAY = '\n[replay]\ntrace = "/srv/hour.parquet"\nspeed = 2\nunlike_limit = "0 %"\n'

@@ -61,14 +61,18 @@ def nothing() -> str:
 
 
 def rehearse(
-    folder: Path, works: dict[P, Work], steps: tuple[PhaseStep, ...] = CHAIN, asked: Callable[[], str] = nothing
+    folder: Path,
+    works: dict[P, Work],
+    steps: tuple[PhaseStep, ...] = CHAIN,
+    asked: Callable[[], str] = nothing,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> str:
     halt = Halt(asked)
     journal = RehearsalJournal(folder)
     try:
         return run_phases(
             steps, works, journal, halt=halt, interrupt=halt.interrupted.set,
-            sleep=lambda _: threading.Event().wait(0.001), tell=lambda _: None,
+            sleep=lambda _: threading.Event().wait(0.001), tell=tell,
         )  # fmt: skip
     finally:
         journal.close()
@@ -181,6 +185,23 @@ def test_a_phase_that_fails_lets_nothing_begin_that_waits_for_it(tmp_path: Path)
     assert world == ["dump"]
     ends = {one.phase: one.end for one in phase_timings(PLAN, CHAIN, read_journal(tmp_path), jobs=1)}
     assert ends == {P.EXPORT: ItemEnd.DONE, P.IMPORT: ItemEnd.FAILED, P.INDEXES: ItemEnd.NOT_RUN}
+
+
+def test_what_to_do_about_a_phase_that_failed_is_told(tmp_path: Path) -> None:
+    def fail(_: str) -> None:
+        raise EnvironmentUnsuitable("no room", hint="Make some.")
+
+    told = list[str]()
+    works = {P.EXPORT: Work(("dump",), [], fail), P.IMPORT: Work((), []), P.INDEXES: Work((), [])}
+    rehearse(tmp_path, works, tell=told.append)
+    assert "export: Make some." in told
+
+    def refused() -> ReplayedLoad:
+        raise EnvironmentUnsuitable("it is the source", hint="Name another server.")
+
+    (tmp_path / "replay").mkdir()
+    replay_phase(RehearsalJournal(tmp_path / "replay"), refused, told.append)
+    assert told[-1] == "replay: Name another server."
 
 
 def test_settings_are_applied_again_by_a_resumed_run_until_they_are_put_back(tmp_path: Path) -> None:

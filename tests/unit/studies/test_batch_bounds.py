@@ -42,6 +42,15 @@ def test_more_jobs_at_a_time_than_allowed_are_refused_before_a_server_is_asked(t
     assert "the chain runs 2 jobs at a time, and --max-clients is 1" in str(found.exception)
 
 
+def test_a_size_that_is_none_is_refused_before_a_server_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "chain.toml"
+    path.write_text(SMALL)
+    path.chmod(0o600)
+    found = CliRunner().invoke(command, ["run", str(path), "--max-size", "lots"])
+    assert isinstance(found.exception, UsageError)
+    assert '"lots" is not a number with a unit' in str(found.exception)
+
+
 def test_a_larger_database_than_allowed_is_refused() -> None:
     target: Any = SimpleNamespace(postgres=SimpleNamespace(fetch=lambda *_: [{"bytes": 3 << 30}]))
     require_size(target, "app", 4 << 30)

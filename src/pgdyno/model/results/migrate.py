@@ -193,9 +193,9 @@ class LoadSetting:
     """None where the rehearsal ended before it was read again."""
 
     @property
-    def is_reverted(self) -> bool:
-        """Return whether it stands as before."""
-        return self.after == self.before
+    def is_reverted(self) -> bool | None:
+        """Return whether it stands as before; None where it was not read again."""
+        return None if self.after is None else self.after == self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ class MigrateResult(StudyResult):
     database: str = ""
     jobs: int = 1
     number: int = 1
-    """The how manieth rehearsal of this plan in the store."""
+    """Which of the rehearsals of this plan in the store it is, from 1 on."""
     began_at: float = 0.0
     window_s: float | None = None
     planned_s: float | None = None
@@ -321,10 +321,10 @@ class MigrateResult(StudyResult):
             found.append(f"the validation found {plural(len(self.validation.findings), 'difference')}")
         if self.validation is not None and self.validation.unread:
             found.append(f"the validation could not read {plural(len(self.validation.unread), 'thing')}")
-        if any(one.after is not None and not one.is_reverted for one in self.settings):
+        if any(one.is_reverted is False for one in self.settings):
             found.append("settings for the load are still in force")
-        if any(one.after is None for one in self.settings):
-            found.append("whether settings for the load are still in force is unknown")
+        if any(one.is_reverted is None for one in self.settings):
+            found.append("whether settings for the load are still in force is unknown: they were not read again")
         if self.back is not None:
             found += [f"left on the source: {one.found}" for one in self.back.differs if "pgdyno_migrate_" in one.found]
         if self.replay is not None and self.replay.fault:

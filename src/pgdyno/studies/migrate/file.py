@@ -78,6 +78,9 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
         _refuse_unused(file, table, mover)
     with table.at("full_size"):
         full_bytes = int(parse_quantity(head.full_size, "B")) if head.full_size else None
+    window = table.seconds("window")
+    if window == 0:
+        table.refuse("window", f'window "{head.window}" has no length', hint="Leave it out where none is to be kept.")
     plan = MigrationPlan(
         name=head.name,
         source=head.source,
@@ -88,7 +91,7 @@ def parse_plan(text: str, *, source: str = "plan") -> MigrationPlan:
         mover=head.mover,
         options=options,
         jobs=table.within("jobs", head.jobs, 1, MOST_JOBS),
-        window_s=table.seconds("window"),
+        window_s=window,
         full_bytes=full_bytes,
         load=load,
         load_restart=head.load_restart,

@@ -189,9 +189,10 @@ def _assessment(result: MigrateResult) -> Section | None:
 
 
 def _settings(result: MigrateResult) -> Section | None:
+    words = {True: "yes", False: "no", None: "unknown"}
     rows = tuple(
         (one.name, one.before, one.during, "not read again" if one.after is None else one.after,
-         "yes" if one.is_reverted else "no")
+         words[one.is_reverted])
         for one in result.settings
     )  # fmt: skip
     if not rows:

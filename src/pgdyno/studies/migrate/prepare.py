@@ -78,7 +78,8 @@ def prepare(
     size = int(str(place.source.postgres.fetch(query)[0]["bytes"]))
     if options.max_bytes is not None and size > options.max_bytes:
         raise EnvironmentUnsuitable(
-            f'database "{plan.database}" has {bytes_text(size)}, more than --max-size {options.max_bytes:,}'
+            f'database "{plan.database}" has {bytes_text(size)}, more than --max-size {bytes_text(options.max_bytes)}',
+            hint="Give a larger --max-size, or rehearse a smaller copy.",
         )
     needs: dict[str, tuple[Path | None, int]] = {}
     if for_target:

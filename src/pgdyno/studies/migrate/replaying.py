@@ -66,6 +66,8 @@ def replay_phase(journal: RehearsalJournal, run: Callable[[], ReplayedLoad], tel
         journal.note("replay", plain(run()))
     except PgdynoError as error:
         journal.phase(phase, "failed", error.one_line)
+        if error.hint:
+            tell(f"{phase.value}: {error.hint}")
     else:
         journal.phase(phase, "ended")
         tell(f"{phase.value}: done")

@@ -48,6 +48,7 @@ from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.studies.migrate.replaying import replay_on_target, replay_phase
 from pgdyno.studies.migrate.timing import item_timings, outage_of, phase_timings, total_of
 from pgdyno.studies.migrate.trend import full_size, rehearsals_before
+from pgdyno.studies.migrate.words import continue_text
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
 from pgdyno.studies.session.guarding import guarded, halting
 from pgdyno.studies.session.ownership import owning
@@ -92,7 +93,7 @@ def run_rehearsal(
             store.abandon_running(study.id)
             stopped = not isinstance(error, PgdynoError) or isinstance(error, EnvironmentUnsuitable)
             store.update_study(study.id, state=StudyState.INTERRUPTED if stopped else StudyState.FAILED)
-            announce(f"to continue: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
+            announce(continue_text(options.path, study.id))
             raise
         result = replace(result, elapsed_s=time.time() - began)
         if plan.full_bytes is not None and result.total_s is not None:
@@ -100,8 +101,8 @@ def run_rehearsal(
         is_open = bool(result.ended)
         store.update_study(study.id, state=StudyState.INTERRUPTED if is_open else StudyState.COMPLETE, result=result)
         if is_open:
-            announce(f"ended by {result.ended}")
-            announce(f"to continue: pgdyno migrate rehearse {options.path} --apply --resume {study.id}")
+            announce(f"ended: {result.ended}")
+            announce(continue_text(options.path, study.id))
     return result
 
 
@@ -296,7 +297,7 @@ def _settings(journal: RehearsalJournal, load: LoadSettings) -> tuple[LoadSettin
     now: Mapping[str, str] = {}
     with suppress(PgdynoError):  # it may be what ended the rehearsal
         now = shown(load.target, [*load.settings])
-    return tuple(replace(one, after=now.get(one.name)) for one in _load_settings(journal.state.notes))
+    return tuple(replace(one, after=now.get(one.name, one.after)) for one in _load_settings(journal.state.notes))
 
 
 def _load_settings(notes: dict[str, object]) -> tuple[LoadSetting, ...]:

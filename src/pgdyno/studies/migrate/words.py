@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 from pgdyno.errors import ExitCode
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult, PhaseTiming, ReplayedLoad
 from pgdyno.report.judgement import Judgement
@@ -25,11 +28,16 @@ def window_text(result: MigrateResult) -> str:
     if result.total_s is None:
         return "it did not finish"
     total = f"{seconds_text(result.total_s)} in all"
-    if result.window_s is None or result.margin_s is None:
+    if result.window_s is None or result.margin_s is None or result.margin_pct is None:
         return f"{total}; no window is named"
     word = "left" if result.margin_s >= 0 else "missing"
     margin = f"{seconds_text(abs(result.margin_s))} {word}, {result.margin_pct:.1f} %"
     return f"{total}, in a window of {seconds_text(result.window_s)} ({margin})"
+
+
+def continue_text(path: Path, study: str) -> str:
+    """Return the command by which a rehearsal that was ended continues."""
+    return f"to continue: pgdyno migrate rehearse {shlex.quote(str(path))} --apply --resume {study}"
 
 
 def back_text(result: MigrateResult) -> str:

@@ -118,9 +118,12 @@ def works_of(
             keep("source", look_at(place.source.postgres))
         found = assess(place.source, place.target)
         keep("assessment", found)
-        stops = [f"{one.topic} {one.object}: {one.text}" for one in found if one.weight is FindingWeight.STOPS]
+        stops = [one for one in found if one.weight is FindingWeight.STOPS]
         if stops:
-            raise EnvironmentUnsuitable("; ".join(stops))
+            hints = dict.fromkeys(one.hint for one in stops if one.hint)
+            raise EnvironmentUnsuitable(
+                "; ".join(f"{one.topic} {one.object}: {one.text}" for one in stops), hint=" ".join(hints) or None
+            )
 
     def check() -> None:
         after = mover.validated(place)
