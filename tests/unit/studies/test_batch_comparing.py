@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batch_example import BASE, MONTH, chain_of, csv_of, month_chain, month_rows, recorded
+from batch_example import BASE, MONTH, SMALL, chain_of, csv_of, month_chain, month_rows, recorded
 from pgdyno.errors import UsageError
 from pgdyno.model.results.batch import BatchResult, JobEnd
 from pgdyno.stats.precedence import critical_path
@@ -90,6 +90,26 @@ def test_a_longer_window_fails_and_fewer_executions_resolve_nothing() -> None:
         assert few.reason == f"{count} of the 3 that a verdict wants"
 
 
+def test_what_keeps_a_process_from_a_verdict_is_told_as_it_is() -> None:
+    chain = chain_of()
+
+    def three_times(text: str) -> BatchResult:
+        rows = text.partition("\n")[2]
+        more = "".join(rows.replace("1,load", f"{n},load").replace("1,close", f"{n},close") for n in "23")
+        return recorded(chain, text + more)
+
+    usual = three_times(SOME)
+    coarse = three_times(SOME.replace("22:11:00", "22:01:00").replace("22:00:00,", "22:01:00,"))
+    for sides in ((usual, coarse), (coarse, usual)):
+        found = compare(chain, *sides).processes[0]
+        assert found.standing is Standing.NOT_RESOLVED
+        assert found.reason == "a window of 0 s: the times of one side are too coarse for it"
+    words = '\nafter = ["load/copy"]'
+    skipped = chain_of(SMALL.replace(f'argv = ["true"]{words}', f'skip = "no sums"{words}'))
+    process = compare(skipped, recorded(skipped, SOME), recorded(skipped, SOME)).processes[1]
+    assert (process.standing, process.reason) == (Standing.NOT_RESOLVED, "every job of it is skipped")
+
+
 def test_a_process_with_a_failed_job_has_no_window_that_counts() -> None:
     chain = chain_of()
     failed = SOME.replace("22:11:00,0", "22:02:00,3")
@@ -121,6 +141,14 @@ def test_a_job_that_one_side_skips_is_in_the_window_of_neither() -> None:
         ("load,fetch", "load,fetchh", 'row 2: the chain has no job "load/fetchh"'),
         ("2026-10-30 22:01:00,0", "2026-10-30 21:01:00,0", "row 2: it ends"),
         ("2026-10-30 22:01:00,0", "soon,0", 'row 2: end "soon" is not a date and a time'),
+        ("2026-10-30 22:01:00,0", "2026-10-31,0", 'row 2: end "2026-10-31" is not a date and a time'),
+        ("2026-10-30 22:01:00,0", "20261031,0", 'row 2: end "20261031" is not a date and a time'),
+        ("2026-10-30 22:01:00,0", "2026-10-30 22:01:00+00:00,0", "row 2: some times have a zone"),
+        (
+            "copy,2026-10-30 22:01:00,2026-10-30 22:11:00",
+            "copy,2026-10-30T22:01:00Z,2026-10-30T22:11:00Z",
+            "row 3: some times have a zone and others have none",
+        ),
         (",0,,", ",zero,,", 'row 2: code "zero" is not a whole number'),
         (",0,,", ",0,good,", 'row 2: status "good"'),
         (",0,,", ",0,,,", "row 2: 9 cells under 8 columns"),

@@ -37,6 +37,7 @@ def test_a_chain_is_read_whole() -> None:
         ('"5min"', '"5MB"', '"5min"', 'unit "MB"'),
         ("retries = 1", "retries = 1000", "retries", "retries 1000 is not from 0 to 100"),
         ("retries = 1", "retires = 1", "retries", 'unknown key "retires"'),
+        ("retries = 1", "success = []", "retries", "success is empty, so that no exit code would be one"),
         ("retries = 1", 'retries = "1"', "retries", '"retries" is text and not a whole number'),
         ("rows = 3", "rows = 3\nchecksum = '1'", 'table = "public.items"', "it must check exactly one thing"),
         ('"public.items"', '"items"', 'table = "public.items"', 'table "items" has no schema'),

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,21 @@ import pytest
 
 from batch_example import chain_of, recorded
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.model.results.batch import JobEnd
+from pgdyno.model.results.batch import CheckedResult, JobEnd
 from pgdyno.server.postgres import Postgres
 from pgdyno.studies.batch import wrapped
+from pgdyno.studies.batch.chain import Expects, JobCheck
 from pgdyno.studies.batch.dry_run import plan_lines
 from pgdyno.studies.batch.file import check_files, parse_chain
 from pgdyno.studies.batch.job_process import (
     LONGEST_TAG,
+    JobAttempt,
     JobStarter,
     last_words,
     program_of,
     read_own,
     require_own_files,
+    restore_tag,
     tags_of,
 )
 from pgdyno.studies.batch.options import BatchOptions
@@ -118,6 +122,45 @@ def test_no_job_runs_whose_record_cannot_be_written(tmp_path: Path) -> None:
             tmp_path / "nowhere" / "jobs.csv",
         )
     assert not made.exists()
+
+
+def test_a_record_that_fails_at_the_end_changes_no_code_of_a_job(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = tmp_path / "in" / "jobs.csv"
+    record.parent.mkdir()
+    told = f"import shutil, sys; shutil.rmtree({str(record.parent)!r}); sys.exit(4)"
+    assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", told], record) == 4
+    assert "job load/fetch ended with code 4, and is not recorded" in caplog.text
+
+
+def test_a_job_whose_files_cannot_be_made_fails_and_ends_nothing_else(tmp_path: Path) -> None:
+    job = chain_of().jobs["load/copy"]
+    started = JobStarter(Postgres(""), "d", tmp_path / "gone", {job.key: "tag"}).start(job, 1)
+    assert "no such file or directory" in started.poll().failed
+    assert started.poll().cpu_s == 0.0
+
+
+def test_no_further_check_begins_once_a_job_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = replace(chain_of().jobs["load/copy"], checks=(JobCheck(Expects.TRUE, "SELECT true"),) * 3)
+    starter = JobStarter(Postgres(""), "d", tmp_path, {})
+    attempt = JobAttempt(starter, job, None, "tag", tmp_path / "1")  # type: ignore[arg-type]  # it is over
+    made = list[str]()
+
+    def make(_server: object, _database: str, tag: str, _check: JobCheck) -> CheckedResult:
+        made.append(tag)
+        attempt.stopped = True
+        return CheckedResult(check="", found="", passed=None)
+
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.make_check", make)
+    assert len(attempt._make_checks()) == 1
+    assert made == ["tag"]
+
+
+def test_the_sessions_of_a_restore_are_told_from_those_of_another_run() -> None:
+    tag = restore_tag(chain_of(), "ab12")
+    assert tag == "ab12.0 restore for night"
+    assert tag not in tags_of(chain_of(), "ab12").values()
 
 
 def test_a_record_that_somebody_keeps_locked_keeps_no_job_from_running(

@@ -97,3 +97,28 @@ def test_a_server_that_goes_away_costs_figures_and_no_run() -> None:
     looked.ended("p/a")
     unknown = looked.figures("p/a").unknown
     assert unknown["wal_bytes"] == unknown["busy_s"] == "the server went away"
+
+
+def test_a_job_whose_sessions_were_not_seen_for_a_while_has_no_busy_time() -> None:
+    server, now = FakeServer(), [0.0]
+    looked = onlooker(server, now)
+    looked.began("p/a")
+    server.sessions = [session("x.1 p/a", "CPU")]
+    for now[0], server.is_gone in ((1.0, False), (2.0, True), (12.0, False)):
+        looked.look()
+    figures = looked.figures("p/a")
+    assert (figures.busy_s, figures.waits, figures.unknown["busy_s"]) == (None, {}, "the server went away")
+
+
+def test_no_job_was_busy_for_longer_than_it_ran() -> None:
+    server, now = FakeServer(is_gone=True), [0.0]
+    looked = onlooker(server, now)
+    looked.began("p/a")
+    now[0] = 1.0
+    looked.look()
+    server.is_gone, now[0] = False, 10.5
+    looked.began("p/b")
+    server.sessions, now[0] = [session("x.2 p/b", "CPU")], 11.0
+    looked.look()
+    figures = looked.figures("p/b")
+    assert (figures.busy_s, figures.waits) == (0.5, {"CPU": 0.5})

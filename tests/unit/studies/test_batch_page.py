@@ -14,7 +14,7 @@ from pgdyno.model.project import Peak
 from pgdyno.model.results.batch import BatchResult, JobEnd
 from pgdyno.model.results.kinds import result_type
 from pgdyno.model.shapes import plain, shaped
-from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.study import PRINTED, StudyKind, StudyState
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.payload import figure_payload
 from pgdyno.report.drawing.text import print_report
@@ -131,6 +131,25 @@ def test_a_skipped_job_is_on_no_printed_critical_path() -> None:
     page = compare_page(chain, side, side, compare(chain, side, side))
     (critical,) = [one for one in page.sections if one.id == "critical"]
     assert [row[0] for row in critical.blocks[0].table.rows] == ["p/a", "p/c"]  # type: ignore[union-attr]
+
+
+def test_an_end_between_two_executions_is_no_failure_of_a_job() -> None:
+    good = recorded(chain_of(), SOME.replace(",2,,", ",0,,").replace(",,cancelled,by the operator", ",0,,"))
+    study = replace(make_study(StudyKind.BATCH), state=StudyState.COMPLETE)
+    said = judged(replace(study, result=replace(good, ended="the stop file, before execution 2")))
+    assert said.code is ExitCode.FINDINGS
+    told = "every job succeeded in 1 execution, and not all were made: 3 succeeded, 1 skipped; ended: the stop file"
+    assert told in said.title
+    assert not said.alert
+    failed = judged(replace(study, result=replace(good, jobs=(), executions=(), ended="no data could be restored")))
+    assert "not every job succeeded in 0 executions: none was run; ended: no data could be restored" in failed.title
+
+
+def test_how_many_jobs_another_scheduler_ran_at_a_time_is_not_said() -> None:
+    study = replace(make_study(StudyKind.BATCH), state=StudyState.COMPLETE, result=recorded(chain_of(), SOME))
+    read = replace(study, options={PRINTED: True})
+    assert "jobs at a time" in text_of(kind_of(StudyKind.BATCH).page(StudyRecord(study, ())))
+    assert "jobs at a time" not in text_of(kind_of(StudyKind.BATCH).page(StudyRecord(read, ())))
 
 
 def test_a_study_without_a_result_only_says_how_it_stands() -> None:

@@ -137,6 +137,15 @@ def test_a_failed_job_is_tried_again_after_its_pause() -> None:
     assert job.cpu_s == 0.75
 
 
+def test_the_cpu_time_of_a_job_is_unknown_where_that_of_one_attempt_is() -> None:
+    nothing = AttemptEnd(None, failed="no such program", cpu_s=0.0)
+    world = World(ends={"p/a": [AttemptEnd(1), GOOD], "p/b": [nothing, GOOD]})
+    found, _ = run(jobs_of("a retries = 2", "b retries = 2"), world)
+    assert (found["p/a"].end, found["p/a"].cpu_s) == (JobEnd.SUCCEEDED, None)
+    assert found["p/a"].unknown["cpu_s"] == "its programs ended unseen"
+    assert found["p/b"].cpu_s == 0.5, "nothing ran in the first"
+
+
 def test_a_job_that_takes_too_long_is_ended() -> None:
     world = World({"p/a": 1000.0})
     found, _ = run(jobs_of('a time_out = "5s"', "b"), world)

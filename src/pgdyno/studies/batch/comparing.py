@@ -181,9 +181,10 @@ def _process(
     reference = _mean(references)
     share = 100 * sum(windows) / len(windows) / reference if windows and reference else None
     interval = _interval(windows, reference)
-    standing, reason = _standing(reference, windows, incomplete, interval)
     if len(skipped) == len(process.jobs):
         standing, reason = Standing.NOT_RESOLVED, "every job of it is skipped"
+    else:
+        standing, reason = _standing(reference, windows, incomplete, interval)
     return ComparedProcess(
         process.name, len(process.jobs), process.threshold_s, tuple(compared), tuple(left_out),
         reference, tuple(windows), incomplete, share, interval, standing, reason,
@@ -242,12 +243,14 @@ def _interval(windows: Sequence[float], reference: float | None) -> Interval | N
 def _standing(
     reference: float | None, windows: Sequence[float], incomplete: int, interval: Interval | None
 ) -> tuple[Standing, str]:
-    if not reference:
+    if reference is None:
         return Standing.NOT_RESOLVED, "the reference has no execution in which every job succeeded"
     if not windows and incomplete:
         return Standing.FAIL, f"in none of {plural(incomplete, 'execution')} did every job succeed"
-    if len(windows) < WANTED or interval is None:
+    if len(windows) < WANTED:
         return Standing.NOT_RESOLVED, f"{plural(len(windows), 'execution')} of the {WANTED} that a verdict wants"
+    if interval is None:
+        return Standing.NOT_RESOLVED, "a window of 0 s: the times of one side are too coarse for it"
     if interval.hi <= 1:
         return Standing.PASS, "not longer than in the reference"
     if interval.lo > 1:

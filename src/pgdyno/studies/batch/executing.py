@@ -127,7 +127,8 @@ def execute(
         for key, attempt in running.items():
             attempt.stop()
             ended = attempt.poll()
-            told = AttemptEnd(None if ended is None else ended.code, cancelled=why or "the run was interrupted")
+            code, cpu_s = (None, None) if ended is None else (ended.code, ended.cpu_s)
+            told = AttemptEnd(code, cancelled=why or "the run was interrupted", cpu_s=cpu_s)
             settle(key, attempt_ended(jobs[key], states[key], told, now(), was_late=False))
     for key, state in list(states.items()):
         if state.phase is not JobPhase.OVER:

@@ -133,6 +133,8 @@ def _job(table: PlanTable, process: str, folder: Path, first: datetime | None) -
     raw = table.read(_Job, ("check",))
     work, words = _work(table, raw, folder)
     checks = tuple(map(_check, table.tables("check")))
+    if not raw.success:
+        table.refuse("success", "success is empty, so that no exit code would be one", hint="Leave it out for 0 alone.")
     if raw.skip and checks:
         table.refuse("skip", "a job that is skipped has no checks", hint="Leave one of them out.")
     job = ChainJob(

@@ -41,10 +41,22 @@ _END_SESSIONS = (
 
 def tags_of(chain: Chain, nonce: str) -> dict[str, str]:
     """Return by each job what its sessions are called on the server: no two alike, and none like another run's."""
-    return {
-        key: f"{nonce}.{number} {key}".encode("ascii", "replace").decode()[:LONGEST_TAG]
-        for number, key in enumerate(chain.jobs, 1)
-    }
+    return {key: _tag(nonce, number, key) for number, key in enumerate(chain.jobs, 1)}
+
+
+def restore_tag(chain: Chain, nonce: str) -> str:
+    """Return what the sessions of a chain's restore command are called."""
+    return _tag(nonce, 0, f"restore for {chain.name}")
+
+
+def _tag(nonce: str, number: int, name: str) -> str:
+    return f"{nonce}.{number} {name}".encode("ascii", "replace").decode()[:LONGEST_TAG]
+
+
+def end_sessions(server: Postgres, tag: str) -> None:
+    """End the sessions that are called so; a server that cannot be asked keeps them."""
+    with suppress(PgdynoError):
+        server.fetch(_END_SESSIONS, [tag])
 
 
 def program_of(word: str) -> str:
@@ -105,6 +117,8 @@ class JobStarter:
             process = run_program(self._argv(job, base), self.environment(tag), base, is_ours=_is_sql(job))
         except PgdynoError as error:
             return FailedAttempt(error.one_line)
+        except OSError as error:  # of the files that it writes to
+            return FailedAttempt(f'"{error.filename or base}": {(error.strerror or str(error)).lower()}')
         return JobAttempt(self, job, process, tag, base)
 
     def environment(self, tag: str) -> dict[str, str]:
@@ -156,7 +170,7 @@ class FailedAttempt:
 
     def poll(self) -> AttemptEnd:
         """Return its end."""
-        return AttemptEnd(None, failed=self.reason)
+        return AttemptEnd(None, failed=self.reason, cpu_s=0.0)
 
     def stop(self) -> None:
         """Do nothing: nothing runs."""
@@ -192,12 +206,15 @@ class JobAttempt:
         """End the process group, and the sessions that have the job's name: a server works on for who has gone."""
         self.stopped = True
         self.process.terminate()
-        with suppress(PgdynoError):
-            self.starter.server.fetch(_END_SESSIONS, [self.tag])
+        end_sessions(self.starter.server, self.tag)
 
     def _make_checks(self) -> tuple[CheckedResult, ...]:
-        starter = self.starter
-        return tuple(make_check(starter.server, starter.database, self.tag, one) for one in self.job.checks)
+        starter, found = self.starter, list[CheckedResult]()
+        for one in self.job.checks:
+            if self.stopped:  # another check would begin a session that nobody ends
+                break
+            found.append(make_check(starter.server, starter.database, self.tag, one))
+        return tuple(found)
 
     def _cancelled(self, code: int) -> str:
         if code < 0:

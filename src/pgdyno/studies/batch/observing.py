@@ -40,7 +40,10 @@ class _Counters:
 class _Watched:
     before: _Counters
     after: _Counters | None = None
+    began_s: float = 0.0
     is_alone: bool = True
+    missed: str = ""
+    """Why its sessions were not seen for a while; empty where they were looked at each second."""
     waits: dict[str, float] = field(default_factory=dict)
     busy_s: float = 0.0
     looks: int = 0
@@ -63,7 +66,7 @@ class ServerOnlooker:
 
     def began(self, key: str) -> None:
         """Note that a job began."""
-        self._jobs[key] = _Watched(self._counters())
+        self._jobs[key] = _Watched(self._counters(), began_s=self._clock())
         self._running.add(key)
         if len(self._running) > 1:
             for one in self._running:
@@ -84,21 +87,27 @@ class ServerOnlooker:
         rows = self._ask(_ACTIVITY, [[self._tags[key] for key in self._running]]) if self._running else []
         if self._error:
             self._next = now + RETRY_S
+            for key in self._running:
+                self._jobs[key].missed = self._error
             return
         seen = set[str]()
         for row in rows:
             job = self._jobs[self._keys[str(row["tag"])]]
-            job.waits[str(row["class"])] = job.waits.get(str(row["class"]), 0.0) + passed * int(str(row["n"]))
+            lasted = min(passed, now - job.began_s) * int(str(row["n"]))
+            job.waits[str(row["class"])] = job.waits.get(str(row["class"]), 0.0) + lasted
             seen.add(str(row["tag"]))
         for key in self._running:
-            self._jobs[key].looks += 1
-            self._jobs[key].busy_s += passed if self._tags[key] in seen else 0.0
+            job = self._jobs[key]
+            job.looks += 1
+            job.busy_s += min(passed, now - job.began_s) if self._tags[key] in seen else 0.0
 
     def figures(self, key: str) -> JobFigures:
         """Return what is known of a job, and why the rest is not."""
         job, unknown = self._jobs[key], dict[str, str]()
-        if not job.looks:
-            unknown["busy_s"] = self._error or "it ended before its sessions were looked at, once a second"
+        is_seen = job.looks > 0 and not job.missed
+        if not is_seen:
+            too_short = "it ended before its sessions were looked at, once a second"
+            unknown["busy_s"] = job.missed or self._error or too_short
         after = job.after or job.before
 
         def counted(name: str, then: float | None, now: float | None) -> float | None:
@@ -113,8 +122,8 @@ class ServerOnlooker:
         wal = counted("wal_bytes", job.before.wal, after.wal)
         rows = counted("rows", job.before.rows, after.rows)
         return JobFigures(
-            busy_s=job.busy_s if job.looks else None,
-            waits=job.waits if job.looks else {},
+            busy_s=job.busy_s if is_seen else None,
+            waits=job.waits if is_seen else {},
             wal_bytes=None if wal is None else int(wal),
             rows=None if rows is None else int(rows),
             server_cpu_s=counted("server_cpu_s", job.before.cpu_s, after.cpu_s),

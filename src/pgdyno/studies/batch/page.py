@@ -193,7 +193,7 @@ def _about(record: StudyRecord) -> Section:
     told = (
         ("chain", study.workload.description),
         ("fingerprint of its jobs", study.workload.fingerprint),
-        ("jobs at a time", str(study.plan.clients)),
+        *(() if study.was_read else (("jobs at a time", str(study.plan.clients)),)),
         *((f"file {name}", f"sha256 {seal}") for name, seal in files_of(study)),
     )
     blocks = (facts, FactList(told), *(() if study.was_read else (Prose(METHOD, points=True),)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from typing import NoReturn
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.results.batch import BatchExecution, JobEnd, JobRun
@@ -35,6 +37,7 @@ class _Row:
     execution: int
     start: float | None
     end: float | None
+    has_zone: bool | None
 
 
 @hinted("docs/reference/batch.md has the columns; the first line names them.")
@@ -56,6 +59,9 @@ def read_recorded(text: str, chain: Chain, *, source: str) -> Recorded:
         raise UsageError(f"{source}: not CSV: {error}") from error
     if not rows:
         raise UsageError(f"{source}: there is no row")
+    zoned = [row for row in rows if row.has_zone is not None]
+    if odd := next((row for row in zoned if row.has_zone is not zoned[0].has_zone), None):
+        _refuse_zones(odd.where)
     by_execution: dict[int, list[_Row]] = {}
     for row in rows:
         by_execution.setdefault(row.execution, []).append(row)
@@ -88,25 +94,47 @@ def _row(where: str, header: Sequence[str], cells: Sequence[str], jobs: Mapping[
     key = f"{found['process']}/{found['job']}"
     if key not in jobs:
         raise UsageError(f'{where}: the chain has no job "{key}"', hint=near_hint(key, list(jobs)[:50]))
-    start, end = (_moment(found[name], name, where) for name in ("start", "end"))
+    moments = {name: _moment(found[name], name, where) for name in ("start", "end")}
+    start, end = (None if one is None else _seconds(one) for one in moments.values())
+    zones = {one.tzinfo is not None for one in moments.values() if one is not None}
+    if len(zones) > 1:
+        _refuse_zones(where)
     if (start is None) != (end is None):
         raise UsageError(
             f"{where}: it has only one of start and end", hint="Leave both empty for a job that never ran."
         )
     if start is not None and end is not None and end < start:
         raise UsageError(f"{where}: it ends ({found['end']}) before it starts ({found['start']})")
-    return _Row(where, found, jobs[key], int(_number(found.get("execution") or "1", "execution", where)), start, end)
+    execution = int(_number(found.get("execution") or "1", "execution", where))
+    return _Row(where, found, jobs[key], execution, start, end, next(iter(zones), None))
 
 
-def _moment(text: str, name: str, where: str) -> float | None:
+def _moment(text: str, name: str, where: str) -> datetime | None:
     if not text:
         return None
-    try:
+    with suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(text)
-        # wall times without a zone are counted as they stand: the difference of two is right unless clocks changed
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise UsageError(f'{where}: {name} "{text[:40]}" is not a date and a time', hint=_TIME_HINT) from None
+        _seconds(found)
+        if not _is_day(text):
+            return found
+    raise UsageError(f'{where}: {name} "{text[:40]}" is not a date and a time', hint=_TIME_HINT)
+
+
+def _is_day(text: str) -> bool:
+    """Tell whether it is a date alone: as the midnight of it a job would take whole days, or no time."""
+    with suppress(ValueError):
+        date.fromisoformat(text)
+        return True
+    return False
+
+
+def _seconds(moment: datetime) -> float:
+    """Count wall times without a zone as they stand: the difference of two is right unless clocks changed."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _refuse_zones(where: str) -> NoReturn:
+    raise UsageError(f"{where}: some times have a zone and others have none", hint="Give all of a file one, or none.")
 
 
 _TIME_HINT = "Write 2026-10-30 22:00:00, or with a zone 2026-10-30T22:00:00+01:00."

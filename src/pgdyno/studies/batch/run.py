@@ -19,7 +19,15 @@ from pgdyno.probes.sampler import Sampler
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.batch.chain import Chain
 from pgdyno.studies.batch.executing import execute
-from pgdyno.studies.batch.job_process import JobStarter, last_words, program_of, run_program, tags_of
+from pgdyno.studies.batch.job_process import (
+    JobStarter,
+    end_sessions,
+    last_words,
+    program_of,
+    restore_tag,
+    run_program,
+    tags_of,
+)
 from pgdyno.studies.batch.keeping import load_of, plan_of, spec_of
 from pgdyno.studies.batch.observing import ServerOnlooker
 from pgdyno.studies.batch.options import BatchOptions
@@ -86,7 +94,7 @@ def run_batch(
                         result = replace(result, ended=f"{execution.ended}, in execution {number}")
                         break
             if result.ended:
-                announce(f"ended by {result.ended}")
+                announce(f"ended: {result.ended}")
             peak = peak_of(store, study, store.trials(study.id))
             result = replace(
                 result,
@@ -125,7 +133,8 @@ class _Runs:
         self._store, self._study, self._target, self._chain = store, study, target, chain
         self._folder, self._halt, self._announce = folder, halt, announce
         self._database = database_of(target, chain)
-        self._tags = tags_of(chain, secrets.token_hex(_NONCE // 2))
+        nonce = secrets.token_hex(_NONCE // 2)
+        self._tags, self._restore_tag = tags_of(chain, nonce), restore_tag(chain, nonce)
 
     def one(self, number: int) -> tuple[BatchExecution, tuple[JobRun, ...]]:
         """Restore the data and execute the chain once."""
@@ -164,21 +173,23 @@ class _Runs:
         ), jobs
 
     def _restore(self, number: int) -> float:
-        """Run the restore command, and return how long it took."""
+        """Run the restore command, and return how long it took. One that is ended is ended on the server too."""
         began, base = time.monotonic(), self._folder / f"restore-{number}"
         words = self._chain.restore
-        environment = {**self._target.postgres.environment(self._database), "PGAPPNAME": "pgdyno restore"}
+        environment = {**self._target.postgres.environment(self._database), "PGAPPNAME": self._restore_tag}
         process = run_program([program_of(words[0]), *words[1:]], environment, base)
         longest, late = self._chain.restore_time_out_s, ""
         try:
             while (code := process.wait(_RESTORE_LOOK_S)) is None:
                 if why := self._halt():
-                    raise _Halted(why)
+                    raise _Halted(f"{why}, with the data restored in part")
                 if longest is not None and time.monotonic() - began > longest:
                     late = f"it took longer than {longest:g} s"
                     break
         finally:
             process.terminate()
+            if process.exit_code != 0:
+                end_sessions(self._target.postgres, self._restore_tag)
         if code != 0:
             raise EnvironmentUnsuitable(
                 f"the data could not be restored before execution {number}: {late or f'exit code {code}'}",
@@ -192,7 +203,8 @@ class _Runs:
 
 def _require_none_left(target: Target, chain: Chain) -> None:
     """Raise EnvironmentUnsuitable where the server still works for jobs of a run of this chain that was killed."""
-    ends = [tag[_NONCE:] for tag in tags_of(chain, "0" * _NONCE).values()]
+    none = "0" * _NONCE
+    ends = [tag[_NONCE:] for tag in (*tags_of(chain, none).values(), restore_tag(chain, none))]
     rows = target.postgres.fetch(_LEFT, [database_of(target, chain), _NONCE + 1, ends])
     if rows:
         told = ", ".join(f'{row["pid"]} "{row["tag"]}"' for row in rows[:5])

@@ -123,7 +123,8 @@ def started(state: JobStanding, now_s: float) -> JobStanding:
 def attempt_ended(job: ChainJob, state: JobStanding, ended: AttemptEnd, now_s: float, *, was_late: bool) -> JobStanding:
     """Return the state after an attempt: over, or waiting for the next one; what was cancelled is not tried again."""
     end, reason = _verdict(job, ended, was_late=was_late)
-    cpu = None if ended.cpu_s is None else ended.cpu_s + (state.cpu_s or 0.0)
+    before = state.cpu_s if state.attempts > 1 else 0.0
+    cpu = None if ended.cpu_s is None or before is None else ended.cpu_s + before
     state = replace(state, code=ended.code, reason=reason, cpu_s=cpu, checks=ended.checks, ended_s=now_s, end=end)
     again = end in (JobEnd.FAILED, JobEnd.TIMED_OUT, JobEnd.CHECK_FAILED) and state.attempts <= job.retries
     if again:

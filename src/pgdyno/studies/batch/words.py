@@ -23,9 +23,12 @@ def judgement(result: BatchResult) -> Judgement:
     executions = plural(len(result.executions), "execution")
     told = ends_text(result)
     if result.exit_code is not ExitCode.OK:
-        title = f"{result.chain}: not every job succeeded in {executions}: {told or 'none was run'}"
+        good = result.jobs and not result.unsuccessful
+        all_of = f"every job succeeded in {executions}, and not all were made"
+        said = all_of if good else f"not every job succeeded in {executions}"
+        title = f"{result.chain}: {said}: {told or 'none was run'}"
         if result.ended:
-            title += f"; ended by {result.ended}"
+            title += f"; ended: {result.ended}"
         alert = f"jobs of batch chain {result.chain} did not succeed: {told}" if result.unsuccessful else ""
         return Judgement(title, "findings", Tone.BAD, told or title, result.exit_code, alert)
     return Judgement(f"{result.chain}: every job succeeded in {executions}: {told}", "successful", Tone.GOOD, told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import io
+import logging
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from pgdyno.studies.batch.job_process import LONGEST_TAG, program_of
 
 COLUMNS = ("execution", "process", "job", "start", "end", "code", "status", "attempts", "cpu_s")
 _LOCK_S = 10.0
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def run_wrapped(job: WrappedJob, argv: Sequence[str], record: Path) -> int:
     """Run the program with our own input and output, add a row to `record`, and return its exit code.
 
     The program's sessions have the job's name as application_name, and it gets the signals that we get. A code is as
-    a shell has it: 128 and its number for a signal.
+    a shell has it: 128 and its number for a signal. A row that cannot be added at the end is logged, and changes no
+    code: what the job did is done.
     """
     check_name(job.process)
     check_name(job.name)
@@ -67,7 +70,10 @@ def run_wrapped(job: WrappedJob, argv: Sequence[str], record: Path) -> int:
         end = JobEnd.CANCELLED if code < 0 else JobEnd.SUCCEEDED if code == 0 else ""
         cpu = f"{usage.ru_utime + usage.ru_stime:.3f}"
         moments = [datetime.fromtimestamp(at, UTC).isoformat() for at in (began, max(began, time.time()))]
-        _add_row(record, [str(job.execution), job.process, job.name, *moments, str(code), end, "1", cpu])
+        try:
+            _add_row(record, [str(job.execution), job.process, job.name, *moments, str(code), end, "1", cpu])
+        except UsageError as error:
+            log.warning("job %s ended with code %d, and is not recorded: %s", tag, code, error.one_line)
     return code if code >= 0 else 128 - code
 
 
