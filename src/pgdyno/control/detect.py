@@ -173,7 +173,8 @@ def _systemd(runner: Runner, postgres: Postgres, signs: ServerSigns, unit: str, 
     try:
         main_pid = SystemdControl(runner, postgres, unit).state().main_pid
     except EnvironmentUnsuitable as error:
-        return Undetected(f'the server belongs to unit "{unit}", and systemd does not answer: {error.detail}')
+        said = error.detail or error.message
+        return Undetected(f'the server belongs to unit "{unit}", and systemd does not answer: {said}')
     if main_pid != signs.pid:
         return Undetected(f'the server belongs to unit "{unit}", whose main process is {main_pid} and not the server')
     if signs.we_are_root or _may_sudo(runner, unit, which):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.control.pg_ctl import PgCtl, options_of
 from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail
-from pgdyno.errors import RestartError
+from pgdyno.errors import EnvironmentUnsuitable, RestartError
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.process_image import ProcessImage
 from pgdyno.owner.runner import Completed, Runner
@@ -97,4 +97,11 @@ class PgCtlCluster:
 
     def _pg_ctlcluster(self, action: str, *words: str) -> Completed:
         command = ["pg_ctlcluster", "--skip-systemctl-redirect", self.version, self.cluster, action, *words]
-        return self.runner.run(command, user=self.user, timeout_s=self.timeout_s, check=False)
+        try:
+            return self.runner.run(command, user=self.user, timeout_s=self.timeout_s, check=False)
+        except EnvironmentUnsuitable as error:
+            raise RestartError(
+                f'cannot {action} cluster "{self.version}/{self.cluster}": {error.message}',
+                detail=error.detail,
+                hint=error.hint,
+            ) from error

@@ -115,12 +115,19 @@ class SystemdControl:
     def state(self) -> UnitState:
         """Ask systemd about the unit. No right is needed. Raise RestartError when systemd does not answer."""
         argv = ["systemctl", "show", f"--property={','.join(_PROPERTIES)}", self.unit]
-        done = self.runner.run(argv, timeout_s=30, check=False)
+        try:
+            done = self.runner.run(argv, timeout_s=30, check=False)
+        except EnvironmentUnsuitable as error:
+            raise RestartError(
+                f'systemd does not tell the state of unit "{self.unit}"',
+                detail=error.one_line,
+                hint=error.hint or f"See systemctl status {self.unit}.",
+            ) from error
         if done.returncode != 0:
             raise RestartError(
                 f'systemd does not tell the state of unit "{self.unit}"',
                 detail=done.stderr.strip(),
-                hint=f"systemctl status {self.unit}",
+                hint=f"See systemctl status {self.unit}.",
             )
         return parse_state(done.stdout)
 
@@ -159,7 +166,9 @@ class SystemdControl:
             return self.runner.run(argv, timeout_s=self.timeout_s, check=False)
         except EnvironmentUnsuitable as error:
             raise RestartError(
-                f'cannot {words[0]} unit "{self.unit}": {error.message}', detail=error.detail, hint=error.hint
+                f'cannot {words[0]} unit "{self.unit}": {error.message}',
+                detail=error.detail,
+                hint=error.hint or self._hint(words[0]),
             ) from error
 
     def _log_tail(self) -> str:

@@ -419,7 +419,7 @@ class Session:
         return RollbackError(
             f"the configuration before could not be brought back: {error.message}",
             detail=error.detail,
-            hint=f"Run pgdyno rollback {self.id}.",
+            hint=f"{f'{error.hint} Then run' if error.hint else 'Run'} pgdyno rollback {self.id}.",
         )
 
     def _apply_error(self, configuration: Configuration, error: PgdynoError) -> ApplyError:

@@ -147,7 +147,7 @@ class _Server:
                 raise RollbackError(
                     f"the files are back, but the server did not read them: {error.message}",
                     detail=error.detail,
-                    hint=f"See why in its log, then run pgdyno rollback {self.bundle.id}.",
+                    hint=f"{error.hint or 'See why in its log.'} Then run pgdyno rollback {self.bundle.id}.",
                 ) from error
             return None
         if sighup.is_ready(self.data) and stopped.is_our_stop_open(self.journal.records):

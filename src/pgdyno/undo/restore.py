@@ -303,7 +303,7 @@ class _Server:
                     raise RollbackError(
                         f"the files are back, but the server did not start: {error.message}",
                         detail=error.detail,
-                        hint=f"See why in its log, then run pgdyno rollback {self.bundle.id}.",
+                        hint=f"{error.hint or 'See why in its log.'} Then run pgdyno rollback {self.bundle.id}.",
                     ) from error
 
 

@@ -1,0 +1,76 @@
+"""What a control could not do is a RestartError, with the hint of whoever knew what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.control.command import CommandControl
+from pgdyno.control.patroni import PatroniControl
+from pgdyno.control.pg_ctlcluster import PgCtlCluster
+from pgdyno.control.systemd import SystemdControl
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
+from pgdyno.owner.runner import Completed
+from pgdyno.server.patroni_api import Member
+
+HINT = "Do this."
+LEADER = Member("a", "leader", "running", "db1", 5432, "http://db1:8008")
+
+
+class Refusing:
+    """Stands for a runner, a server and an API that refuse whatever is asked of them."""
+
+    def __init__(self, error: EnvironmentUnsuitable | None = None) -> None:
+        self.error = error or EnvironmentUnsuitable("it is refused", hint=HINT)
+
+    def members(self) -> tuple[Member, ...]:
+        return (LEADER,)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refuse(*_words: object, **_more: object) -> Any:
+            raise self.error
+
+        return refuse
+
+
+class Cannot:
+    """A runner whose systemctl knows units that cannot reload."""
+
+    def run(self, argv: list[str], **_more: object) -> Completed:
+        return Completed(tuple(argv), 0, "ActiveState=active\nCanReload=no\n", "")
+
+
+OTHER: Any = Refusing()
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda: SystemdControl(OTHER, OTHER, "pg.service").state(), "systemd does not tell the state"),
+        (lambda: SystemdControl(OTHER, OTHER, "pg.service").restart(), 'cannot restart unit "pg.service"'),
+        (lambda: SystemdControl(Cannot(), OTHER, "pg.service").reload(), "has no ExecReload"),  # type: ignore[arg-type]
+        (lambda: PgCtlCluster(OTHER, "15", "main", Path("/nowhere"), None).reload(), "cannot reload cluster"),
+        (lambda: CommandControl(("restart",), OTHER, OTHER).reload(), "could not be reloaded"),
+        (lambda: PatroniControl(OTHER, OTHER)._waits(LEADER), 'cannot ask member "a"'),
+        (lambda: PatroniControl(OTHER, OTHER).reload(), 'member "a" could not be reloaded'),
+        (
+            lambda: PatroniControl(Refusing(ConnectError("no answer", hint=HINT)), OTHER).reload(),  # type: ignore[arg-type]
+            'leader "a" could not be reloaded',
+        ),
+    ],
+)
+def test_an_error_keeps_the_hint_of_its_cause(act: Callable[[], object], said: str) -> None:
+    with pytest.raises(RestartError) as caught:
+        act()
+    assert said in caught.value.message
+    assert caught.value.hint == HINT
+
+
+def test_a_cause_without_a_hint_has_that_of_the_control() -> None:
+    error: Any = Refusing(EnvironmentUnsuitable("it took longer than 60 s"))
+    with pytest.raises(RestartError) as caught:
+        SystemdControl(error, OTHER, "pg.service").restart()
+    assert caught.value.hint == "See systemctl status pg.service and journalctl -u pg.service."
