@@ -116,7 +116,7 @@ class GuardTripped(PgdynoError):
 
 
 class SessionTakenOver(GuardTripped):
-    """Another process, the watchdog or a rollback, restore the server and ended the session."""
+    """Another process, the watchdog or a rollback, restored the server and ended the session."""
 
 
 class ServerStopped(GuardTripped):

@@ -2,7 +2,7 @@
 
     python -I -S -c BOOT ROOT FD UID:GID:GROUP,... PARENT
 
-It ends with who started it, so that nobody writes behind the back of who restores the server (orphans.py).
+It ends with who started it, so that nobody writes behind the back of whoever restores the server (orphans.py).
 It imports before it becomes the account, who may not be able to read our code. Requests and answers go through one
 Unix socket. A request is pickled, because root made it; an answer is not, because root must not trust who sends it: a
 header of JSON, then bytes. Everything that can be asked for is in `tasks`.

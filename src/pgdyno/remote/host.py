@@ -169,7 +169,7 @@ class RemoteHost:
             return str(wire.mapping(answer)["file"])
 
     def abandoned(self) -> list[str]:
-        """Return the sessions on the opened server whose process was killed before it restore the server."""
+        """Return the sessions on the opened server whose process was killed before it restored the server."""
         answer = self.client.call("abandoned")
         with self._understood():
             return wire.words(answer)

@@ -52,7 +52,7 @@ class BundleInfo:
     """A bundle and how its session stands. `bundle` is None for an unreadable one.
 
     `applied` counts the configurations that came into force. `damage` says what is wrong with manifest or journal,
-    None when nothing is. `closed_by` says who restore the server: `session`, `rollback`, or `watchdog: why`.
+    None when nothing is. `closed_by` says who restored the server: `session`, `rollback`, or `watchdog: why`.
     """
 
     directory: Path

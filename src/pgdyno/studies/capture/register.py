@@ -33,7 +33,7 @@ class CaptureState(StrEnum):
     RUNNING = "running"
     ENDED = "ended"
     KILLED = "killed"
-    """Its process is gone and its record has no end; the watchdog has restore the logging, or will."""
+    """Its process is gone and its record has no end; the watchdog has restored the logging, or will."""
 
 
 @dataclass(frozen=True, slots=True)
