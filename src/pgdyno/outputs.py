@@ -10,6 +10,7 @@ plain OSError; callers know what the file was for and say so.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -114,6 +115,10 @@ def ensure_folder(path: Path) -> None:
 def check_output(path: Path) -> None:
     """Find out whether `output` could write there, and leave nothing."""
     place, there = _place(path)
+    if there is not None and stat.S_ISFIFO(there.st_mode):  # to open it is to wait, and to close it ends who reads it
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
     if there is not None and not stat.S_ISREG(there.st_mode):
         _open_special(path, there).close()
         return

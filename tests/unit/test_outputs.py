@@ -286,6 +286,16 @@ def test_looking_whether_a_file_can_be_written_leaves_nothing(tmp_path: Path) ->
             check_output(refused)
 
 
+@pytest.mark.timeout(20)
+def test_looking_at_a_pipe_waits_for_nobody_and_ends_no_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    check_output(tmp_path / "pipe")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
+        check_output(tmp_path / "pipe")
+        write_output(tmp_path / "pipe", "told")
+        assert reader.communicate()[0] == "told"
+
+
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

@@ -64,7 +64,7 @@ class PreparedReads:
             sent.append(statement)
         session.pipeline_sync()
         while session.flush():  # more than the socket takes at once
-            self._wait()
+            self._wait_for_room()
         results = [(statement, self._next()) for statement in sent]
         while session.get_result() is not None:  # the end of the pipeline
             pass
@@ -87,6 +87,13 @@ class PreparedReads:
 
     def _wait(self) -> None:
         self._ready.poll()
+        self._session.consume_input()
+
+    def _wait_for_room(self) -> None:
+        """Wait until there is room to send, or the server wants to be heard first."""
+        room = select.poll()
+        room.register(self._session.socket, select.POLLIN | select.POLLOUT)
+        room.poll()
         self._session.consume_input()
 
     def _loaded(self, query: str, statement: bytes, result: pq.abc.PGresult) -> list[DictRow]:

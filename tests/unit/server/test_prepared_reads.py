@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,6 +55,28 @@ def test_a_reading_that_ends_in_the_middle_ends_its_session(said: list[object], 
     with pytest.raises(raised):
         PreparedReads(session).read({"one": "SELECT %(database)s"}, "x")  # type: ignore[arg-type]  # stands for it
     assert session.is_closed
+
+
+class Narrow(Session):
+    """A session of a socket with room, of which libpq says once that it had none."""
+
+    def __init__(self, ours: socket.socket, *said: object) -> None:
+        super().__init__(*said)
+        self.socket, self.flushes = ours.fileno(), 2
+
+    def flush(self) -> int:
+        self.flushes -= 1
+        return int(self.flushes > 0)
+
+
+@pytest.mark.timeout(20)
+def test_queries_that_the_socket_does_not_take_at_once_are_sent_on() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        session = Narrow(ours, psycopg.OperationalError("gone"))
+        with pytest.raises(psycopg.OperationalError, match="gone"):
+            PreparedReads(session).read({"one": "SELECT 1"}, "x")  # type: ignore[arg-type]  # stands for it
+    assert session.flushes == 0
 
 
 def test_a_query_that_fails_leaves_its_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,18 @@ def test_a_setting_without_which_the_load_fails_stays_and_is_said_to():
         assert any(note.startswith(f"{arm} could not be measured") for note in result["notes"])
 
 
+def test_the_name_of_a_rival_decides_nothing():
+    """Its own verdict is not waited for, though it is called like an arm of the winner."""
+    rival = {"shared_buffers": "4GB", "work_mem": "64MB"}
+    blocks = []
+    for name in ("larger", "ours without huge pages"):
+        options = TuneOptions(seed=1, rivals={name: rival})
+        laboratory = SimulatedLaboratory(work_mem_and_buffers, seed=1)
+        laboratory.budget(options.budget_s)
+        blocks.append(len(tune(laboratory, options, lambda _: None).proof.blocks.complete))
+    assert blocks[0] == blocks[1]
+
+
 def test_a_winner_that_fails_in_its_proof_gives_way_to_another_part_of_what_was_found():
     first = tuned_with(lambda _: False)[0].winner
     tuned, result, _ = tuned_with(lambda settings: settings == first)

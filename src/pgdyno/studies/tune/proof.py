@@ -141,7 +141,7 @@ def _is_settled(blocks: Blocks, options: TuneOptions, design: Design, effect_des
     final = {arm for arm, verdict in verdicts.items() if verdict is not None and is_final(verdict, design)}
     if _is_vetoed(blocks, options, design) or (final == set(verdicts) and not _any_better(verdicts.values())):
         return True
-    effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in blocks.arms if WITHOUT in arm]
+    effects = [verdict_of(blocks, arm, WINNER, metric, effect_design) for arm in blocks.arms if arm.startswith(WITHOUT)]
     return WINNER in final and all(v is not None and is_final(v, effect_design) for v in effects)
 
 
