@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -27,7 +26,7 @@ from pgdyno.outside.files import read_bytes
 from pgdyno.owner import durable
 from pgdyno.owner.durable import Attributes
 from pgdyno.server import places, postmaster_lock
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, secret_keywords
 
 _LONGEST = 1 << 16
 _STOP_S = 120.0
@@ -75,7 +74,7 @@ class LeftRecord:
 
 def without_secrets(server: Postgres) -> str:
     """Return how a server is connected to, but for passwords: they are not written down."""
-    hidden = {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}
+    hidden = secret_keywords()
     return make_conninfo(**{key: value for key, value in server.parameters.items() if key not in hidden})
 
 

@@ -20,6 +20,7 @@ from psycopg.rows import DictRow, dict_row
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, UsageError, naming
 from pgdyno.model.shapes import shaped
+from pgdyno.outside.secret_words import SECRETS, UNMARKED
 from pgdyno.server.wary_cursor import WaryCursor
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ functions or operators of theirs in the place of the system's, to be run with th
 _NO_OPTIONS = "unsupported startup parameter"
 """What PgBouncer says of it."""
 _URI_PASSWORD = re.compile(r"(://[^:/@\s]*:)(\S*)(?=@)")
-_KEY_PASSWORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)", re.IGNORECASE)
+_KEY_PASSWORD = re.compile(rf"((?:{'|'.join(SECRETS)})\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)", re.IGNORECASE)
 _SQL_PASSWORD = re.compile(
     r"(password\s+)(?:e?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|\Z))", re.IGNORECASE | re.DOTALL
 )
@@ -78,6 +79,12 @@ def refuses_us(error: ConnectError) -> bool:
     return any(words in reason for words in _REFUSES_US)
 
 
+def secret_keywords() -> frozenset[str]:
+    """Return libpq's options that are secrets, by their keywords."""
+    options = pq.Conninfo.get_defaults()
+    return frozenset((*UNMARKED, *(option.keyword.decode() for option in options if option.dispchar == b"*")))
+
+
 def secret_variables() -> frozenset[str]:
     """Return the environment variables in which libpq looks for secrets, such as PGPASSWORD."""
     options = pq.Conninfo.get_defaults()
@@ -88,8 +95,7 @@ def refuse_secrets(conninfo: str, what: str) -> dict[str, str]:
     """Return what a string of a file says, by libpq's keywords. Raises UsageError where a secret is in it."""
     with naming(what):
         found = Postgres(conninfo).parameters
-    hidden = {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}
-    if secret := sorted(hidden & found.keys()):
+    if secret := sorted(secret_keywords() & found.keys()):
         raise UsageError(f"{what} has a {secret[0]} in it", hint="Put it into ~/.pgpass: files of plans are shared.")
     return found
 
@@ -160,11 +166,8 @@ class Postgres:
         For the memory of a process of ours alone (see watch.py).
         """
         with self.connect() as connection:
-            used = {
-                option.keyword.decode(): option.val.decode()
-                for option in connection.pgconn.info
-                if option.val and option.dispchar == b"*"
-            }
+            options = {one.keyword.decode(): one.val.decode() for one in connection.pgconn.info if one.val}
+            used = {name: options[name] for name in secret_keywords() & options.keys()}
             password = connection.info.password
             return used | ({"password": password} if password else {}), connection.pgconn.used_password
 

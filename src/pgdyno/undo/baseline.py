@@ -21,7 +21,7 @@ from pgdyno.routes.dropin import DropIn, session_named_in
 from pgdyno.routes.file_check import read_files
 from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.server.health import Address
-from pgdyno.server.postgres import query_error
+from pgdyno.server.postgres import query_error, secret_keywords
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 
@@ -91,13 +91,13 @@ def _check_local(backend_pid: int, data_directory: Path, label: str) -> None:
 
 
 def _conninfo(connection: psycopg.Connection[DictRow]) -> str:
-    """Return what libpq really used, so that PG* variables and services may change; never what it marks as secret."""
+    """Return what libpq really used, so that PG* variables and services may change; never a secret."""
     used = {
         option.keyword.decode(): option.val.decode()
         for option in connection.pgconn.info
-        if option.val and option.dispchar != b"*" and option.val != option.compiled
+        if option.val and option.val != option.compiled
     }
-    for name in ("service", "servicefile", "fallback_application_name"):
+    for name in ("service", "servicefile", "fallback_application_name", *secret_keywords()):
         used.pop(name, None)
     return make_conninfo("", **used)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, UsageError
-from pgdyno.server.postgres import Postgres, _connect_error, redact, row_as
+from pgdyno.migration.left_behind import without_secrets
+from pgdyno.server.postgres import Postgres, _connect_error, redact, refuse_secrets, row_as, secret_keywords
 from pgdyno.server.privileges import RoleState
+from pgdyno.studies.session.target_request import TargetRequest
 
 SECRETS = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=20).map(lambda text: f"Zq{text}9x")
 
@@ -48,10 +51,26 @@ def test_redact_hides_every_spelling(secret: str) -> None:
         f"host=h password={secret} port=x",
         f"host=h password = '{secret}' port=x",
         f"postgresql://h/d?password={secret}&sslmode=no",
+        f"host=h scram_client_key={secret} scram_server_key = '{secret}' oauth_client_secret={secret}",
         f'invalid percent-encoded token: "{secret}"',
     ):
         assert secret not in redact(text, conninfo)
         assert secret not in redact(text) or text.startswith("invalid percent")
+
+
+KEYS = {"scram_client_key": "Zq1", "scram_server_key": "Zq2", "oauth_client_secret": "Zq3", "password": "Zq4"}
+
+
+def test_keys_that_let_in_as_a_password_does_are_kept_nowhere() -> None:
+    """libpq 18 does not mark them as secrets."""
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    conninfo = make_conninfo(host="db1", **{key: value for key, value in KEYS.items() if key in known})
+    assert KEYS.keys() <= secret_keywords()
+    assert "Zq" not in without_secrets(Postgres(conninfo))
+    with pytest.raises(UsageError, match=r"source has a \w+ in it"):
+        refuse_secrets(make_conninfo(host="db1", **{min(KEYS.keys() & known): "Zq"}), "source")
+    for key, value in KEYS.items():
+        assert value not in str(TargetRequest(dsn=f"host=db1 {key}={value}").to_json())
 
 
 def test_redact_leaves_the_rest_alone() -> None:

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from pgdyno.model.advice import Again
+from pgdyno.outside.secret_words import names_secret
 
 _TARGET = ("target", "restart_command", "patroni", "patroni_auth", "patroni_ca", "patroni_cert", "sql_only", "sandbox",
            "sandbox_bin", "sandbox_memory", "host", "sudo_user", "sudo", "store_url")  # fmt: skip
@@ -45,7 +46,7 @@ def _typed() -> Iterator[tuple[str, list[str]]]:
 def _shown(name: str, value: object) -> str:
     """Return a value as it may be shown: a password stays out."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    if name in ("target", "store_url") and ("@" in text or "password" in text.lower()):
+    if name in ("target", "store_url") and ("@" in text or names_secret(text)):
         from pgdyno.server.postgres import redact
 
         return redact(text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import plain, shaped
+from pgdyno.outside.secret_words import names_secret
 
 if TYPE_CHECKING:
     from pgdyno.server.patroni_api import PatroniApi
@@ -71,7 +72,7 @@ class TargetRequest:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values. A conninfo with a password in it is left out: it is asked for again on resume."""
-        secret = self.dsn is not None and bool("password" in self.dsn or _URI_PASSWORD.match(self.dsn))
+        secret = self.dsn is not None and bool(names_secret(self.dsn) or _URI_PASSWORD.match(self.dsn))
         values = {name: plain(getattr(self, name)) for name in self.__slots__}
         return {**values, "dsn": None if secret else self.dsn, "needs_dsn": secret}
 
