@@ -40,7 +40,7 @@ class _RunFlags(_ChainFlags, TargetFlags, JsonFlag, StoreFlag):
     executions: int | None = flag("Number of executions.  [default: as in the chain]", type=Whole(1, 100))
     max_seconds: float = flag("End the run after this time, restores included.", default=LONGEST_S, type=Time("s", 1))
     max_clients: int = flag("Refuse a chain with more jobs at a time than this.", default=256, type=Whole(1, 256))
-    max_size: str | None = flag("Refuse a larger database of the jobs, such as 200GB.", metavar="SIZE")
+    max_size: str | None = flag("Refuse to run on a larger database than this, such as 200GB.", metavar="SIZE")
     stop_file: Path | None = flag("End the run when this file exists.")
     guards: tuple[str, ...] = flag(
         "Limit at which a guard of the target ends the run, such as disk=5GB, or NAME=off.",

@@ -43,7 +43,7 @@ class _RehearseFlags(TargetFlags, JsonFlag, StoreFlag):
     resume: str | None = flag("Continue this rehearsal, which was killed or ended.", metavar="STUDY")
     max_seconds: float = flag("End the rehearsal after this time.", default=LONGEST_S, type=Time("s", 1))
     max_clients: int = flag("Refuse more parallel jobs on each side than this.", default=64, type=Whole(1, 64))
-    max_size: str | None = flag("A larger database is refused, such as 200GB.", metavar="SIZE")
+    max_size: str | None = flag("Refuse to rehearse a larger database than this, such as 200GB.", metavar="SIZE")
     stop_file: Path | None = flag("End the rehearsal when this file exists.")
     guards: tuple[str, ...] = flag(
         "Limit at which a guard of the target ends the rehearsal, such as disk=5GB, or NAME=off.",

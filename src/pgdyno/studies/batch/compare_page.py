@@ -164,8 +164,8 @@ def _about(sides: Sequence[BatchResult]) -> Section:
         for name, side in zip(SIDES, sides, strict=True)
     )
     told = (
-        "The reference is a bound here: its own scatter is not in the interval, which is of the new windows alone.",
-        "The sides were not run in turns; what else differed between their days is in the figures.",
+        "The reference is taken as a fixed limit: the interval has the scatter of the new windows alone, not its own.",
+        "The two sides were not interleaved: whatever else differed between their days is part of the figures.",
     )
     blocks = (FactList(rows), Prose(told, points=True))
     return Section("about", "Sources and limits", "Where do the figures come from?", blocks)

@@ -22,8 +22,8 @@ from pgdyno.units import binary_text, bytes_text, seconds_text
 
 _COLUMNS = {"busy_s": "busy", "rows": "rows", "wal_bytes": "WAL", "server_cpu_s": "server CPU", "cpu_s": "own CPU"}
 METHOD = (
-    "Executions follow each other, each from the restored data where the chain names a restore command.",
-    "A job begins when those that it waits for are over, its calendar start has come, and a place is free.",
+    "Executions run one after another. Where the chain has a restore command, each starts from restored data.",
+    "A job starts when the jobs that it waits for have succeeded, its calendar start has passed and a slot is free.",
 )
 
 
@@ -65,7 +65,7 @@ def _answer(result: BatchResult) -> tuple[Block, ...]:
     caption = "A window is from the start of the first job to the end of the last; restoring the data is not in it."
     if rows:
         blocks.append(TableBlock(Table(columns, rows, columns[1:-1]), caption))
-    blocks.append(Prose(("pgdyno batch compare sets the windows beside those of a reference.",)))
+    blocks.append(Prose(("pgdyno batch compare compares the windows with those of a reference.",)))
     return tuple(blocks)
 
 
@@ -117,8 +117,8 @@ def _jobs(result: BatchResult) -> Section | None:
     blocks: list[Block] = [TableBlock(Table(columns, rows, columns[3:5] + columns[6:]), "Every job.", folded=True)]
     reasons = _reasons(ran)
     told = (
-        "Busy time and waits are of sessions with the job's application_name, looked at once a second.",
-        "Rows (of its database), WAL and server CPU are the whole server's while the job ran alone.",
+        "Busy time and waits are of the sessions with the job's application_name, sampled once a second.",
+        "Rows (of the jobs' database), WAL and server CPU are the whole server's, and known of a job that ran alone.",
         *reasons,
     )
     return Section("jobs", "The jobs", "What did each job take?", (*blocks, Prose(told, points=True)))

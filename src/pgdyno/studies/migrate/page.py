@@ -30,11 +30,11 @@ MOST_ITEMS = 200
 _NAMES = {"keep": "done", "drop": "failed", "null": "not done"}
 _GROUPS = {ItemEnd.DONE: "keep", ItemEnd.FAILED: "drop"}
 METHOD = (
-    "Phases begin when those that they wait for are done; what overlapped is drawn so.",
+    "A phase starts when the phases that it waits for are done; the chart shows which of them overlapped.",
     "An item is done as a whole or not at all: a killed rehearsal continues with those that are missing.",
     "MB/s are of the tables' size on the source, without indexes; rows/s of what the target counted.",
-    "The way back and the replay follow when all has arrived: no total and no window counts them.",
-    "What held a phase back is judged as for every load, by samples of one a second on each side.",
+    "The way back and the replay come after everything has arrived, and are part of no total and no window.",
+    "What limited a phase is judged as for every load, from one sample a second on each side.",
 )
 
 
@@ -239,7 +239,7 @@ def _forecast(result: MigrateResult) -> Section | None:
     if not result.forecast:
         return None
     told = Prose(result.forecast, points=True)
-    return Section("forecast", "The full size", "How long will it take in earnest?", (told,))
+    return Section("forecast", "The full size", "How long will the real migration take?", (told,))
 
 
 def _about(record: StudyRecord, result: MigrateResult | None) -> Section:
