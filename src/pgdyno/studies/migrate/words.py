@@ -9,7 +9,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult, PhaseTiming, ReplayedLoad
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.units import bytes_text, plural, seconds_text
+from pgdyno.units import BYTES, bytes_text, plural, seconds_text
 
 
 def judgement(result: MigrateResult) -> Judgement:
@@ -61,11 +61,11 @@ def replay_text(load: ReplayedLoad) -> str:
 
 
 def rate_text(phase: PhaseTiming) -> tuple[str, str]:
-    """Return MB/s and rows/s of a phase; empty where its size is not known."""
+    """Return MB/s, of as many bytes as the MB of a size here, and rows/s; empty where one is not known."""
     seconds = phase.seconds
     if not seconds:
         return "", ""
-    size = "" if phase.bytes is None else f"{phase.bytes / 1e6 / seconds:.1f}"
+    size = "" if phase.bytes is None else f"{phase.bytes / BYTES['MB'] / seconds:.1f}"
     return size, "" if phase.rows is None else f"{phase.rows / seconds:,.0f}"
 
 
