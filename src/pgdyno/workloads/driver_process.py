@@ -136,12 +136,15 @@ class DriverProcess:
         if self.poll() is None:
             os.kill(self.pid, signal.SIGALRM)
 
+    def tell_group(self, sign: signal.Signals) -> None:
+        """Send the process group a signal; nothing to do when the program has ended."""
+        if self.poll() is None:
+            os.killpg(self.pid, sign)
+
     def terminate(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """End the process group: SIGTERM, then SIGKILL. Returns when it is gone; nothing to do when it has ended."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
-            if self.poll() is not None:
-                return
-            os.killpg(self.pid, sign)
+            self.tell_group(sign)
             self.wait(KILL_AFTER_S, sleep=sleep)
 
 

@@ -30,6 +30,7 @@ from pgdyno.studies.batch.job_process import (
     read_own,
     require_own_files,
     restore_tag,
+    run_program,
     tags_of,
 )
 from pgdyno.studies.batch.options import BatchOptions
@@ -155,6 +156,31 @@ def test_no_further_check_begins_once_a_job_is_ended(tmp_path: Path, monkeypatch
     monkeypatch.setattr("pgdyno.studies.batch.job_process.make_check", make)
     assert len(attempt._make_checks()) == 1
     assert made == ["tag"]
+
+
+def test_a_job_that_does_not_listen_is_killed_without_being_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
+    ended = list[str]()
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: ended.append(tag))
+    job = chain_of().jobs["load/fetch"]
+    process = run_program([sys.executable, "-c", deaf], {}, tmp_path / "1")
+    attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")
+    try:
+        while not (tmp_path / "1.out").read_text():
+            process.wait(0.01)
+        attempt.begin_stop()
+        assert process.wait(0.2) is None
+        assert attempt.poll() is None
+        attempt.kill_at_s = 0.0
+        assert attempt.poll() is None
+        assert process.wait(10.0) == -9
+        told = attempt.poll()
+        assert told is not None
+        assert (told.cancelled, ended) == ("ended by signal 9", ["tag"])
+    finally:
+        process.terminate()
 
 
 def test_the_sessions_of_a_restore_are_told_from_those_of_another_run() -> None:

@@ -23,6 +23,8 @@ class World:
     seconds: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[str, list[AttemptEnd]] = field(default_factory=dict)
     now: float = 100.0
+    dies_s: float = 0.0
+    """How long a job lives on that was told to end."""
     most: int = 0
     running: set[str] = field(default_factory=set)
     stopped: list[str] = field(default_factory=list)
@@ -65,6 +67,10 @@ class Attempt:
             return None
         self.world.running.discard(self.key)
         return self.end
+
+    def begin_stop(self) -> None:
+        self.world.stopped.append(self.key)
+        self.until, self.end = self.world.now + self.world.dies_s, AttemptEnd(-15)
 
     def stop(self) -> None:
         self.world.stopped.append(self.key)
@@ -151,6 +157,14 @@ def test_a_job_that_takes_too_long_is_ended() -> None:
     found, _ = run(jobs_of('a time_out = "5s"', "b"), world)
     assert (found["p/a"].end, world.stopped) == (JobEnd.TIMED_OUT, ["p/a"])
     assert found["p/a"].reason == "it took longer than 5 s"
+
+
+def test_others_are_looked_at_while_a_job_that_takes_too_long_dies() -> None:
+    world = World({"p/a": 1000.0, "p/b": 8.0}, dies_s=30.0)
+    found, _ = run(jobs_of('a time_out = "5s"', "b"), world)
+    assert (found["p/a"].end, world.stopped) == (JobEnd.TIMED_OUT, ["p/a"])
+    assert found["p/b"].seconds == pytest.approx(8.0, abs=0.5)
+    assert found["p/a"].seconds == pytest.approx(35.0, abs=0.5)
 
 
 def test_what_somebody_cancelled_is_not_tried_again() -> None:

@@ -42,8 +42,11 @@ class RunningAttempt(Protocol):
     def poll(self) -> AttemptEnd | None:
         """Return how it ended, None while it runs. Its checks belong to it."""
 
+    def begin_stop(self) -> None:
+        """Have it end, its sessions on the server too, and do not wait for that; some `poll` gives its end."""
+
     def stop(self) -> None:
-        """End it, its sessions on the server too; `poll` then gives its end."""
+        """End it as `begin_stop` does, and wait: `poll` then gives its end."""
 
 
 class Starter(Protocol):
@@ -114,8 +117,9 @@ def execute(
             for key, reason in steps.never.items():
                 settle(key, never_ran(states[key], reason))
             for key in steps.stop:
-                late.add(key)
-                running[key].stop()
+                if key not in late:
+                    late.add(key)
+                    running[key].begin_stop()  # others run on, and are looked at
             for key in steps.start:
                 if not states[key].attempts:
                     onlooker.began(key)

@@ -5,10 +5,13 @@ A job runs with the rights of whoever runs pgdyno; root runs no program that ano
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -27,7 +30,7 @@ from pgdyno.studies.batch import sql_program
 from pgdyno.studies.batch.chain import Chain, ChainJob, JobWork
 from pgdyno.studies.batch.checking import make_check
 from pgdyno.studies.batch.schedule import AttemptEnd
-from pgdyno.workloads.driver_process import DriverProcess
+from pgdyno.workloads.driver_process import KILL_AFTER_S, DriverProcess
 
 LONGEST_TAG = 63
 """The server keeps so many bytes of an application_name."""
@@ -172,8 +175,10 @@ class FailedAttempt:
         """Return its end."""
         return AttemptEnd(None, failed=self.reason, cpu_s=0.0)
 
-    def stop(self) -> None:
+    def begin_stop(self) -> None:
         """Do nothing: nothing runs."""
+
+    stop = begin_stop
 
 
 @dataclass(slots=True)
@@ -186,12 +191,15 @@ class JobAttempt:
     tag: str
     base: Path
     stopped: bool = False
+    kill_at_s: float = math.inf
     checks: Future[tuple[CheckedResult, ...]] | None = None
 
     def poll(self) -> AttemptEnd | None:
         """Return how it ended, None while program or checks run."""
         code = self.process.poll()
         if code is None:
+            if time.monotonic() >= self.kill_at_s:
+                self.process.tell_group(signal.SIGKILL)
             return None
         end = AttemptEnd(code, cancelled=self._cancelled(code), failed=self._failed(code), cpu_s=self.process.cpu_s)
         if code not in self.job.success or not self.job.checks or self.stopped:
@@ -202,11 +210,16 @@ class JobAttempt:
             return None
         return AttemptEnd(code, cpu_s=self.process.cpu_s, checks=self.checks.result())
 
-    def stop(self) -> None:
+    def begin_stop(self) -> None:
         """End the process group, and the sessions that have the job's name: a server works on for who has gone."""
-        self.stopped = True
-        self.process.terminate()
+        self.stopped, self.kill_at_s = True, time.monotonic() + KILL_AFTER_S
+        self.process.tell_group(signal.SIGTERM)
         end_sessions(self.starter.server, self.tag)
+
+    def stop(self) -> None:
+        """Do so, and wait for the end."""
+        self.begin_stop()
+        self.process.terminate()
 
     def _make_checks(self) -> tuple[CheckedResult, ...]:
         starter, found = self.starter, list[CheckedResult]()
