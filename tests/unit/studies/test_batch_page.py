@@ -76,6 +76,14 @@ def test_the_footnote_and_the_name_of_each_mean_are_printed(month: Report) -> No
     assert "64 GiB" in text
 
 
+def test_a_side_without_a_successful_job_has_no_critical_path() -> None:
+    chain = chain_of()
+    good, bad = recorded(chain, SOME.replace(",2,,", ",0,,")), recorded(chain, SOME.replace(",0,,", ",2,,"))
+    text = text_of(compare_page(chain, bad, good, compare(chain, bad, good)))
+    assert "Critical path of the reference side: unknown, as no job of it succeeded." in text
+    assert "Critical path of the new side: the window ends after" in text
+
+
 def test_it_is_drawn_in_html(month: Report) -> None:
     page = html.render(month)
     assert "Critical path of the new side" in page

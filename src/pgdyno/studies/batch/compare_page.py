@@ -128,6 +128,9 @@ def _critical(chain: Chain, sides: Sequence[BatchResult]) -> Section:
     for name, side in zip(SIDES, sides, strict=True):
         runs = by_key(side.jobs)
         means = {key: seconds for key in chain.jobs if (seconds := mean_seconds(runs.get(key, ()))) is not None}
+        if not means:
+            blocks.append(Prose((f"Critical path of the {name} side: unknown, as no job of it succeeded.",)))
+            continue
         found = critical_path(waits_of(chain), means, {key: job.starts_s for key, job in chain.jobs.items()})
         rows = tuple(
             (key, seconds_text(found.jobs[key].start_s), seconds_text(found.jobs[key].end_s))
