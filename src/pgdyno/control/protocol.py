@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.owner.hands import Hands
+from pgdyno.server.postgres import redact
 
 TIMEOUT_S = 300.0
 """A fast shutdown writes every dirty page: with gigabytes of shared buffers on a slow disk that takes minutes."""
@@ -48,11 +49,14 @@ def log_size(path: Path | None, hands: Hands) -> int:
 
 
 def log_tail(path: Path | None, hands: Hands, since: int, lines: int = 12) -> str:
-    """Return the last lines that the log has grown by since that size, as the server's account can read them."""
+    """Return the last lines that the log has grown by since that size, as the server's account can read them.
+
+    Without the passwords of statements in them: what is told of a server that did not start is kept.
+    """
     if path is None:
         return ""
     start = max(since, log_size(path, hands) - 16_384)
     try:
-        return "\n".join(hands.read(path, start=start).decode(errors="replace").strip().splitlines()[-lines:])
+        return redact("\n".join(hands.read(path, start=start).decode(errors="replace").strip().splitlines()[-lines:]))
     except (OSError, PgdynoError):
         return ""

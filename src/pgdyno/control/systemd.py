@@ -11,7 +11,7 @@ from pgdyno.control.protocol import TIMEOUT_S, Control, check_mode
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
 from pgdyno.owner.runner import Completed, Runner
 from pgdyno.server import postmaster_lock
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, redact
 
 START_LIMIT = "start-limit-hit"
 _PROPERTIES = ("ActiveState", "SubState", "Result", "MainPID", "CanReload")
@@ -175,7 +175,7 @@ class SystemdControl:
         """Return the last lines of the unit's journal; nothing where there is no journal or no right to read it."""
         argv = ["journalctl", "--unit", self.unit, "--lines=12", "--no-pager", "--output=cat", "--quiet"]
         try:
-            return self.runner.run(argv, timeout_s=30, check=False).stdout.strip()
+            return redact(self.runner.run(argv, timeout_s=30, check=False).stdout.strip())
         except EnvironmentUnsuitable:
             return ""
 

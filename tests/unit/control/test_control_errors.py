@@ -11,6 +11,7 @@ import pytest
 from pgdyno.control.command import CommandControl
 from pgdyno.control.patroni import PatroniControl
 from pgdyno.control.pg_ctlcluster import PgCtlCluster
+from pgdyno.control.protocol import log_tail
 from pgdyno.control.systemd import SystemdControl
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
 from pgdyno.owner.runner import Completed
@@ -74,3 +75,26 @@ def test_a_cause_without_a_hint_has_that_of_the_control() -> None:
     with pytest.raises(RestartError) as caught:
         SystemdControl(error, OTHER, "pg.service").restart()
     assert caught.value.hint == "See systemctl status pg.service and journalctl -u pg.service."
+
+
+SAID = "FATAL:  it did not start\nSTATEMENT:  ALTER ROLE app PASSWORD 'geheim'\n"
+
+
+class Logs:
+    """Stands for the hands on a log, and for a runner of journalctl."""
+
+    def look(self, _path: Path) -> Any:
+        return type("Status", (), {"st_size": len(SAID)})
+
+    def read(self, _path: Path, start: int) -> bytes:
+        return SAID.encode()[start:]
+
+    def run(self, argv: list[str], **_more: object) -> Completed:
+        return Completed(tuple(argv), 0, SAID, "")
+
+
+def test_the_end_of_a_server_s_log_is_told_without_the_passwords_in_it() -> None:
+    logs: Any = Logs()
+    for told in (log_tail(Path("/log"), logs, 0), SystemdControl(logs, OTHER, "pg.service")._log_tail()):
+        assert told.startswith("FATAL:  it did not start\nSTATEMENT:  ALTER ROLE app PASSWORD ***")
+        assert "geheim" not in told
