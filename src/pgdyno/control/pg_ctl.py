@@ -74,7 +74,7 @@ class PgCtl:
         done = self._pg_ctl("stop", "-w", "-m", mode)
         if done.returncode != 0 and self.is_running():
             raise RestartError(
-                f'server in "{self.data_directory}" did not stop within {self.timeout_s:g} s',
+                f'server in "{self.data_directory}" did not stop',
                 detail=done.stderr.strip() or done.stdout.strip(),
                 hint="End the sessions that hold it up, or look for a slow disk: it is writing its checkpoint.",
             )
