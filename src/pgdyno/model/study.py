@@ -64,6 +64,8 @@ class StudyState(StrEnum):
 
 SAMPLES = "-samples"
 """Ends the name of a workload that is none: samples of a host were imported, and its load is unknown."""
+VERSION = "pgdyno"
+"""Among a study's options: the version of pgdyno that began it, which another one may print the report of."""
 PRINTED = "printed"
 """Among a study's options: its rows were printed elsewhere, and nothing else is known of their runs."""
 
@@ -107,6 +109,12 @@ class Study:
     def told(self, kind: type[R]) -> R | None:
         """Return the result of this type, None where the study has none yet, or is of another kind."""
         return self.result if isinstance(self.result, kind) else None
+
+    @property
+    def began_by(self) -> str:
+        """Return the pgdyno that began it, in words."""
+        told = self.options.get(VERSION)
+        return f"pgdyno {told}" if isinstance(told, str) else "a pgdyno of unknown version"
 
     @property
     def is_observed(self) -> bool:

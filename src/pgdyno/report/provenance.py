@@ -107,7 +107,7 @@ def _told_environment(study: Study, trials: Sequence[Trial]) -> FactList:
         ("host, storage, network", NOT_TOLD),
         (
             "driver",
-            f"of others, its results read by pgdyno {__version__}" if study.was_read else _driver(study, trials),
+            f"of others, its results read by {study.began_by}" if study.was_read else _driver(study, trials),
         ),
         ("environment hash", study.environment),
         ("measured elsewhere", _origin(study)),
@@ -140,7 +140,7 @@ def _network(study: Study, trials: Sequence[Trial]) -> str:
 def _driver(study: Study, trials: Sequence[Trial]) -> str:
     """Say what made the load and where it ran."""
     if study.is_observed:
-        return f"none, the load of its users; pgdyno {__version__} read the server's counters"
+        return f"none, the load of its users; {study.began_by} read the server's counters"
     plan = study.plan
     several = levels(trials, "instances")
     count = f"{listed(several)} load generators" if several else plural(plan.instances, "load generator")
@@ -148,12 +148,12 @@ def _driver(study: Study, trials: Sequence[Trial]) -> str:
     is_remote = _network(study, ()).startswith("to ")
     here = "on pgdyno's host, over the network" if is_remote else "on the server's host, whose processors it shares"
     if "files" in study.options:  # of runs that were read and that others did not make
-        return f"pgbench, {count} as pods of a cluster; their output read by pgdyno {__version__}"
+        return f"pgbench, {count} as pods of a cluster; their output read by {study.began_by}"
     looped = study.workload.parameters.get("driver") == "loop"
     tool = "pgdyno's own loop of sessions" if looped else "pgbench"
     if study.workload.name == REPLAYED:
         tool = "pgdyno's own engine of replays"
-    return f"{tool}, {count}{bound}, {here}; pgdyno {__version__}"
+    return f"{tool}, {count}{bound}, {here}; {study.began_by}"
 
 
 def workload(study: Study, trials: Sequence[Trial]) -> FactList:
@@ -218,7 +218,7 @@ def _statements(spec: WorkloadSpec, trials: Sequence[Trial]) -> list[tuple[str, 
 
 
 def provenance(study: Study, trials: Sequence[Trial], elapsed_s: float | None) -> Mapping[str, str]:
-    """Return where the numbers come from: study, trials, time and the version that measured and wrote them."""
+    """Return where the numbers come from: study, trials, time, and the version that wrote them down here."""
     ids = [trial.id for trial in trials]
     known = {
         "study": f"{study.id} ({study.name})" if study.name else study.id,

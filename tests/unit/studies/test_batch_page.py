@@ -14,7 +14,7 @@ from pgdyno.model.project import Peak
 from pgdyno.model.results.batch import BatchResult, JobEnd
 from pgdyno.model.results.kinds import result_type
 from pgdyno.model.shapes import plain, shaped
-from pgdyno.model.study import PRINTED, StudyKind, StudyState
+from pgdyno.model.study import PRINTED, VERSION, StudyKind, StudyState
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.payload import figure_payload
 from pgdyno.report.drawing.text import print_report
@@ -151,6 +151,13 @@ def test_an_end_between_two_executions_is_no_failure_of_a_job() -> None:
     assert not said.alert
     failed = judged(replace(study, result=replace(good, jobs=(), executions=(), ended="no data could be restored")))
     assert "not every job succeeded in 0 executions: none was run; ended: no data could be restored" in failed.title
+
+
+def test_the_version_that_ran_a_chain_is_not_the_one_that_prints_its_page() -> None:
+    study = replace(make_study(StudyKind.BATCH), state=StudyState.COMPLETE, result=recorded(chain_of(), SOME))
+    earlier = replace(study, options={VERSION: "0.1.9"})
+    for one, told in ((earlier, "pgdyno 0.1.9"), (study, "a pgdyno of unknown version")):
+        assert f"started by {told}" in " ".join(text_of(kind_of(StudyKind.BATCH).page(StudyRecord(one, ()))).split())
 
 
 def test_how_many_jobs_another_scheduler_ran_at_a_time_is_not_said() -> None:

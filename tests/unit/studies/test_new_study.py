@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno import __version__
 from pgdyno.errors import UsageError
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
@@ -33,3 +34,4 @@ def test_an_import_that_breaks_off_leaves_no_study_that_seems_to_run(tmp_path: P
         done = import_samples(store, [NamedSamples("a", "0", whole)])
         assert store.study(done.study).state is StudyState.COMPLETE
         assert store.study(done.study).result == done
+        assert store.study(done.study).began_by == f"pgdyno {__version__}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno import __version__
 from pgdyno.model.figure import Table
 from pgdyno.model.results.batch import BatchResult, CheckedResult, JobEnd, JobRun
 from pgdyno.model.study import files_of
@@ -188,7 +187,7 @@ def sizing(result: BatchResult) -> Section:
 def _about(record: StudyRecord) -> Section:
     study = record.study
     environment = provenance.environment(study, record.trials)
-    driver = "another scheduler" if study.was_read else f"the jobs of the chain, started by pgdyno {__version__}"
+    driver = "another scheduler" if study.was_read else f"the jobs of the chain, started by {study.began_by}"
     facts = FactList(tuple((name, driver if name == "driver" else value) for name, value in environment.rows))
     told = (
         ("chain", study.workload.description),

@@ -8,7 +8,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.study import USERS_LOAD, Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.studies.session.environment_change import facts_image
-from pgdyno.studies.session.new_study import study_id
+from pgdyno.studies.session.new_study import study_id, version_option
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 
@@ -39,5 +39,5 @@ def observed_study(
         facts=facts_image(facts),
         workload=WorkloadSpec(USERS_LOAD, {}, "", "the load of its users", read_only=False, unit="statements"),
         plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=seconds),
-        options={"target": request.to_json(), kind.value: dict(options)},
+        options={"target": request.to_json(), kind.value: dict(options), **version_option()},
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from pgdyno import __version__
 from pgdyno.model.figure import Table
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult
 from pgdyno.report import provenance
@@ -244,7 +243,7 @@ def _forecast(result: MigrateResult) -> Section | None:
 
 def _about(record: StudyRecord, result: MigrateResult | None) -> Section:
     environment = provenance.environment(record.study, record.trials)
-    driver = f"the programs of the mover, started by pgdyno {__version__}"
+    driver = f"the programs of the mover, started by {record.study.began_by}"
     facts = FactList(tuple((name, driver if name == "driver" else value) for name, value in environment.rows))
     told = () if result is None else (
         ("source", f"{result.source}, PostgreSQL {result.source_version}"),

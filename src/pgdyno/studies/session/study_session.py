@@ -30,7 +30,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.session.company_look import FirstLook, looker
 from pgdyno.studies.session.environment_change import environment_changes, facts_image, settings_changes
-from pgdyno.studies.session.new_study import study_id
+from pgdyno.studies.session.new_study import study_id, version_option
 from pgdyno.studies.session.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.session.outages import expected_outage
 from pgdyno.studies.session.own_jobs import check_begun, keep_begun
@@ -360,7 +360,7 @@ def _study(
         facts=facts_image(facts),
         workload=workload,
         plan=request.plan,
-        options={**request.options, **asked, **job_option()},
+        options={**request.options, **asked, **job_option(), **version_option()},
     )
     keep_begun(study)
     store.add_study(study)
