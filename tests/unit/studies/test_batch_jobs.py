@@ -17,7 +17,7 @@ from batch_example import chain_of, recorded
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.results.batch import CheckedResult, JobEnd
 from pgdyno.server.postgres import Postgres
-from pgdyno.studies.batch import wrapped
+from pgdyno.studies.batch import sql_program, wrapped
 from pgdyno.studies.batch.chain import Expects, JobCheck
 from pgdyno.studies.batch.dry_run import plan_lines
 from pgdyno.studies.batch.file import check_files, parse_chain
@@ -181,6 +181,12 @@ def test_a_job_that_does_not_listen_is_killed_without_being_waited_for(
         assert (told.cancelled, ended) == ("ended by signal 9", ["tag"])
     finally:
         process.terminate()
+
+
+def test_a_file_of_sql_that_is_gone_is_told_without_a_traceback(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", sql_program.__name__, str(tmp_path / "gone.sql")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f'"{tmp_path}/gone.sql" cannot be read: No such file or directory\n')
 
 
 def test_the_sessions_of_a_restore_are_told_from_those_of_another_run() -> None:

@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.errors import ConnectError
 from pgdyno.server.postgres import Postgres
 
-NO_SESSION, REFUSED, CANCELLED = 2, 3, 130
+NO_FILE, NO_SESSION, REFUSED, CANCELLED = 1, 2, 3, 130
 """Exit codes: as psql has them, and one for what somebody cancelled on the server."""
 _BY_SOMEBODY = ("57014", "57P01")
 _SYNTAX = "42601"
@@ -27,7 +27,11 @@ def main() -> int:
     """Run the file and return the exit code; what the server said goes to stderr."""
     name = os.environ.get("PGAPPNAME", "")
     server = Postgres(make_conninfo("", application_name=name) if name else "", as_load=True)
-    text = Path(sys.argv[1]).read_bytes()
+    try:
+        text = Path(sys.argv[1]).read_bytes()
+    except OSError as error:
+        sys.stderr.write(f'"{sys.argv[1]}" cannot be read: {error.strerror}\n')
+        return NO_FILE
     try:
         with server.connect() as connection:
             connection.execute(text)
