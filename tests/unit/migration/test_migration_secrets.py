@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import psycopg
@@ -13,6 +14,7 @@ from psycopg import sql
 
 from pgdyno.errors import PgdynoError
 from pgdyno.migration.mover import MigrationSide, MovePlace
+from pgdyno.migration.movers.client_program import _Tail
 from pgdyno.migration.movers.logical_link import ReplicationLink
 from pgdyno.migration.movers.presence import StoredName
 from pgdyno.migration.movers.target_database import make_roles
@@ -128,3 +130,13 @@ def test_a_role_that_may_not_stop_the_log_makes_roles_without_their_passwords() 
     assert not any(HASH in text for text in texts)
     assert any(text.startswith('CREATE ROLE "clerk"') for text in texts)
     assert "without its password" in told[0]
+
+
+def test_the_words_of_a_program_that_failed_are_kept_without_the_password_of_a_command(tmp_path: Path) -> None:
+    log = tmp_path / "log.err"
+    options = "user 'x', password 'geheim" + "x" * 500 + "'"
+    log.write_text(f"pg_restore: error: could not execute: CREATE USER MAPPING FOR a SERVER b OPTIONS ({options})\n")
+    tail = _Tail(log)
+    tail.hand(lambda _: None)
+    tail.close()
+    assert tail.last.endswith("OPTIONS (user 'x', password ***)")

@@ -20,6 +20,7 @@ from pgdyno.owner.account import Account
 from pgdyno.owner.inherited import ProgramKind
 from pgdyno.owner.programs import check_program
 from pgdyno.owner.runner import LocalRunner
+from pgdyno.server.postgres import redact
 from pgdyno.workloads.driver_process import DriverProcess
 
 LOOK_S = 0.05
@@ -165,8 +166,8 @@ class _Tail:
 
     @property
     def last(self) -> str:
-        """Return the first error, or the last words."""
-        return (self._error or self._part or self._last)[-_LAST:]
+        """Return the first error, or the last words, without a password that a command in them has."""
+        return redact(self._error or self._part or self._last)[-_LAST:]
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from pgdyno.replay.copy_proof import MARKER, CopyMarker
 from pgdyno.replay.file_copy import FileCopy
 from pgdyno.sandbox.cluster import choose_socket_dir, ensure_socket_dir
 from pgdyno.server.binaries import Build, find_build
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, redact
 from pgdyno.targets.target import Target
 
 OLD_PROGRAMS = ("postgres", "pg_ctl", "pg_controldata", "pg_resetwal")
@@ -149,7 +149,7 @@ class ClusterPair:
             with suppress(OSError), open_file(log.with_suffix(".out"), follow=False) as file:
                 said = deque((line.decode(errors="replace").strip() for line in file), maxlen=_LINES)
                 told = "; ".join(line for line in (*said, error.detail or "") if line)
-                raise ProgramFailed(error.message, detail=told or None) from error
+                raise ProgramFailed(error.message, detail=redact(told) or None) from error
             raise
 
     def copy(self) -> bool:

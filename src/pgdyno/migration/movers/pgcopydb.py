@@ -17,6 +17,7 @@ from pgdyno.migration.movers.client_program import ProgramFailed, run_client
 from pgdyno.migration.movers.item_pool import in_pool
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.owner.programs import check_program
+from pgdyno.server.postgres import redact
 
 _ERROR = re.compile(r" (?:ERROR|FATAL) +(.*)")
 _NAMED = 8
@@ -91,7 +92,8 @@ class PgCopyDb(TargetFiller):
             return run_client(place, argv, environment, place.folder / "log-pgcopydb", told=said.append)
         except ProgramFailed as error:  # its last words are those of a process that ends with the others
             faults = [found[1].strip() for line in said if (found := _ERROR.search(line)) and found[1].strip()]
-            raise ProgramFailed(error.message, detail="; ".join(faults[:_NAMED]) or error.detail) from error
+            detail = redact("; ".join(faults[:_NAMED])) or error.detail
+            raise ProgramFailed(error.message, detail=detail) from error
 
     def _program(self) -> str:
         found = shutil.which(PROGRAM)
