@@ -92,8 +92,12 @@ class PatroniApi:
         return next((member for member in self.members() if member.is_leader), None)
 
     def with_members(self) -> PatroniApi:
-        """Return the same API with the endpoints of all members added, so that the loss of one does not matter."""
-        urls = [*self.endpoints, *(member.api_url for member in self.members())]
+        """Return the same API with the endpoints of all members added, so that the loss of one does not matter.
+
+        Where only HTTPS was named, those that the cluster names without it are left out.
+        """
+        found = (member.api_url for member in self.members())
+        urls = [*self.endpoints, *(url for url in found if not self._is_laid_open(url))]
         return PatroniApi(tuple(dict.fromkeys(urls)), self.auth_file, self.ca_file, self.cert_file, self.timeout_s)
 
     def dynamic_configuration(self) -> Mapping[str, object]:
@@ -156,6 +160,12 @@ class PatroniApi:
     ) -> object:
         import http.client  # here and below: every verb and watchdog of a server loads this module, few a Patroni
 
+        if self._is_laid_open(endpoint) and self._credentials():
+            raise ConnectError(
+                f'the Patroni API at "{endpoint}" is not asked',
+                detail="The cluster names it without HTTPS: the password would be sent in the clear.",
+                hint="Give every node's restapi a certificate, or name an http:// address with --patroni yourself.",
+            )
         connection = self._connection(endpoint, timeout_s)
         text = None if body is None else json.dumps(body)
         try:
@@ -178,6 +188,10 @@ class PatroniApi:
         if parts.scheme == "https":
             return http.client.HTTPSConnection(host, parts.port or 443, timeout=timeout_s, context=self._tls())
         return http.client.HTTPConnection(host, parts.port or 80, timeout=timeout_s)
+
+    def _is_laid_open(self, endpoint: str) -> bool:
+        """Tell whether what is sent there can be read on the way, and can not at any endpoint that was named."""
+        return not endpoint.startswith("https:") and all(one.startswith("https:") for one in self.endpoints)
 
     def _headers(self, has_body: bool) -> dict[str, str]:
         headers = {"Content-Type": "application/json"} if has_body else {}

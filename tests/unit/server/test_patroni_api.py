@@ -116,6 +116,28 @@ def test_a_member_is_read_also_when_half_of_it_is_missing() -> None:
     assert not parse_member({"name": "b"}).is_up
 
 
+def test_no_password_goes_to_an_address_without_tls_that_only_the_cluster_names(
+    answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = Member("a", "leader", "running", "h", 5433, answering.url)
+    PatroniApi(("https://h:8008",)).wake(member)
+    assert answering.asked == ["PATCH /config"]
+    monkeypatch.setenv(AUTH_VARIABLE, "dba:secret")
+    with pytest.raises(ConnectError, match="is not asked") as caught:
+        PatroniApi(("https://h:8008",)).wake(member)
+    assert "in the clear" in str(caught.value.detail)
+    assert len(answering.asked) == 1
+    PatroniApi(("https://h:8008", answering.url)).wake(member)
+    assert len(answering.asked) == 2
+
+
+def test_members_without_tls_are_no_endpoints_where_only_tls_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tuple(Member(name, "replica", "running", "h", 5433, f"{name}://h:8008") for name in ("http", "https"))
+    monkeypatch.setattr(PatroniApi, "members", lambda _: found)
+    assert PatroniApi(("https://a:1",)).with_members().endpoints == ("https://a:1", "https://h:8008")
+    assert PatroniApi(("http://a:1",)).with_members().endpoints == ("http://a:1", "http://h:8008", "https://h:8008")
+
+
 @pytest.mark.parametrize("url", ["http://dba:secret@h:8008", "ftp://h", "h:8008", "http://"])
 def test_an_address_with_a_password_or_of_another_kind_is_refused(url: str) -> None:
     with pytest.raises(UsageError) as caught:
