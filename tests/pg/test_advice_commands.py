@@ -58,7 +58,7 @@ def test_no_printed_command_is_refused(server: Sandbox, tmp_path: Path, monkeypa
         asks = words[0] in ("experiment", "apply")  # they print their plan and ask; somebody says no
         code, _, errors = run(tmp_path, *words, answer=b"n\n" if asks else None)
         assert code in ((130,) if asks else (0, 1)), f"{shlex.join(words)}: exit code {code}: {errors}"
-        assert ("Go on?" in errors) is asks, errors
+        assert ("Continue?" in errors) is asks, errors
 
 
 def test_the_page_of_an_idle_server_is_short_and_starts_with_nothing_for_a_load(server: Sandbox, tmp_path: Path):

@@ -160,7 +160,7 @@ def refuse_waiting(postgres: Postgres, is_ours: Callable[[str], bool]) -> None:
         raise EnvironmentUnsuitable(
             f"a restart would bring {', '.join(theirs)} into force, which somebody else has changed",
             detail="The new value is in the configuration files, or the old one is in none any more.",
-            hint="Restart the server for it or take it back, and then go on or begin again.",
+            hint="Restart the server for it or take it back, then continue or start again.",
         )
 
 

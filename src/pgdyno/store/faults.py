@@ -24,7 +24,7 @@ _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("disk is full",),
         "has no room left on its disk",
-        "Free some space; finished trials are safe, and a study goes on with --resume.",
+        "Free some space; finished trials are safe, and a study continues with --resume.",
     ),
     (
         ("readonly database", "read-only file system"),

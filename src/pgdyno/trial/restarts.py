@@ -69,8 +69,8 @@ class Restarts:
                     raise EnvironmentUnsuitable(
                         permission.reason,
                         detail="The next trial needs one. The server is restored, which is not bounded.",
-                        hint="Begin again with more --restarts. A tune goes on: pgdyno tune --resume last --restarts "
-                        "N, where N counts from its start.",
+                        hint="Start again with more --restarts. To continue a tune: pgdyno tune --resume last "
+                        "--restarts N, where N counts from its start.",
                     )
                 waiting(permission)
                 self._sleep(LOOK_S)

@@ -35,7 +35,7 @@ def revive_or_end(
     family = [pid, *(child.pid for child in processes.children_of(pid))]
     _signal(family, signal.SIGCONT)
     if wait_until(lambda: health.ask(address) is not Health.SILENT, timeout_s=ANSWER_S, sleep=sleep, step_s=0.2):
-        return f"server process {pid} had been stopped and goes on"
+        return f"server process {pid} had been stopped and runs again"
     _signal([pid], signal.SIGQUIT)
     if not wait_until(lambda: not processes.alive(pid), timeout_s=QUIT_S, sleep=sleep):
         _signal([pid, *(child.pid for child in processes.children_of(pid))], signal.SIGKILL)

@@ -111,9 +111,9 @@ def _silence(card: StudyCard) -> str:
     live, seconds = card.live, seconds_text(card.silent_s or 0)
     verb = kind_of(card.study.kind).resumed_by
     if card.is_over:
-        again = f"; pgdyno {verb} --resume {shlex.quote(live.study)} goes on" if verb else ""
+        again = f"; pgdyno {verb} --resume {shlex.quote(live.study)} continues it" if verb else ""
         return f"study {live.study} was killed {seconds} ago, and its server is as it was found{again}."
-    again = f", then pgdyno {verb} --resume {shlex.quote(live.study)} goes on" if verb else ""
+    again = f", then pgdyno {verb} --resume {shlex.quote(live.study)} continues it" if verb else ""
     return (
         f"study {live.study} has not responded for {seconds}: process {live.pid} on {live.host} was killed, or "
         f"hangs. pgdyno rollback --list shows whether its server was restored{again}."

@@ -36,7 +36,7 @@ class Acting:
 
 ACTION_WORDS = {
     "approve": "Approve", "edit": "Approve as changed", "reject": "Reject", "end": "End the search", "keep": "Keep",
-    "undo": "Take back", "pause": "Pause", "resume": "Go on", "stop": "Stop and roll back",
+    "undo": "Take back", "pause": "Pause", "resume": "Continue", "stop": "Stop and roll back",
 }  # fmt: skip
 """What the button of an action says."""
 

@@ -182,4 +182,4 @@ def test_a_command_of_an_alert_holds_no_other_one() -> None:
     live = SimpleNamespace(study="x; reboot", pid=1, host="db1")
     for is_over in (True, False):
         card = SimpleNamespace(live=live, study=SimpleNamespace(kind=StudyKind.TUNE), is_over=is_over, silent_s=60.0)
-        assert "--resume 'x; reboot' goes on" in _silence(cast(StudyCard, card))
+        assert "--resume 'x; reboot' continues it" in _silence(cast(StudyCard, card))

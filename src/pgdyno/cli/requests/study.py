@@ -92,7 +92,7 @@ def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: s
     agree(target, ask=ask)
 
 
-def agree(target: Target, question: str = "Go on?", *, ask: bool) -> None:
+def agree(target: Target, question: str = "Continue?", *, ask: bool) -> None:
     """Ask before a server is changed that is not a sandbox.
 
     Raises UsageError where there is no terminal to ask, click's Abort on a no.
