@@ -21,7 +21,7 @@ from pgdyno.studies.project.build import (
     read_project,
 )
 from pgdyno.studies.project.file import TEMPLATE, parse_project
-from pgdyno.studies.project.judged import judged, overall
+from pgdyno.studies.project.judged import bound_text, judged, overall
 
 SEED = Path(__file__).parents[2] / "data" / "projects" / "customer_benchmark.toml"
 
@@ -102,3 +102,10 @@ def test_the_template_is_a_project() -> None:
     project = parse_project(TEMPLATE)
     assert [one.name for one in project.scenarios] == ["oltp", "batch"]
     assert overall(judged(project, read_project(project, None))) is CriterionStatus.OPEN
+
+
+def test_a_bound_is_told_with_all_its_digits() -> None:
+    assert bound_text(Criterion("t", "throughput", at_least=1_234_567.0, unit="per hour")) == (
+        "at least 1,234,567 per hour"
+    )
+    assert bound_text(Criterion("t", "throughput", 99.99995, 100.0, "%")) == "at least 99.99995 % and at most 100 %"

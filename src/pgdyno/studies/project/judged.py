@@ -52,7 +52,7 @@ def bound_text(criterion: Criterion) -> str:
     """Write the bounds of a criterion: `at least 95 %`."""
     unit = f" {criterion.unit}" if criterion.unit else ""
     parts = [
-        f"{word} {value:g}{unit}"
+        f"{word} {value:,.15g}{unit}"
         for word, value in (("at least", criterion.at_least), ("at most", criterion.at_most))
         if value is not None
     ]
