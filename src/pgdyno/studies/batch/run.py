@@ -184,7 +184,7 @@ class _Runs:
                 if why := self._halt():
                     raise _Halted(f"{why}, with the data restored in part")
                 if longest is not None and time.monotonic() - began > longest:
-                    late = f"it took longer than {longest:g} s"
+                    late = f"it took longer than {longest:,.15g} s"
                     break
         finally:
             process.terminate()

@@ -141,7 +141,7 @@ def never_ran(state: JobStanding, reason: str) -> JobStanding:
 
 def _verdict(job: ChainJob, ended: AttemptEnd, *, was_late: bool) -> tuple[JobEnd, str]:
     if was_late:
-        return JobEnd.TIMED_OUT, f"it took longer than {job.time_out_s:g} s"
+        return JobEnd.TIMED_OUT, f"it took longer than {job.time_out_s:,.15g} s"
     if ended.cancelled:
         return JobEnd.CANCELLED, ended.cancelled
     if ended.code is None or ended.code not in job.success:

@@ -45,7 +45,7 @@ def halting(max_seconds: float, stop_file: Path | None, breach: Callable[[], str
         if stop_file is not None and os.path.lexists(stop_file):
             return "the stop file"
         if time.monotonic() >= ends:
-            return f"--max-seconds {max_seconds:g}"
+            return f"--max-seconds {max_seconds:.15g}"
         return breach()
 
     return halt
