@@ -87,7 +87,7 @@ def _compared(
 
 def _keyed(a: StoredTable, b: StoredTable) -> StoredTable:
     """Return A's table, without its key where that is none in B: a key names one row on both sides."""
-    return a if a.key == b.key else replace(a, key=())
+    return replace(a, key=a.key if a.key == b.key else (), code=a.code or b.code)
 
 
 def _whole(value: object) -> int | None:

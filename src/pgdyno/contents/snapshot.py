@@ -8,10 +8,10 @@ from typing import LiteralString
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import tuple_row
+from psycopg.rows import DictRow, tuple_row
 
 from pgdyno.contents.row_hash import SETTINGS
-from pgdyno.contents.tables import AskRows, Params
+from pgdyno.contents.tables import AskRows, Params, ReadsSnapshot
 from pgdyno.server.postgres import Postgres, query_error
 
 _TABLES_ALONE = """
@@ -22,8 +22,30 @@ EVERY_ROW = sql.SQL(" TABLESAMPLE system (100)")
 """Behind a table, for servers that `must_sample`: all of its rows, and of a view an error before any of it is run."""
 
 
+class _Reading:
+    """Asks a session."""
+
+    def __init__(self, label: str, connection: psycopg.Connection[DictRow]) -> None:
+        self._label, self._connection = label, connection
+
+    def __call__(self, query: LiteralString | sql.Composed, params: Params = None, /) -> list[tuple[object, ...]]:
+        try:
+            with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
+                return cursor.execute(query, params).fetchall()
+        except psycopg.Error as error:
+            raise query_error(self._label, error) from error
+
+    def copied(self, query: sql.Composed) -> Iterator[bytes]:
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(query) as copy:
+                for row in copy:
+                    yield bytes(row)
+        except psycopg.Error as error:
+            raise query_error(self._label, error) from error
+
+
 @contextmanager
-def snapshot(server: Postgres, max_seconds: float | None = None, shared: str | None = None) -> Iterator[AskRows]:
+def snapshot(server: Postgres, max_seconds: float | None = None, shared: str | None = None) -> Iterator[ReadsSnapshot]:
     """Give what asks a session that reads one snapshot, and sees values as the same text as any other.
 
     Where the server can (13.16, 14.13, 15.8, 16.4, 17), a view that somebody put in the place of a table meanwhile is
@@ -32,14 +54,6 @@ def snapshot(server: Postgres, max_seconds: float | None = None, shared: str | N
     where the server refuses.
     """
     with server.connect() as connection:
-
-        def rows(query: LiteralString | sql.Composed, params: Params = None) -> list[tuple[object, ...]]:
-            try:
-                with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
-                    return cursor.execute(query, params).fetchall()
-            except psycopg.Error as error:
-                raise query_error(server.label, error) from error
-
         with connection.cursor() as cursor:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             if shared is not None:
@@ -49,7 +63,7 @@ def snapshot(server: Postgres, max_seconds: float | None = None, shared: str | N
                 cursor.execute(sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
             cursor.execute(_TABLES_ALONE)
         try:
-            yield rows
+            yield _Reading(server.label, connection)
         finally:
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.UNKNOWN:
                 connection.execute("ROLLBACK")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString, Protocol, TypeAlias
 
@@ -16,6 +16,13 @@ class AskRows(Protocol):
 
     def __call__(self, query: LiteralString | sql.Composed, params: Params = None, /) -> list[tuple[object, ...]]:
         """Run it and return all rows."""
+
+
+class ReadsSnapshot(AskRows, Protocol):
+    """What also gives what COPY sends of a table."""
+
+    def copied(self, query: sql.Composed) -> Iterator[bytes]:
+        """Yield each row of a COPY TO STDOUT, as the server writes it."""
 
 
 _TABLES = """
@@ -39,6 +46,25 @@ WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NUL
   AND (i.indisprimary OR i.indisreplident OR i.indrelid = 'pg_largeobject'::regclass)
 GROUP BY i.indexrelid, i.indrelid, i.indisprimary ORDER BY i.indisprimary
 """
+OTHERS_CODE = """
+WITH parts AS (
+    SELECT oid AS relation, 'pg_class'::regclass AS classid, oid AS objid FROM pg_class WHERE relkind IN ('r', 'p', 'm')
+    UNION ALL SELECT indrelid, 'pg_class'::regclass, indexrelid FROM pg_index
+    UNION ALL SELECT stxrelid, 'pg_statistic_ext'::regclass, oid FROM pg_statistic_ext
+), functions AS (
+    SELECT relation, refobjid AS oid FROM parts JOIN pg_depend USING (classid, objid)
+    WHERE refclassid = 'pg_proc'::regclass
+    UNION
+    SELECT relation, oprcode::oid FROM parts JOIN pg_depend USING (classid, objid)
+    JOIN pg_operator AS o ON o.oid = refobjid WHERE refclassid = 'pg_operator'::regclass
+)
+SELECT relation::bigint, min(nspname || '.' || proname || ' of role ' || rolname)
+FROM functions JOIN pg_proc AS p USING (oid) JOIN pg_namespace AS n ON n.oid = pronamespace
+JOIN pg_roles AS r ON r.oid = proowner
+WHERE NOT rolsuper AND rolname <> current_user GROUP BY 1
+"""
+"""Relations, and a function of somebody else's that planning a statement on them would run with our rights: an
+immutable one in an index, in extended statistics or in a key of partitions. A superuser's is no more than ours."""
 _SEQUENCES = "SELECT schemaname || '.' || sequencename, last_value FROM pg_sequences ORDER BY 1"
 
 
@@ -52,6 +78,8 @@ class StoredTable:
     key: tuple[str, ...]
     rows: int
     """As the server estimates it; -1 where it was never counted."""
+    code: str = ""
+    """The function that planning a statement on it would run, as `OTHERS_CODE` has it."""
 
     @property
     def text(self) -> str:
@@ -70,10 +98,12 @@ def tables_of(rows: AskRows) -> dict[str, StoredTable]:
     Large objects are one of them, pg_catalog.pg_largeobject, where there are any and this role may read them.
     """
     keys = {oid: names for oid, names in rows(_KEYS) if isinstance(names, list)}
+    code = {oid: str(function) for oid, function in rows(OTHERS_CODE)}
     found = dict[str, StoredTable]()
     for schema, name, oid, count, columns, types in rows(_TABLES):
         pairs = tuple(zip(_texts(columns), _texts(types), strict=True))
-        table = StoredTable(str(schema), str(name), pairs, tuple(keys.get(oid, ())), int(str(count)))
+        key = tuple(keys.get(oid, ()))
+        table = StoredTable(str(schema), str(name), pairs, key, int(str(count)), code.get(oid, ""))
         found[table.text] = table
     return found
 

@@ -12,7 +12,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.contents.row_hash import RowHash, row_text
 from pgdyno.contents.snapshot import EVERY_ROW, must_sample, snapshot
-from pgdyno.contents.tables import AskRows
+from pgdyno.contents.tables import OTHERS_CODE, AskRows
 from pgdyno.errors import PgdynoError
 from pgdyno.model.results.batch import CheckedResult
 from pgdyno.server.postgres import Postgres, redact
@@ -22,6 +22,13 @@ from pgdyno.units import plural
 _KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)"
 _STORED = "rpm"
 """Kinds of relations that have their rows themselves: tables, partitioned ones, materialized views."""
+_PARTS = """
+WITH RECURSIVE parts AS (
+    SELECT to_regclass(%s)::oid AS oid UNION SELECT inhrelid FROM parts JOIN pg_inherits ON inhparent = parts.oid
+)
+SELECT oid::bigint, relkind::text FROM parts JOIN pg_class USING (oid)
+"""
+_FOREIGN = "f"
 _COLUMNS = (
     "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
     " ORDER BY attname"
@@ -68,6 +75,8 @@ def _counted(rows: AskRows, check: JobCheck) -> tuple[str, bool | None]:
             f"{check.subject} is not a table: its owner decides what it returns; write the check as a query with true",
             None,
         )
+    if refused := _refused(rows, name):
+        return f"{check.subject} is not read, because {refused}; write the check as a query with true", None
     source = sql.SQL("{} AS t").format(table)
     if must_sample(rows):
         source += EVERY_ROW
@@ -78,3 +87,11 @@ def _counted(rows: AskRows, check: JobCheck) -> tuple[str, bool | None]:
     query = sql.SQL("SELECT coalesce(sum({}), 0)::text FROM {}")
     ((total,),) = rows(query.format(RowHash.PORTABLE.of(row_text(columns)), source))
     return str(total), str(total) == check.wanted
+
+
+def _refused(rows: AskRows, name: str) -> str:
+    """Return why reading a table would run what its owner has put there, empty where it would not."""
+    parts = {oid: str(kind) for oid, kind in rows(_PARTS, [name])}
+    if _FOREIGN in parts.values():
+        return "a part of it is a foreign table"
+    return next((f"that would run function {code}" for oid, code in rows(OTHERS_CODE) if oid in parts), "")
