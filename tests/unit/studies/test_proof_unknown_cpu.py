@@ -24,6 +24,8 @@ def test_a_rival_of_unknown_cpu_is_left_out_and_the_winner_still_offered():
     assert tuned.proof.headline.verdict.metric is Metric.SERVER_CPU
     assert tuned.is_offered
     assert tuned.proof.rivals == tuned.proof.rival_shares == {}
+    assert "rivals whose runs have too few figures to compare them: dba" in tuned.notes
+    assert not any("rivals" in one for one in tuned.search.left_out)
 
 
 def test_runs_of_unknown_cpu_cost_their_own_pairs_alone():

@@ -106,7 +106,7 @@ def unsuccessful(trials: Sequence[Trial], result: TuneResult | None, metric: Met
         blocks.append(TableBlock(Table(("settings dropped together", "why"), _dropped_rows(dropped)), caption))
     failed, spoilt = _failed_rows(trials, result, FAILED), _failed_rows(trials, result, SPOILT)
     if failed:
-        caption = f"{plural(len(failed), 'configuration')} could not be measured."
+        caption = f"{plural(len(failed), 'attempt')} to measure a configuration failed."
         blocks.append(TableBlock(Table(FAILED_COLUMNS, failed, ("trial",)), caption, folded=len(failed) > MANY))
     if spoilt:
         caption = f"{plural(len(spoilt), 'trial')} ran, but gave no number that can be used."

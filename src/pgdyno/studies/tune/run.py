@@ -285,7 +285,9 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
         tuned.notes.append(f"not offered, as these settings were not measured alone: {', '.join(unexplained)}")
     if proof.together is None and FOUND not in unmeasured and proof.blocks.arms[WINNER] != found:
         left_out.append(f"whether {whole} {'do' if several else 'does'} better")
-    if left := [name for name in options.rivals if name not in proof.rivals and RIVAL + name not in unmeasured]:
+    if unknown := [name for name in options.rivals if name not in proof.rivals and RIVAL + name in proof.blocks.arms]:
+        tuned.notes.append(f"rivals whose runs have too few figures to compare them: {', '.join(unknown)}")
+    if left := [name for name in options.rivals if RIVAL + name not in {*proof.blocks.arms, *unmeasured}]:
         left_out.append(f"rivals {', '.join(left)}")
 
 
