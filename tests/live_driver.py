@@ -73,7 +73,7 @@ def short_search(
     candidates: int,
     decide: Callable[[CandidatePlan], Reply] = lambda plan: Reply(plan.proposal.settings),
     announce: Callable[[str], None] = lambda _text: None,
-    budget_s: float = 150,
+    budget_s: float = BUDGET_S,
     resumed: str | None = None,
     operators: Operators | None = None,
 ) -> LiveResult:

@@ -39,6 +39,15 @@ SCROLLED = """
 }).map(one => one.className || one.tagName)
 """
 """What can be scrolled by a mouse alone."""
+UNDER_BUTTONS = """
+[...document.querySelectorAll(".snippet")].filter(box => {
+  const button = box.querySelector("button").getBoundingClientRect(), label = document.createRange();
+  label.selectNodeContents(box.querySelector("h3"));
+  return [...label.getClientRects()].some(one => one.right > button.left && one.bottom > button.top
+    && one.left < button.right && one.top < button.bottom);
+}).map(box => box.querySelector("h3").textContent)
+"""
+"""Labels that the button to copy lies upon."""
 AXE = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.map(
   one => `${one.id}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 90)).join(" | ")}`))"""
 
@@ -98,7 +107,7 @@ def test_a_page_is_whole_on_a_desk_and_on_a_telephone_in_the_dark(browser: Brows
         page = opened(browser, path, width=width, dark=dark)
         assert page.problems == []
         assert page.requests == []
-        for query in (EMPTY_CANVASES, CUT, SCROLLED):
+        for query in (EMPTY_CANVASES, CUT, SCROLLED, UNDER_BUTTONS):
             assert page.evaluate(query) == []
         for query in (UNLABELLED, COVERED, NAMELESS_HEADS):
             assert page.evaluate(query) == 0
