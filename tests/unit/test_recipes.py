@@ -110,7 +110,7 @@ class Copy:
         self.package = folder / "src" / "pgdyno"
         self.touched: set[str] = set()
         self._folder = folder
-        shutil.copytree(SOURCE, self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE, self.package)  # with its bytecode: to compile all of it anew takes two seconds
 
     def add(self, name: str, text: str) -> None:
         """Append to a file of the package, or make it."""
