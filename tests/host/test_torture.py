@@ -95,7 +95,6 @@ def test_every_scene_ends_with_the_server_as_it_was(server_home: Path, scene: st
 
 
 @pytest.mark.alone
-@pytest.mark.quiet
 def test_kills_of_a_real_tune(server_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not fix_postgres.NIGHT:  # soon: the phases that come later are the night's
         monkeypatch.setattr("kills.LONGEST_S", 4.0)
@@ -111,7 +110,6 @@ def test_kills_of_a_real_tune(server_home: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.alone
-@pytest.mark.quiet  # beside others a session may find no time to work between two moves
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
 def test_a_hostile_owner_gains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     folder = fix_postgres.public_dir()
