@@ -3,7 +3,8 @@
 The first call of a run of pytest starts a process that has imported the program and waits; each call of any worker is a
 fork of it, with words, environment and outputs of its own, to which signals go as to any process. A test that is about
 what comes before the first verb (a broken pipe, the interpreter's own flags) starts a real one. So are the watchdogs of
-sessions that such forks and the tests themselves begin; a tuner that is a real process has real ones.
+sessions that such forks and the tests themselves begin, and root's workers with other accounts; a tuner that is a real
+process has real ones, and the tests of `host` have real workers.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn, Self
 
 from compiled_agent import use_bytecode
+from pgdyno.owner import hands, worker
+from pgdyno.owner.account import Account, become
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.undo import watch, watch_record
 from templates import FOLDER, empty_store, use_templates
@@ -39,6 +42,8 @@ from templates import FOLDER, empty_store, use_templates
 if TYPE_CHECKING:
     import pytest
 
+REAL_WORKERS = "PGDYNO_TEST_REAL_WORKERS"
+"""Set for the tests of `host` and what they start: what a worker may and may not do is theirs to show."""
 _ARGUMENTS = 4096
 """Bytes of arguments that a fork may be seen with."""
 _IDLE = 20
@@ -176,10 +181,33 @@ class _Watchdog(_Fork):
             pipe.write(json.dumps(dict(secrets)).encode() + b"\n")
 
 
+class _Worker(_Fork):
+    """A worker of root's with another account, as `hands` starts it."""
+
+    def __init__(self, channel: socket.socket, account: Account) -> None:
+        words, env = (account.numbers, str(os.getpid())), {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+        with Path(os.devnull).open("r+b", buffering=0) as nothing:
+            self._begin("worker", words, env, "/", *[nothing.fileno()] * 3, channel.fileno())
+
+
 def use_forks() -> None:
-    """Have sessions of this process begin their watchdogs as forks, unless a test says what Python it has."""
-    python, start = sys.executable, watch.spawn
+    """Have this process begin watchdogs and workers as forks, unless a test says what Python it has or wants real
+    workers.
+    """
+    python, start, start_worker = sys.executable, watch.spawn, hands._Worker._start
     watch.spawn = lambda *given: _Watchdog(*given) if sys.executable == python else start(*given)
+
+    def begin(self: hands._Worker) -> None:
+        if sys.executable != python or REAL_WORKERS in os.environ:
+            start_worker(self)
+            return
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = _Worker(theirs, self._account)
+        ours.settimeout(hands.ANSWER_S)
+        self._channel = ours
+
+    hands._Worker._start = begin
 
 
 def pytest_configure() -> None:
@@ -191,8 +219,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start tuners as forks too; real ones on a host, and where a file says REAL_TUNERS: it looks at the process."""
     import tuner_process  # on the path of tests, not of the process that forks
 
-    real = getattr(item.module, "REAL_TUNERS", item.get_closest_marker("host") is not None)
+    is_host = item.get_closest_marker("host") is not None
+    real = getattr(item.module, "REAL_TUNERS", is_host)
     tuner_process.begin = tuner_process.begin_python if real else RunningText
+    if is_host is not (REAL_WORKERS in os.environ):
+        hands._end_all()  # those that the tests before had
+        os.environ.pop(REAL_WORKERS, None)
+        if is_host:
+            os.environ[REAL_WORKERS] = "1"
 
 
 _address: str | None = None
@@ -294,7 +328,7 @@ def _is_of_ours(asks: socket.socket) -> bool:
 
 
 def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
-    head, given, _, _ = socket.recv_fds(connection, 8, 4)
+    head, given, _, _ = socket.recv_fds(connection, 8, 5)
     if not head:
         return None
     *standard, asks = given
@@ -311,9 +345,9 @@ def _begin(connection: socket.socket) -> tuple[int, socket.socket] | None:
 
 
 def _be(standard: list[int], program: str, words: list[str], env: dict[str, str], cwd: str) -> NoReturn:
-    for number, given in enumerate(standard):
+    for number, given in enumerate(standard):  # the fourth is a worker's channel
         os.dup2(given, number)
-    os.closerange(3, 1024)  # what is open for others of us
+    os.closerange(len(standard), 1024)  # what is open for others of us
     # What Python made of our own at its start knows whether they can be sought in.
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
@@ -327,6 +361,12 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
             os.setsid()
             _rename(sys.executable, "-m", "pgdyno.undo.watchdog", *words)
             code = import_module("pgdyno.undo.watchdog").main(words)
+        elif program == "worker":
+            os.setsid()
+            root = str(Path(worker.__file__).parents[2])
+            _rename(sys.executable, "-I", "-S", "-c", worker.BOOT, root, "3", words[0], last=str(os.getppid()))
+            _work(words[0], int(words[1]))
+            code = 0
         elif program == "text":
             sys.argv = ["-c", *words[1:]]
             exec(words[0], {"__name__": "__main__"})
@@ -345,12 +385,38 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
         os._exit(code)
 
 
-def _rename(*words: str) -> None:
-    """Be seen with these arguments: they are written over our own, for which `_warm` leaves room."""
-    content = b"".join(word.encode() + b"\0" for word in words)
+def _work(numbers: str, asks: int) -> None:
+    """Do what `worker.main` does. The kernel ends a real worker with its parent, this one a thread with who asks it."""
+    try:
+        handle = os.pidfd_open(asks)
+    except ProcessLookupError:
+        return
+
+    def end_with_it() -> None:
+        select.select([handle], [], [])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    os.umask(0o077)
+    become(Account.parse(numbers))
+    threading.Thread(target=end_with_it, daemon=True).start()
+    with socket.socket(fileno=3) as channel:
+        worker.serve(channel)
+
+
+def _rename(*words: str, last: str = "") -> None:
+    """Be seen with these arguments: they are written over our own, for which `_warm` leaves room.
+
+    One that is looked for at the end is put there, behind a word that fills what is left.
+    """
+    content, end_word = b"".join(word.encode() + b"\0" for word in words), last.encode() + b"\0"
     begin, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
-    if len(content) > end - begin:
+    room = end - begin - len(content) - len(end_word)
+    if room <= 0:
         raise ValueError(f"no room for {len(content)} bytes of arguments")
+    if last:
+        content += b"-" * (room - 1) + b"\0" + end_word
     ctypes.memset(begin, 0, end - begin)
     ctypes.memmove(begin, content, len(content))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -10,7 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.linux import processes
+from pgdyno.owner import worker
+from server_image import eventually
 from warm_program import RunningPgdyno, RunningText, run_pgdyno
+
+ASKS = """
+import pwd, time
+from pathlib import Path
+from pgdyno.owner import hands
+from pgdyno.owner.account import Account
+
+account = Account.of_user(pwd.getpwnam("nobody").pw_uid)
+assert hands.hands_for(account).look(Path("/")) is not None
+print(hands._WORKERS[account]._process.pid, flush=True)
+time.sleep(60)
+"""
 
 
 def test_a_fork_is_a_process_of_its_own(tmp_path: Path) -> None:
@@ -85,3 +101,18 @@ except OSError as error:
         ready.touch()
     assert done.stdout.strip() in ("closed", "refused"), done.stderr
     assert not made.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has workers")
+def test_a_worker_is_a_fork_with_the_other_account_and_ends_with_who_asks() -> None:
+    with RunningText(ASKS) as asks:
+        pid = int(asks.stdout.readline())
+        assert processes.account_of(pid) == pwd.getpwnam("nobody").pw_uid
+        words = (processes.PROC / str(pid) / "cmdline").read_bytes().decode().split("\0")
+        stat = processes.read_stat(pid)
+        assert worker.BOOT in words
+        assert stat is not None
+        assert words[-2] == str(stat.parent), "a rollback of another test would end it as one that was left"
+        assert stat.parent == processes.read_stat(asks.pid).parent, "a fork of the process that forks"
+        asks.kill()
+        eventually(lambda: not processes.alive(pid), "it ends")
