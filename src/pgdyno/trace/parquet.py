@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -181,7 +182,7 @@ def sort_mb(statements: int) -> int:
     The larger this, the fewer the runs, so what is needed grows with the root of the rows. 85 MB was too little for
     2.1 million statements (1 GB of csvlog), and 124 for four times as many.
     """
-    return round(SORT_MB * max(1.0, statements / SORTED) ** 0.5)
+    return round(SORT_MB * math.sqrt(max(1.0, statements / SORTED)))
 
 
 def let_take(db: Connection, memory_mb: int) -> None:

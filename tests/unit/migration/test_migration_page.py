@@ -117,7 +117,7 @@ def test_fifteen_of_forty_hours_are_a_margin_of_62_5_percent() -> None:
         ({"validation": None}, "nothing was validated"),
         ({"ended": "the stop file", "total_s": None}, "ended by the stop file"),
         ({"settings": (LoadSetting(name="a", before="1", during="2", after="2"),)}, "settings for the load are still"),
-from pgdyno.studies.migrate.words import against_plan, continue_text, window_text
+        ({"settings": (LoadSetting(name="a", before="1", during="2"),)}, "is unknown: they were not read again"),
         ({"validation": ValidationResult(unread=("a table",))}, "could not read 1 thing"),
         ({"replay": replace(REPLAYED, unlike=11)}, "answered 11 of 1,000 statements not as captured, more than 1 %"),
         ({"replay": replace(REPLAYED, void="it was late")}, "the replay on the target does not count: it was late"),
@@ -130,7 +130,28 @@ def test_what_is_no_success_is_told_as_such(change: dict[str, object], words: st
     assert words in markdown.render(page_of(result))
 
 
-from pgdyno.studies.migrate.words import against_plan, continue_text, window_text
+def test_a_setting_that_was_not_read_again_is_not_said_to_be_in_force() -> None:
+    result = replace(WHOLE, ended="the stop file", settings=(LoadSetting(name="a", before="1", during="2"),))
+    assert "settings for the load are still in force" not in result.faults
+    lines = markdown.render(page_of(result)).splitlines()
+    (row,) = [line for line in lines if "| not read again |" in line]
+    assert row.split("|")[-2].strip() == "unknown"
+
+
+def test_a_phase_that_failed_is_told_once_and_stands_against_no_plan() -> None:
+    failed = replace(phase(P.IMPORT, 10.0, 11.0), end=ItemEnd.FAILED, reason="no room", planned_s=3600.0)
+    result = replace(WHOLE, ended="import failed: no room", total_s=None, phases=(failed,))
+    assert result.faults == ("phase import failed: no room",)
+    assert against_plan(failed) == ""
+    assert against_plan(replace(failed, end=ItemEnd.DONE)) == "-100 %"
+
+
+def test_a_window_of_no_length_is_no_traceback() -> None:
+    assert window_text(replace(WHOLE, window_s=0.0)) == "7:00 min in all; no window is named"
+
+
+def test_the_command_that_continues_can_be_copied() -> None:
+    assert continue_text(Path("my plan.toml"), "s1").endswith("rehearse 'my plan.toml' --apply --resume s1")
 
 
 @pytest.mark.requirement("R-MIG-01")
