@@ -10,7 +10,7 @@ seeds that end below the default, and of those that return it; then how many kno
 answers in several ways. Of pgdyno's, `choose` is what the judgement of its own trials returns, `tune` the candidate of
 a tune, whole, if fresh pairs call it better (up to 24 pairs beside the trials), and `offered` what a tune without a
 bound of time offers: its own proof runs on the surface, with the frugal choice, arms that leave settings out, veto and
-repair (`surface_tune.py`).
+repair (`surface_tune.py`). `in time` is the same of a tune with a `--budget` of which the search had its share.
 Of others, the bare name is their best measurement, and `proved` that point after the same pairs.
 
 Each line names its start: the default alone, or the rules of thumb of the surface (only where it has some). The trials
@@ -97,8 +97,9 @@ class Score:
     failed: int
     cpu_s: float
     together: tuple[int, ...] = ()
-    """Of what a tune offers: settings with one effect together, and its runs beside the search."""
+    """Of what a tune offers: settings with one effect together, its runs beside the search, effects not shown."""
     runs: tuple[int, ...] = ()
+    unshown: tuple[int, ...] = ()
 
 
 @lru_cache(maxsize=4)
@@ -121,8 +122,9 @@ def run(job: Job) -> list[Score]:
         worse = tuple(end < default - 1e-9 for end in ends)
         known = surface.default.items()
         changed = tuple(sum(points[trial][name] != now for name, now in known) for trial in CHECKPOINTS)
-        offers = [search.offers[trial] for trial in CHECKPOINTS] if answer == "offered" else []
-        proof = (tuple(offer.together for offer in offers), tuple(offer.runs for offer in offers))
+        told = search.offers.get(answer, {})
+        offers = [told[trial] for trial in CHECKPOINTS if trial in told]
+        proof = tuple(tuple(getattr(offer, name) for offer in offers) for name in ("together", "runs", "unshown"))
         scores.append(Score(job, job.label(answer), regrets, worse, changed, search.failed, search.cpu_s, *proof))
     return scores
 
@@ -248,9 +250,11 @@ def print_proofs(label: str, scores: Sequence[Score]) -> None:
     """Print how often a tune offers something, how many settings have one effect together there, and runs of all."""
     offered = [[score for score in scores if score.changed[i]] for i in _PLACES]
     together = [statistics.fmean(score.together[i] for score in offered[i]) if offered[i] else 0 for i in _PLACES]
+    unshown = [statistics.fmean(score.unshown[i] for score in offered[i]) if offered[i] else 0 for i in _PLACES]
     middle = [statistics.median(score.changed[i] for score in offered[i]) if offered[i] else 0 for i in _PLACES]
     runs = [statistics.fmean(score.runs[i] for score in scores) for i in _PLACES]
-    for head, values in (("their median", middle), ("of them together", together), ("runs beside", runs)):
+    heads = ("their median", "of them together", "of them not shown", "runs beside")
+    for head, values in zip(heads, (middle, together, unshown, runs), strict=True):
         print(f"{head:20}{label:24}" + "".join(f"{value:6.1f}" for value in values), flush=True)
     print(f"{'something offered':20}{label:24}" + "".join(f"{len(found):6}" for found in offered), flush=True)
 

@@ -59,13 +59,13 @@ class Surfaces(Protocol):
 class Search:
     """A search that ran: what each way to answer returns after each checkpoint, failed trials, CPU s per suggestion.
 
-    `offers` tells of the answer `offered` how it came about.
+    `offers` tells of the answers `offered` and `in time` how they came about.
     """
 
     returned: Mapping[str, Mapping[int, Point]]
     failed: int
     cpu_s: float
-    offers: Mapping[int, Offer] = field(default_factory=dict)
+    offers: Mapping[str, Mapping[int, Offer]] = field(default_factory=dict)
 
 
 def load_surfaces(folder: Path) -> Surfaces:
@@ -118,20 +118,21 @@ SCREENING = Design(max_pairs=24)
 def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], advice: Sequence[Point]) -> Search:
     """Run the project's optimiser.
 
-    `choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, if proved, and `offered`
-    what a tune offers of it.
+    `choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, if proved, `offered`
+    what a tune offers of it, and `in time` what one does that has a budget.
     """
     dimensions = dimensions_of(surface)
     history, cpu_s = searched(surface, trials, seed, advice)
-    returned: dict[str, dict[int, Point]] = {"choose": {}, "tune": {}, "offered": {}}
-    offers: dict[int, Offer] = {}
+    returned: dict[str, dict[int, Point]] = {"choose": {}, "tune": {}, "offered": {}, "in time": {}}
+    offers: dict[str, dict[int, Offer]] = {"offered": {}, "in time": {}}
     for trial in checkpoints:
         known = history[:trial]
         returned["choose"][trial] = choose(dimensions, known)
         found = candidate(dimensions, known, seed=seed)
         returned["tune"][trial] = proved(surface, found, seed, trial)
-        offers[trial] = offer(surface, dimensions, known, seed)
-        returned["offered"][trial] = offers[trial].point
+        for answer, told in offers.items():
+            told[trial] = offer(surface, dimensions, known, seed, in_time=answer == "in time")
+            returned[answer][trial] = told[trial].point
     return Search(returned, sum(seen.value is None for seen in history), cpu_s, offers)
 
 

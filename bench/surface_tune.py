@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts, SettingFact
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.model.verdict import Word
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.stats.noise import noise_floor
 from pgdyno.studies.tune.noise_runs import NoiseRuns
@@ -28,6 +29,7 @@ from pgdyno.studies.tune.run import search_and_prove
 from pgdyno.studies.tune.search import Point, Search
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.stopwatch import WALL, Stopwatch
 
 
 class Measured(Protocol):
@@ -62,7 +64,7 @@ class SurfaceLaboratory:
     space: SearchSpace
     rng: Generator
     trials: list[Trial] = field(default_factory=list)
-    stopwatch: None = None
+    stopwatch: Stopwatch | None = None
 
     def __post_init__(self) -> None:
         self.facts = _Facts(self.space)
@@ -79,6 +81,8 @@ class SurfaceLaboratory:
         state = TrialState.FAILED if value is None else TrialState.COMPLETE
         outcome = Outcome(state, throughput=None if value is None else math.exp(value), elapsed_s=1.0)
         self.trials.append(Trial(len(self.trials) + 1, self.study.id, spec, state, outcome))
+        if self.stopwatch is not None:
+            self.stopwatch.mark(replace(outcome, counters={WALL: self.stopwatch.position_s + 1.0}), recorded=False)
         return self.trials[-1]
 
 
@@ -111,25 +115,45 @@ class Offer:
     point: Point
     together: int
     """How many of its settings have no effect of their own, but one together."""
+    unshown: int
+    """How many have an effect of their own that is not shown."""
     runs: int
     """How many the tune had beside its search."""
 
 
-def offer(surface: Measured, dimensions: Sequence[Dimension], known: Sequence[ScoredPoint], seed: int) -> Offer:
-    """Return what a tune offers that ends its search with these trials."""
-    tuned, laboratory = ended(surface, dimensions, known, seed)
+def offer(
+    surface: Measured,
+    dimensions: Sequence[Dimension],
+    known: Sequence[ScoredPoint],
+    seed: int,
+    *,
+    in_time: bool = False,
+) -> Offer:
+    """Return what a tune offers that ends its search with these trials; `in_time` as one with a budget would."""
+    tuned, laboratory = ended(surface, dimensions, known, seed, in_time=in_time)
     winner = tuned.winner if tuned.is_offered else BASELINE
     point = configuration_to_point(laboratory.space, winner, cast(Facts, laboratory.facts))
     alone = tuned.proof.effects if tuned.proof else {}
-    return Offer(point, sum(name not in alone for name in winner), len(laboratory.trials))
+    unshown = sum(name in alone and alone[name].word is not Word.BETTER for name in winner)
+    return Offer(point, sum(name not in alone for name in winner), unshown, len(laboratory.trials))
 
 
 def ended(
-    surface: Measured, dimensions: Sequence[Dimension], known: Sequence[ScoredPoint], seed: int
+    surface: Measured,
+    dimensions: Sequence[Dimension],
+    known: Sequence[ScoredPoint],
+    seed: int,
+    *,
+    in_time: bool = False,
 ) -> tuple[Tuned, SurfaceLaboratory]:
-    """Return how a tune ends whose search had these trials, and the laboratory of its noise floor and its proof."""
+    """Return how a tune ends whose search had these trials, and the laboratory of its noise floor and its proof.
+
+    `in_time` gives it a budget of which the search took its share: a trial is a second.
+    """
     space, options = SearchSpace(tuple(dimensions), ()), TuneOptions(seed=seed)
     simulated = SurfaceLaboratory(surface, space, np.random.default_rng([seed, len(known), 7]))
+    if in_time:
+        simulated.stopwatch = _stopwatch(len(known), options)
     laboratory = cast(Laboratory, simulated)
     search = EndedSearch(laboratory, space, (), options, known=known)
     runs = tuple(search.measure_baseline(0, slot) for slot in range(options.noise_runs))
@@ -138,3 +162,13 @@ def ended(
     tuned = Tuned(NoiseRuns(floor, runs, None, None), search)
     search_and_prove(laboratory, tuned, options, lambda _: None)
     return tuned, simulated
+
+
+def _stopwatch(searched: int, options: TuneOptions) -> Stopwatch:
+    """Return the clock of a budget of which this many trials of the search took their share, the noise floor within."""
+    share = searched / options.SEARCH_SHARE
+    watch = Stopwatch(math.inf, began=0.0, clock=lambda: 0.0)
+    watch.budget_s = share + 2 * watch.restart_s + watch.closing_s
+    for place in range(searched - options.noise_runs):
+        watch.mark(Outcome(TrialState.COMPLETE, elapsed_s=1.0, counters={WALL: place + 1.0}), recorded=False)
+    return watch

@@ -19,7 +19,11 @@ from surface_tune import ended
 pytestmark = pytest.mark.xdist_group("optimizer-peers")
 SURFACES = load_surfaces(Path(bench.__file__).parent / "surfaces")
 NOISE_RUNS = TuneOptions().noise_runs
-PLAIN = {"own": {"choose", "tune", "offered"}, "random": {"random", "random proved"}, "gp": {"gp", "gp proved"}}
+PLAIN = {
+    "own": {"choose", "tune", "offered", "in time"},
+    "random": {"random", "random proved"},
+    "gp": {"gp", "gp proved"},
+}
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -36,11 +40,14 @@ def test_what_a_tune_offers_is_told_by_the_proof_of_a_tune():
     history, _ = searched(surface, 20, 1, ())
     tuned, laboratory = ended(surface, dimensions_of(surface), history, 1)
     assert tuned.is_offered
-    arms = tuned.proof.blocks.arms
-    assert len([arm for arm in arms if arm.startswith(WITHOUT)]) == 5
+    arms = {(trial.spec.block, trial.spec.arm) for trial in laboratory.trials}
+    first = min(block for block, arm in arms if arm.startswith(WITHOUT))
+    assert len([arm for block, arm in arms if block == first and arm.startswith(WITHOUT)]) == 5
     offered = SEARCHES["own"](surface, 20, 1, (20,), ()).returned["offered"][20]
     assert {name for name, value in offered.items() if value != surface.default[name]} == set(tuned.winner)
-    assert len(laboratory.trials) > NOISE_RUNS + len(arms)
+    assert len(laboratory.trials) > NOISE_RUNS + 8
+    _, short = ended(surface, dimensions_of(surface), history, 1, in_time=True)
+    assert len(short.trials) - NOISE_RUNS <= 20 / TuneOptions.SEARCH_SHARE - 20, "a budget bounds the proof"
 
 
 def test_a_part_that_fails_on_a_surface_is_not_what_a_tune_offers():
@@ -105,7 +112,9 @@ def test_a_run_that_was_ended_goes_on_from_what_its_file_has(tmp_path) -> None:
     file = tmp_path / "kept.jsonl"
     jobs = [bench.Job(tmp_path, "small-1", "own", seed, "default", "ask.CAUTION", 2.0) for seed in (1, 2)]
     scores = [
-        bench.Score(job, "offered", (0.5, 0.25, 0.1), (False,) * 3, (3, 4, 5), 1, 0.1, (0, 2, 3), (90, 80, 70))
+        bench.Score(
+            job, "offered", (0.5, 0.25, 0.1), (False,) * 3, (3, 4, 5), 1, 0.1, (0, 2, 3), (90, 80, 70), (0, 1, 0)
+        )
         for job in jobs
     ]
     assert bench.kept(file) == {}
@@ -118,7 +127,13 @@ def test_a_run_that_was_ended_goes_on_from_what_its_file_has(tmp_path) -> None:
 
 def test_what_a_tune_offers_is_told_with_its_runs_and_the_settings_that_have_one_effect(capsys) -> None:
     job = bench.Job(Path(), "small-1", "own", 1, "default")
-    both = ((3, 0, 4), (2, 0, 1), (90, 80, 70)), ((5, 1, 0), (3, 0, 0), (110, 80, 90))
-    bench.print_proofs("offered", [bench.Score(job, "offered", (0.0,) * 3, (), n, 0, 0.0, g, r) for n, g, r in both])
+    both = ((3, 0, 4), (2, 0, 1), (90, 80, 70), (1, 0, 0)), ((5, 1, 0), (3, 0, 0), (110, 80, 90), (0, 1, 0))
+    bench.print_proofs("offered", [bench.Score(job, "offered", (0.0,) * 3, (), n, 0, 0.0, *more) for n, *more in both])
     rows = [line.split()[-3:] for line in capsys.readouterr().out.splitlines()]
-    assert rows == [["4.0", "1.0", "4.0"], ["2.5", "0.0", "1.0"], ["100.0", "80.0", "80.0"], ["2", "1", "1"]]
+    assert rows == [
+        ["4.0", "1.0", "4.0"],
+        ["2.5", "0.0", "1.0"],
+        ["0.5", "1.0", "0.0"],
+        ["100.0", "80.0", "80.0"],
+        ["2", "1", "1"],
+    ]

@@ -71,7 +71,7 @@ def metric_of(outcome: Outcome, metric: Metric) -> float | None:
 
 @dataclass
 class Blocks:
-    """The complete blocks of one comparison: one trial of every arm in each."""
+    """The complete blocks of one comparison: one trial in each of every arm that was still asked for."""
 
     arms: Mapping[str, Configuration]
     complete: list[Mapping[str, Trial]] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Blocks:
 
     def trials(self, arm: str) -> list[Trial]:
         """Return the trials of one arm, block by block."""
-        return [block[arm] for block in self.complete]
+        return [block[arm] for block in self.complete if arm in block]
 
     def pairs(self, a: str, b: str, metric: Metric) -> tuple[list[float], list[float]]:
         """Return the figures of two arms, paired by block; a block in which either is unknown is left out."""
@@ -91,11 +91,12 @@ class Blocks:
         return list(found[a]), list(found[b])
 
     def figures(self, arms: Iterable[str], metric: Metric) -> dict[str, tuple[float, ...]]:
-        """Return the figures of several arms, block by block; a block in which one of them is unknown is left out."""
+        """Return the figures of several arms, block by block; a block that lacks one of them is left out."""
         names = tuple(dict.fromkeys(arms))
         found: dict[str, list[float]] = {name: [] for name in names}
         for block in self.complete:
-            known = [figure for name in names if (figure := _figure(block[name], metric)) is not None and figure > 0]
+            ran = [block[name] for name in names if name in block]
+            known = [figure for trial in ran if (figure := _figure(trial, metric)) is not None and figure > 0]
             if len(known) == len(names):
                 for name, figure in zip(names, known, strict=True):
                     found[name].append(figure)
@@ -119,6 +120,7 @@ def run_blocks(
     short_from: int | None = None,
     has_room: Callable[[int], bool] | None = None,
     spare: Collection[str] = (),
+    answered: Callable[[Blocks], Collection[str]] = lambda _: (),
 ) -> Blocks:
     """Run blocks until `is_enough` says so or `max_blocks` are complete; `factors` are those of every trial.
 
@@ -126,20 +128,22 @@ def run_blocks(
     the machine is too disturbed to go on and `short_from` blocks or more are complete, those are returned, with
     `stopped_short`: an interval that holds at every look holds there too. `has_room` is asked before each block whether
     so many trials fit into the time that is left; where they do not, or the time is over in mid-block, what is
-    complete is returned, with `stopped_short`. A `spare` arm that cannot be measured leaves the comparison.
+    complete is returned, with `stopped_short`. A `spare` arm that cannot be measured leaves the comparison; one whose
+    question is `answered`, by a rule that allows looking, keeps what it has and runs no more.
     Raises ArmUnmeasured when another arm's configuration is not in force or a load fails with it twice in a row, and
     EnvironmentUnsuitable when the machine was too disturbed and there is nothing to give back.
     """
     blocks = Blocks(arms)
+    running = dict(arms)
     block, lost_in_a_row = first_block, 0
     laboratory.expect(len(arms) * max_blocks, at_most=True)
     while len(blocks.complete) < max_blocks:
-        if has_room is not None and not has_room(len(arms)):
+        if has_room is not None and not has_room(len(running)):
             blocks.stopped_short = NO_TIME
             break
-        order = block_order(tuple(arms), block, seed)
+        order = block_order(tuple(running), block, seed)
         try:
-            trials = _run_block(laboratory, arms, roles, block, order, factors or {})
+            trials = _run_block(laboratory, running, roles, block, order, factors or {})
         except BudgetSpent:
             blocks.stopped_short = NO_TIME
             break
@@ -147,7 +151,8 @@ def run_blocks(
             if error.arm not in spare:
                 raise
             blocks.unmeasured[error.arm] = error.detail or error.message
-            blocks.arms = arms = {name: one for name, one in arms.items() if name != error.arm}
+            blocks.arms = {name: one for name, one in blocks.arms.items() if name != error.arm}
+            del running[error.arm]
             block += 1
             continue
         block += 1
@@ -165,6 +170,8 @@ def run_blocks(
         blocks.complete.append(trials)
         if is_enough(blocks):
             break
+        for arm in answered(blocks):
+            running.pop(arm, None)
     return blocks
 
 

@@ -55,7 +55,7 @@ def _thin_blocks(blocks: Blocks, arms: Sequence[str], metric: Metric) -> dict[in
     """Return the blocks with a run that has too few transactions for the metric, and the first such run of each."""
     found: dict[int, Trial] = {}
     for number, block in enumerate(blocks.complete):
-        run = next((block[arm] for arm in arms if _is_thin(block[arm], metric)), None)
+        run = next((block[arm] for arm in arms if arm in block and _is_thin(block[arm], metric)), None)
         if run is not None:
             found[number] = run
     return found

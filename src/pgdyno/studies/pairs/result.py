@@ -89,6 +89,7 @@ def pairs_of(blocks: Blocks, a: str = BASE, b: str = WINNER, metric: Metric = Me
             b_run=block[b].id,
         )
         for number, block in enumerate(blocks.complete, start=1)
+        if a in block and b in block
     )
 
 

@@ -24,6 +24,8 @@ from pgdyno.trial.laboratory import Laboratory
 WITHOUT, RIVAL = "without ", "rival "
 WITHOUT_REST = f"{WITHOUT}the other settings"
 """The arm without the settings that are left out together."""
+TOLD = 2.0
+"""So many times the half-width of its interval must an effect be for its arm to leave the blocks: it is told well."""
 LOST, SHOWN = 2.5, 2.0
 """In standard errors: a loss so far above what may be lost ends a proof; an effect so large is a hint to the next."""
 FEWEST_LOST = 2
@@ -34,8 +36,8 @@ FEWEST_LOST = 2
 class Proof:
     """What the fresh blocks say.
 
-    `answer` is the arm that the tune ends with: the winner, or the winner without a setting whose going is shown to
-    cost nothing, `gone`; headline and rivals are of that arm. `effects` maps a retained knob to the verdict on winner
+    `answer` is the arm that the tune ends with: the winner, or the winner without a setting that is not shown to do
+    anything, `gone`; headline and rivals are of that arm. `effects` maps a retained knob to the verdict on winner
     against winner without it; of an answer of one setting it is the headline.
     """
 
@@ -53,7 +55,7 @@ class Proof:
     is_vetoed: bool
     """Whether the winner is shown to be worse than what was found, by more than a frugal one may lose."""
     gone: Mapping[str, Removal]
-    """The setting that went, with what its removal cost; empty where none did."""
+    """The settings that went, with what their removal cost; settings that went together share theirs."""
     rest: tuple[str, ...] = ()
     """The settings that were left out together; they are of the answer only where `rest_effect` is better."""
     rest_effect: Verdict | None = None
@@ -107,6 +109,9 @@ def prove(
         gives_up = is_hopeless(blocks, options, noise_sd) and has_another_try()
         return gives_up or _is_settled(blocks, options, design, effect_design)
 
+    def answered(blocks: Blocks) -> list[str]:
+        return [arm for arm in blocks.arms if WITHOUT in arm and _is_told(blocks, arm, options, effect_design)]
+
     def has_room(trials: int) -> bool:
         watch = laboratory.stopwatch
         return (watch is None or watch.has_room(trials)) and has_restarts(laboratory, options, tuple(arms.values()))
@@ -121,6 +126,7 @@ def prove(
         is_enough=is_enough,
         has_room=has_room,
         spare=arms.keys() - {BASE, WINNER},
+        answered=answered,
     )
     if blocks.stopped_short and len(blocks.complete) < JUDGEABLE:
         return None
@@ -145,6 +151,15 @@ def _is_settled(blocks: Blocks, options: TuneOptions, design: Design, effect_des
     return WINNER in final and all(v is not None and is_final(v, effect_design) for v in effects)
 
 
+def _is_told(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> bool:
+    """Tell whether the effect of what this arm lacks is shown, and told well enough, so that its runs can be saved."""
+    verdict = verdict_of(blocks, arm, WINNER, options.metric, design)
+    if verdict is None or verdict.word is not Word.BETTER:
+        return False
+    found = verdict.interval
+    return abs(math.log(found.ratio)) >= TOLD * math.log(found.hi / found.ratio)
+
+
 def _proof(blocks: Blocks, options: TuneOptions, design: Design, effect_design: Design, rest: tuple[str, ...]) -> Proof:
     """Return what complete blocks say; an arm that could not be measured is not in them."""
 
@@ -160,15 +175,13 @@ def _proof(blocks: Blocks, options: TuneOptions, design: Design, effect_design: 
     effects = {knob: verdict(WITHOUT + knob, WINNER, effect_design) for knob in _left_out(blocks) if knob not in gone}
     if len(blocks.arms[answer]) == 1:
         effects = dict.fromkeys(blocks.arms[answer], headline.verdict)
-    rivals = [arm.removeprefix(RIVAL) for arm in blocks.arms if arm.startswith(RIVAL)]
-    beside = {name: verdict(BASE, RIVAL + name, design) for name in rivals}
-    shares = {name: share for name in rivals if (share := _share(blocks, RIVAL + name, answer, options))}
+    rivals, shares = rivals_beside(blocks, answer, options)
     return Proof(
         blocks=blocks,
         answer=answer,
         headline=headline,
         effects={knob: effect for knob, effect in effects.items() if effect is not None},
-        rivals={name: found for name, found in beside.items() if found is not None and name in shares},
+        rivals=rivals,
         rival_shares=shares,
         unpruned=verdict(FOUND, answer, design),
         together=verdict(BASE, FOUND, design),
@@ -177,6 +190,15 @@ def _proof(blocks: Blocks, options: TuneOptions, design: Design, effect_design: 
         rest=rest,
         rest_effect=rest_effect,
     )
+
+
+def rivals_beside(blocks: Blocks, answer: str, options: TuneOptions) -> tuple[dict[str, Verdict], dict[str, Interval]]:
+    """Return the verdict on each rival that can be judged, and the share of its figure that an answer reaches."""
+    design = options.design(min_pairs=options.confirm_min)
+    rivals = [arm.removeprefix(RIVAL) for arm in blocks.arms if arm.startswith(RIVAL)]
+    beside = {name: verdict_of(blocks, BASE, RIVAL + name, options.metric, design) for name in rivals}
+    shares = {name: share for name in rivals if (share := _share(blocks, RIVAL + name, answer, options))}
+    return {name: found for name, found in beside.items() if found is not None and name in shares}, shares
 
 
 def _left_out(blocks: Blocks) -> list[str]:
@@ -239,11 +261,11 @@ def _is_vetoed(blocks: Blocks, options: TuneOptions, design: Design) -> bool:
     verdict = verdict_of(blocks, FOUND, WINNER, options.metric, design)
     if verdict is None or verdict.word is not Word.WORSE:
         return False
-    return abs(math.log(verdict.interval.ratio)) > _tolerance(blocks, FOUND, options, design)
+    return abs(math.log(verdict.interval.ratio)) > tolerance_of(blocks, FOUND, options, design)
 
 
 def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str, Removal]:
-    """Return the setting whose going certainly costs no more than the tolerance, the cheapest one; empty for none.
+    """Return the setting that is not shown to do anything nor looks as if it did, the cheapest one; empty for none.
 
     The rest must be better than the baseline by itself, and so must the winner: no arm is offered for its luck alone.
     """
@@ -254,16 +276,15 @@ def _what_goes(blocks: Blocks, options: TuneOptions, design: Design) -> dict[str
         if len(pairs[0]) < 2 or not _any_better([verdict_of(blocks, BASE, arm, metric, design)]):
             continue
         removal = costs_nothing(*pairs, design=design, metric=metric)
-        tolerance = _tolerance(blocks, WINNER, options, design)
-        if removal.droppable and removal.at_most is not None and math.log1p(removal.at_most) <= tolerance:
+        if removal.droppable:
             found[knob] = removal
     if not found or not _any_better([verdict_of(blocks, BASE, WINNER, metric, design)]):
         return {}
-    cheapest = min(found, key=lambda name: found[name].at_most or 0.0)
+    cheapest = min(found, key=lambda name: math.inf if (lost := found[name].at_most) is None else lost)
     return {cheapest: found[cheapest]}
 
 
-def _tolerance(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> float:
+def tolerance_of(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> float:
     """Return what may be lost of this arm, in ln, and at least the smallest effect of interest."""
     verdict = verdict_of(blocks, BASE, arm, options.metric, design)
     change = 0.0 if verdict is None else math.log(verdict.interval.ratio)

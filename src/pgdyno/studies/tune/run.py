@@ -4,7 +4,7 @@
     search    single-shot trials asked by the optimiser, baselines interleaved
     proof     fresh randomised blocks: baseline, the frugal part of what was found, that part without each of its
               settings, all that was found, rivals. Where the part is worse than the whole, the model that chose it
-              learns from these blocks and chooses another one for the next.
+              learns from these blocks and chooses another one for the next. What is not shown to matter goes.
 
 The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
 and the laboratory gives back the trials that the store has.
@@ -34,6 +34,7 @@ from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import RIVAL, WITHOUT, WITHOUT_REST, GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.tune.restart_room import arms_with_restarts
 from pgdyno.studies.tune.search import Search
+from pgdyno.studies.tune.smaller import leave_out_unshown
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import BudgetSpent
@@ -43,6 +44,8 @@ ROUNDS = 3
 """So often the model may choose a part of what was found; each proof is judged by its own fresh blocks."""
 MOST_IN_TIME, MOST_SETTINGS = 3, 5
 """More are not left out one by one: each takes an arm in every block, and the fewer blocks fit into a bounded time."""
+SMALLER_ARMS = 2
+"""Baseline and what is left, where several settings prove to do nothing."""
 REPAIR_ARMS = 4
 """Baseline, winner, and the winner without each of two settings: with fewer a second try helps little."""
 
@@ -155,6 +158,7 @@ def search_and_prove(
             break
         if proof is None:
             break
+        first_block += len(proof.blocks.complete) + proof.blocks.lost + len(proof.blocks.unmeasured)
         if isinstance(proof, Proof):
             if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
                 tuned.take(proof, part)
@@ -162,7 +166,6 @@ def search_and_prove(
                 break
         announce(f"proof: {which} are worse than all of them: the model learns from that")
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
-        first_block += len(proof.blocks.complete) + proof.blocks.lost
         refused.append(part.settings)
         needed = needed_settings(proof.blocks, options, search.noise_sd)
         if part.rest:  # a gain that is spread: no single setting is missing, and all of them explain it together
@@ -174,6 +177,7 @@ def search_and_prove(
         elif missing := seek_missing(search, proof, needed, block=first_block):
             needed, idle = missing, frozenset(found) - frozenset(missing)
             first_block += 1
+    leave_out_unshown(tuned, options, first_block=first_block, announce=announce)
     if tuned.proof is not None:
         _note_proof(tuned, tuned.proof, options)
     elif not is_told:
@@ -213,7 +217,10 @@ def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = Fals
     if arms is None:
         return MOST_SETTINGS
     beside = arms - (2 if again else 3)
-    return max(1, min(MOST_IN_TIME, max(beside - len(options.rivals), min(beside, 2))))
+    few = max(1, min(MOST_IN_TIME, max(beside - len(options.rivals), min(beside, 2))))
+    if beside - len(options.rivals) < few + SMALLER_ARMS:
+        few = min(few, 2)  # of two, one is left out by an arm that ran; of more, the rest has to be proved anew
+    return few
 
 
 def _prove(
@@ -265,7 +272,7 @@ def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
     found, left_out = tuned.found, tuned.search.left_out
     several = len(found) > 1
     whole = f"{which_settings(len(found), len(found))} that the search found"
-    tuned.notes += tuned.lowered
+    tuned.notes += [text for text in tuned.lowered if text.partition(" ")[0] in tuned.winner]
     if proof.is_vetoed and proof.unpruned is not None:
         tuned.notes.append(
             f"{proof.unpruned.sentence('what was proved', whole)}; which of them matter is not known, and a setting "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.verdict import Word
+from pgdyno.stats.noninferiority import Removal
 from pgdyno.studies.pairs.blocks import WINNER
 from pgdyno.studies.pairs.drowned import contradicts
 from pgdyno.studies.tune.frugal import FrugalWinner
@@ -38,11 +39,17 @@ class Tuned:
         """Make this proof the answer."""
         self.proof, self.winner, self.lowered = proof, proof.blocks.arms[proof.answer], part.lowered
         self.dropped = self.found.without(*self.winner)
-        measured = {knob: removal.sentence(knob) for knob, removal in proof.gone.items()}
+        measured = _measured(proof.gone)
         if proof.answer == WITHOUT_REST and proof.rest_effect is not None:
             together = proof.rest_effect.sentence("the winner", f"the winner without {', '.join(proof.rest)}")
             measured = dict.fromkeys(proof.rest, f"together they were not shown to do anything: {together}")
         self.dropped_because = {**part.dropped_because, **measured}
+
+    def take_smaller(self, proof: Proof) -> None:
+        """Make the proof of a part of the answer the answer: it says what of it went, and why."""
+        self.proof, self.winner = proof, proof.blocks.arms[proof.answer]
+        self.dropped = self.found.without(*self.winner)
+        self.dropped_because = {**self.dropped_because, **_measured(proof.gone)}
 
     @property
     def is_offered(self) -> bool:
@@ -71,3 +78,9 @@ class Tuned:
     def headline(self) -> Comparison | None:
         """Return the comparison that the verdict is taken from."""
         return self.proof.headline if self.proof else None
+
+
+def _measured(gone: Mapping[str, Removal]) -> dict[str, str]:
+    """Return why each setting went; those that went together, by one removal, have one reason."""
+    together = {name: [other for other in gone if gone[other] is removal] for name, removal in gone.items()}
+    return {name: removal.sentence(", ".join(together[name])) for name, removal in gone.items()}
