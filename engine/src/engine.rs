@@ -138,7 +138,7 @@ impl Engine {
             if kind == Timed::Tick {
                 self.tick(now);
             } else if self.sessions[number as usize].place == place {
-                self.at_moment(number as usize, kind, now);
+                self.at_moment(number as usize, kind, moment, now);
             }
         }
         self.poll.arm(self.begin + next * 1000);
@@ -160,13 +160,15 @@ impl Engine {
         Ok(())
     }
 
-    fn at_moment(&mut self, number: usize, kind: Timed, now: i64) {
+    fn at_moment(&mut self, number: usize, kind: Timed, moment: i64, now: i64) {
+        let stall = self.plan.stall_ms * 1000;
         let session = &mut self.sessions[number];
         match kind {
             Timed::Due if session.gates.is_empty() => self.act_and_advance(number, now),
             Timed::Due => {
                 session.is_held = true;
-                self.after(number, now + self.plan.stall_ms * 1000, Timed::Stall);
+                let begin = session.due.max(session.previous_done);
+                self.after(number, begin + stall, Timed::Stall);
             }
             Timed::Cancel if session.is_busy => {
                 let job = Job::Cancel { pid: session.pid, key: session.key.clone() };
@@ -174,14 +176,14 @@ impl Engine {
                 self.submit(job);
             }
             Timed::Stall if !session.gates.is_empty() => {
-                let stalls_at = self.stalls_at(number, now);
-                if stalls_at > now {
-                    self.after(number, stalls_at, Timed::Stall);
+                let opens = self.opens_at(number, moment, now, stall);
+                if opens > now {
+                    self.after(number, opens, Timed::Stall);
                     return;
                 }
                 let session = &mut self.sessions[number];
                 session.gates.clear();
-                (session.is_held, session.released) = (false, now);
+                (session.is_held, session.released) = (false, opens);
                 self.tally.stalls += 1;
                 self.act_and_advance(number, now);
             }
@@ -189,19 +191,20 @@ impl Engine {
         }
     }
 
-    /// When to open the gates of a held session: now where what they wait for may wait for it.
+    /// When the gates of a held session open or, where that is after `now`, are looked at again.
     ///
-    /// That is a statement whose answer is long in coming, as a lock may hold it, the session itself, or nobody. What is late,
-    /// or not due, gets there: to pass it would break the order, and locks and gates then really wait for each other.
-    fn stalls_at(&self, number: usize, now: i64) -> i64 {
-        let stall = self.plan.stall_ms * 1000;
+    /// They open where what they wait for may wait for them: a statement whose answer is long in coming, as a lock may
+    /// hold it, the session itself, or nobody. What is late, or not due, gets there: to pass it would break the order,
+    /// and locks and gates then really wait for each other. This look was planned for `asked`: that it comes later does
+    /// not prolong a stall, it is our own lateness.
+    fn opens_at(&self, number: usize, asked: i64, now: i64, stall: i64) -> i64 {
         let (mut earliest, mut seen, mut held) = (now + stall, HashSet::from([number]), vec![number]);
         while let Some(one) = held.pop() {
             let gates = &self.sessions[one].gates;
             for gate in gates {
                 let Some(other) = self.numbers.get(&gate.0).map(|other| *other as usize).filter(|one| *one != number)
                 else {
-                    return now;
+                    return asked;
                 };
                 let session = &self.sessions[other];
                 if !seen.insert(other) {
@@ -210,7 +213,7 @@ impl Engine {
                 if session.is_held {
                     held.push(other);
                 } else if session.is_busy && session.sent >= 0 {
-                    earliest = earliest.min(session.sent + stall);
+                    earliest = earliest.min(asked.max(session.sent + stall));
                 }
             }
         }

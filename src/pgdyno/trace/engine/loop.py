@@ -100,13 +100,13 @@ class Engine:
     def _step(self) -> None:
         heap, now = self._heap, self._now()
         while heap[0][0] <= now:
-            _, kind, number, place = heapq.heappop(heap)
+            moment, kind, number, place = heapq.heappop(heap)
             if kind == _Timed.TICK:
                 self._tick(now)
                 continue
             session = self._sessions[number]
             if session.place == place:
-                self._at_moment(session, kind, now)
+                self._at_moment(session, kind, moment, now)
         self._timer.arm(self._begin + heap[0][0] * 1000)
         by_fd = self._by_fd
         for fd, _ in self._epoll.poll():
@@ -119,22 +119,23 @@ class Engine:
                 os.eventfd_read(self._wake)
                 self._take_opened()
 
-    def _at_moment(self, session: ReplaySession, kind: int, now: int) -> None:
+    def _at_moment(self, session: ReplaySession, kind: int, moment: int, now: int) -> None:
+        stall = self.plan.stall_ms * 1000
         if kind == _Timed.DUE:
             if not session.gates:
                 self._do(session, now)
             else:
                 session.is_held = True
-                self._after(session, now + self.plan.stall_ms * 1000, _Timed.STALL)
+                self._after(session, max(session.due, session.previous_done) + stall, _Timed.STALL)
         elif kind == _Timed.CANCEL:
             if session.is_busy:
                 self.tally.cancelled += 1
                 self._pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
-        elif session.gates and (opens := opens_at(session, self._by_ordinal, now, self.plan.stall_ms * 1000)) > now:
+        elif session.gates and (opens := opens_at(session, self._by_ordinal, moment, now, stall)) > now:
             self._after(session, opens, _Timed.STALL)
         elif session.gates:
             self.tally.stalls += 1
-            session.gates, session.is_held, session.released = [], False, now
+            session.gates, session.is_held, session.released = [], False, opens
             self._do(session, now)
 
     def _after(self, session: ReplaySession, moment: int, kind: _Timed) -> None:
