@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 const CHUNK: usize = 65536;
 const TICK_US: i64 = 200_000;
+const PULSE_US: i64 = 10_000;
+/// Lateness of ours that is passed on to what a session sends next; less may be of any machine.
+const LATE_US: i64 = 2000;
 const RECORD_SIZE: usize = 91;
 const KEPT: usize = RECORD_SIZE * 1024;
 
@@ -53,6 +56,8 @@ pub struct Engine {
     pool: Pool,
     poll: Poll,
     begin: i64,
+    /// Since when it was to run and did not, where that is long enough to matter.
+    away: i64,
 }
 
 impl Engine {
@@ -85,6 +90,7 @@ impl Engine {
             pool: Pool::new(plan.clone(), poll.waker()?),
             poll,
             begin: 0,
+            away: i64::MAX,
             plan,
         })
     }
@@ -141,8 +147,11 @@ impl Engine {
                 self.at_moment(number as usize, kind, moment, now);
             }
         }
-        self.poll.arm(self.begin + next * 1000);
-        for event in 0..self.poll.wait()? {
+        let armed = next.min(now - now.rem_euclid(PULSE_US) + PULSE_US);
+        self.poll.arm(self.begin + armed * 1000);
+        let events = self.poll.wait()?;
+        self.away = if self.now() - armed >= LATE_US { armed } else { i64::MAX };
+        for event in 0..events {
             match self.poll.token(event) {
                 Poll::TIMER => {}
                 Poll::WAKE => {

@@ -55,6 +55,8 @@ pub struct Session {
     pub previous_done: i64,
     /// When its last gate opened; -1 where none held it.
     pub released: i64,
+    /// By how much we were late at its last statement, or in reading the answer.
+    pub debt: i64,
     pub is_busy: bool,
     /// It is at a statement of ours, after one that reset its role.
     pub is_restoring: bool,

@@ -1,6 +1,6 @@
 //! What comes back, and what is kept of it.
 
-use super::{Engine, KEPT};
+use super::{Engine, KEPT, LATE_US};
 use crate::login::said;
 use crate::pool::Answered;
 use crate::session::skip;
@@ -86,6 +86,9 @@ impl Engine {
     fn next(&mut self, number: usize, now: i64) {
         let session = &mut self.sessions[number];
         (session.is_busy, session.previous_done) = (false, now);
+        if self.away < now {
+            session.debt += now - session.sent.max(self.away); // it may have come at any moment since
+        }
         self.leave(number);
         self.advance(number, now);
     }
@@ -161,8 +164,12 @@ impl Engine {
     }
 
     /// Put the session's record on file; its lag is split by what it waited for.
+    ///
+    /// An engine that stood still is late once, and its session then behind for as long as it takes to catch up. That
+    /// is still the engine's, though each statement waits for an answer, where it is at least half of what the session
+    /// is behind: beyond that a server is slow.
     pub(super) fn keep(&mut self, number: usize, done: i64, why: u8) {
-        let session = &self.sessions[number];
+        let session = &mut self.sessions[number];
         let (due, sent) = (session.due, session.sent);
         let (mut injector, mut gate, mut server) = (0, 0, 0);
         if sent >= 0 && why == skip::SENT {
@@ -174,6 +181,11 @@ impl Engine {
                 (may, gate) = (session.released, session.released - may);
             }
             injector = sent - may;
+            if 2 * session.debt >= server {
+                let moved = session.debt.min(server);
+                (injector, server) = (injector + moved, server - moved);
+            }
+            session.debt = if injector >= LATE_US { injector } else { 0 };
             self.tally.late_us = self.tally.late_us.max(injector);
             if done >= 0 {
                 self.tally.done += 1;

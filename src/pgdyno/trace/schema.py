@@ -90,7 +90,7 @@ OUTCOME = (
     TraceColumn("first_us", "BIGINT", "when the first byte of the answer came"),
     TraceColumn("done_us", "BIGINT", "when the server was ready for the next"),
     TraceColumn("lag_us", "BIGINT", "sent less due: the sum of the next three"),
-    TraceColumn("injector_us", "BIGINT", "lag by the engine: sent less the latest of due, previous answer and gate"),
+    TraceColumn("injector_us", "BIGINT", "lag by the engine: after due, last answer and gate; kept until made up"),
     TraceColumn("gate_us", "BIGINT", "lag by waiting for statements of other sessions"),
     TraceColumn("server_us", "BIGINT", "lag by waiting for the previous answer of its session"),
     TraceColumn("rows", "BIGINT", "rows of the command tags, added up; NULL where there are none"),

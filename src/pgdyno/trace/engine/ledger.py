@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pgdyno.trace.engine.poll import LATE_US
 from pgdyno.trace.engine.records import RECORD, Skip
 from pgdyno.trace.engine.session import ReplaySession
 from pgdyno.trace.engine.tally import RunTally
@@ -21,7 +22,12 @@ class Ledger:
         """Why no more records can be written."""
 
     def keep(self, session: ReplaySession, done: int, why: Skip) -> None:
-        """Put the session's record on file; its lag is split by what it waited for."""
+        """Put the session's record on file; its lag is split by what it waited for.
+
+        An engine that stood still is late once, and its session then behind for as long as it takes to catch up. That
+        is still the engine's, though each statement waits for an answer, where it is at least half of what the session
+        is behind: beyond that a server is slow.
+        """
         due, sent = session.due, session.sent
         injector = gate = server = 0
         if sent >= 0 and why is Skip.SENT:
@@ -31,6 +37,10 @@ class Ledger:
             if session.released > may:
                 may, gate = session.released, session.released - may
             injector = sent - may
+            if session.debt and 2 * session.debt >= server:
+                moved = min(session.debt, server)
+                injector, server = injector + moved, server - moved
+            session.debt = injector if injector >= LATE_US else 0
             if injector > self._tally.late_us:
                 self._tally.late_us = injector
             if done >= 0:

@@ -22,12 +22,12 @@ from pgdyno.trace.engine.keys import KeyBook
 from pgdyno.trace.engine.ledger import Ledger
 from pgdyno.trace.engine.login import Opened, cancel, open_session
 from pgdyno.trace.engine.plan import Clock, EnginePlan
+from pgdyno.trace.engine.poll import Poll
 from pgdyno.trace.engine.records import CONNECTION_FAILURE, REFUSED_CONNECTION, Skip
 from pgdyno.trace.engine.scram import LoginError
 from pgdyno.trace.engine.session import ReplaySession
 from pgdyno.trace.engine.stalls import opens_at
 from pgdyno.trace.engine.tally import RunTally
-from pgdyno.trace.engine.timer import Timer
 from pgdyno.trace.engine.wire import COPY_FAIL, SYNC, TERMINATE
 
 _CONNECTORS = 16
@@ -75,14 +75,12 @@ class Engine:
         """By ordinal of a session, the seq of its last statement that ended."""
         self._opened: queue.SimpleQueue[tuple[ReplaySession, int, Opened | LoginError]] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(_CONNECTORS, "open")
-        self._epoll, self._timer, self._wake = select.epoll(), Timer(), os.eventfd(0, os.EFD_NONBLOCK)
+        self._poll = Poll()
         self._begin = 0
 
     def run(self) -> RunTally:
         """Send the tape; returns what it came to. No session stays open; `ended` is empty for a broken ledger."""
         self._begin = time.monotonic_ns() + int(self.plan.starts_in_s * 1e9)
-        self._epoll.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)  # its expiry need not be read
-        self._epoll.register(self._wake, select.EPOLLIN)
         now = self._now()
         heapq.heappush(self._heap, (now + _TICK_US, _Timed.TICK, 0, 0))
         try:
@@ -107,16 +105,15 @@ class Engine:
             session = self._sessions[number]
             if session.place == place:
                 self._at_moment(session, kind, moment, now)
-        self._timer.arm(self._begin + heap[0][0] * 1000)
         by_fd = self._by_fd
-        for fd, _ in self._epoll.poll():
+        for fd, _ in self._poll.wait(self._begin, now, heap[0][0]):
             found = by_fd.get(fd)
             if found is not None:
                 if found.unsent is not None:
                     self._put(found, found.unsent)
                 self._read(found)
-            elif fd == self._wake:
-                os.eventfd_read(self._wake)
+            elif fd == self._poll.wake:
+                os.eventfd_read(fd)
                 self._take_opened()
 
     def _at_moment(self, session: ReplaySession, kind: int, moment: int, now: int) -> None:
@@ -213,7 +210,7 @@ class Engine:
         was_waiting, session.unsent = session.unsent is not None, payload[sent:] if sent < len(payload) else None
         if was_waiting != (session.unsent is not None):
             wanted = select.EPOLLIN if was_waiting else select.EPOLLIN | select.EPOLLOUT
-            self._epoll.modify(session.connection.fileno(), wanted)
+            self._poll.epoll.modify(session.connection.fileno(), wanted)
 
     # -- what comes back ------------------------------------------------------------------------------------
 
@@ -269,6 +266,8 @@ class Engine:
     def _next(self, session: ReplaySession, now: int) -> None:
         """Leave the record that has ended, for the next one."""
         session.is_busy, session.previous_done = False, now
+        if self._poll.away < now:  # it may have come at any moment since
+            session.debt += now - max(session.sent, self._poll.away)
         self._leave(session, now)
         self._advance(session, now)
 
@@ -302,7 +301,7 @@ class Engine:
         except LoginError as error:
             found = error
         self._opened.put((session, began, found))
-        os.eventfd_write(self._wake, 1)
+        os.eventfd_write(self._poll.wake, 1)
 
     def _take_opened(self) -> None:
         while not self._opened.empty():
@@ -317,7 +316,7 @@ class Engine:
                 session.connection, session.pid, session.key = found.socket, found.pid, found.key
                 session.restore_role, session.partial, session.passing = found.restore_role, bytes(found.backlog), 0
                 self._by_fd[found.socket.fileno()] = session
-                self._epoll.register(found.socket, select.EPOLLIN)
+                self._poll.epoll.register(found.socket, select.EPOLLIN)
                 self.tally.open_sessions += 1
             self._keep(session, now, Skip.SENT)
             self._next(session, now)
@@ -393,6 +392,4 @@ class Engine:
         if not self.ledger.broken:
             self.tally.ended = self.ended or ("interrupted" if self._live else "complete")
             self._report(self._now())
-        self._timer.close()
-        os.close(self._wake)
-        self._epoll.close()
+        self._poll.close()

@@ -58,6 +58,8 @@ class ReplaySession:
     previous_done: int = 0
     released: int = -1
     """When its last gate opened; -1 where none held it."""
+    debt: int = 0
+    """By how much the engine was late at its last statement, or in reading the answer."""
     is_busy: bool = False
     is_restoring: bool = False
     """It is at a statement of ours, after one that reset its role."""

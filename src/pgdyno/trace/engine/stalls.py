@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pgdyno.trace.engine.session import ReplaySession
 
 
-def opens_at(
-    session: ReplaySession, sessions: Mapping[int, ReplaySession], asked: int, now: int, stall: int
-) -> int:
+def opens_at(session: ReplaySession, sessions: Mapping[int, ReplaySession], asked: int, now: int, stall: int) -> int:
     """Return when the gates of a held session open or, where that is after `now`, are looked at again.
 
     They open where what they wait for may wait for them: a statement that is not answered for `stall` us, as a lock may

@@ -1,0 +1,42 @@
+"""What an engine waits by: its sockets, a timer, and a descriptor by which its threads wake it."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from pgdyno.trace.engine.timer import Timer
+
+LATE_US = 2000
+"""Lateness of the engine that is passed on to what a session sends next; less may be of any machine."""
+NEVER = 1 << 62
+_PULSE_US = 10_000
+"""It wakes at least so often, so that one that was kept from running knows since when."""
+
+
+class Poll:
+    """One epoll with what wakes it; sockets are registered by who has them."""
+
+    def __init__(self) -> None:
+        self.epoll, self._timer = select.epoll(), Timer()
+        self.wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self.away = NEVER
+        """Since when, in us since the begin, the last wait was to be over and was not, where that matters."""
+        self.epoll.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)  # its expiry need not be read
+        self.epoll.register(self.wake, select.EPOLLIN)
+
+    def wait(self, begin_ns: int, now: int, until: int) -> list[tuple[int, int]]:
+        """Return what is ready: descriptors with their events; none where it waited until `until`, in us."""
+        armed = min(until, now - now % _PULSE_US + _PULSE_US)
+        self._timer.arm(begin_ns + armed * 1000)
+        ready = self.epoll.poll()
+        late = (time.monotonic_ns() - begin_ns) // 1000 - armed
+        self.away = armed if late >= LATE_US else NEVER
+        return ready
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self._timer.close()
+        os.close(self.wake)
+        self.epoll.close()
