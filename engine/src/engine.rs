@@ -241,6 +241,9 @@ impl Engine {
 
     fn tick(&mut self, now: i64) {
         self.heap.push(Reverse((now + TICK_US, Timed::Tick, 0, 0)));
+        if now.rem_euclid(1_000_000) < TICK_US {
+            sys::let_go(self.tape.content); // about once a second, so that a tape of any length takes the memory of one
+        }
         self.flush();
         if self.plan.max_seconds.is_some_and(|most| now as f64 >= most * 1e6) {
             self.end("the time limit");

@@ -73,6 +73,7 @@ extern "C" {
     fn setresuid(real: c_uint, effective: c_uint, saved: c_uint) -> c_int;
     fn getresuid(real: *mut c_uint, effective: *mut c_uint, saved: *mut c_uint) -> c_int;
     fn mmap(at: *mut c_void, size: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    fn madvise(at: *mut c_void, size: usize, advice: c_int) -> c_int;
     fn getrandom(buffer: *mut u8, size: usize, flags: c_uint) -> isize;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn connect(fd: c_int, address: *const UnixAddress, size: c_uint) -> c_int;
@@ -184,6 +185,13 @@ pub fn map(file: &File, size: usize) -> io::Result<&'static [u8]> {
     }
     // SAFETY: `size` bytes are mapped there and never unmapped; a tape is written once and then only read.
     Ok(unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size) })
+}
+
+/// Give back the pages of a mapping of `map` that were read; what is read again comes from the system's cache.
+pub fn let_go(mapped: &'static [u8]) {
+    const DONT_NEED: c_int = 4;
+    // SAFETY: the whole of a mapping of a file, which is shared and only read: its bytes stay what they are.
+    unsafe { madvise(mapped.as_ptr().cast_mut().cast(), mapped.len(), DONT_NEED) };
 }
 
 /// Fill a buffer with what nobody can guess.

@@ -153,6 +153,29 @@ def test_both_take_on_the_account_before_they_connect(programs: list[tuple[str, 
         assert ["NoNewPrivs:", "1"] in status
 
 
+def test_a_tape_takes_no_more_memory_than_what_is_being_sent(
+    server: LockedServer, programs: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    large = wire.query("SELECT 1 -- " + "x" * 1_000_000)
+    records = [send(n, large) for n in range(1, 41)]
+    first = connect(0, user="tuner", database="postgres")
+    write_tape(tmp_path / "x.tape", [first, *records, leave(41, due=60_000_000)])
+    for program in programs:
+        held: list[int] = []
+
+        def look(told: RunTally, held: list[int] = held, program: tuple[str, ...] = program) -> bool:
+            if told.sent == len(records):
+                for child in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split():
+                    if program[-1].encode() in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                        status = Path(f"/proc/{child}/status").read_text()
+                        held.append(int(status.split("RssFile:")[1].split()[0]))
+            return len(held) > 6  # more than a second of them
+
+        tally, _ = run_tape(program, plan_for(server), tmp_path / "x.tape", watch=look)
+        assert (tally.done, tally.errors) == (41, 0)
+        assert min(held) < 25_000, "kB of files, its programs among them, of a tape of 40 MB"
+
+
 GREETINGS = (
     b"",
     b"HTTP/1.1 400 Bad Request\r\n\r\n",

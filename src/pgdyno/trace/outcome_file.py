@@ -94,10 +94,12 @@ class OutcomeWriter:
                 self._parts += 1
 
     def records(self) -> Iterator[Records]:
-        """Give all records of the run so far, file by file, mapped from disk."""
+        """Give all records of the run so far, file by file and as many at a time as a part has, mapped from disk."""
         for file in self.files:
-            if file.stat().st_size:
-                yield read_records(file)
+            start = 0
+            while len(records := read_records(file, start, _ONE_PART)):
+                yield records
+                start += len(records)
 
     def finish(self, ended: str, tally: RunTally, phases: dict[str, float]) -> None:
         """Write the last part and how the run ended, and remove the engines' files."""

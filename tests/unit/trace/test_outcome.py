@@ -9,6 +9,7 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.trace import outcome_file
 from pgdyno.trace.engine.records import RECORD, Skip
 from pgdyno.trace.outcome import classes, read_records
 from pgdyno.trace.outcome_file import KILLED, TAPE, OutcomeFacts, OutcomeWriter, read_facts, recover
@@ -52,6 +53,16 @@ def test_a_run_that_was_killed_can_be_read_up_to_the_kill_and_says_so(
         seqs = [row[0] for part in sorted(folder.glob("part-*.parquet")) for row in read_rows(part, ["seq"])]
         assert sorted(seqs) == [0, 1, 2, 3, 4]
         assert (read_facts(folder).ended, file.exists(), (folder / TAPE).exists()) == (KILLED, False, False)
+
+
+def test_records_are_read_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome_file, "_ONE_PART", 2)
+    ok = b"\0" * 5
+    writer = OutcomeWriter(
+        tmp_path / "x", OutcomeFacts(1, "t", "d", "db", "18", "1", "python", 1.0, "schedule", "session", 2, 0.0, 1.0)
+    )
+    writer.files[1].write_bytes(record(ok, ok) * 5)
+    assert [len(piece) for piece in writer.records()] == [2, 2, 1]
 
 
 @pytest.mark.parametrize("name", ["part-00000.parquet", "engine-0.records"])

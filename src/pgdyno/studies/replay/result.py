@@ -108,7 +108,13 @@ def _keys(meta: TraceMeta, taped: Taped, tally: RunTally) -> KeysKept | None:
 def _sent(records: Records) -> Mapping[str, NDArray[Any]]:
     """Return the times of statements that were sent and answered: of connects and disconnects no bytes are counted."""
     is_sent = (records["skip"] == Skip.SENT) & (records["bytes"] > 0) & (records["done_us"] >= 0)
-    return {name: np.asarray(records[name][is_sent]) for name in _TIMES}
+    return {name: _narrow(records[name][is_sent]) for name in _TIMES}
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the same numbers in half of the memory, where they have room there: a run may have tens of millions."""
+    narrow = values.astype(np.int32)
+    return narrow if np.array_equal(narrow, values) else np.asarray(values)
 
 
 def _count_errors(records: Records, found: NDArray[Any], lines: dict[tuple[str, str, str], int]) -> None:

@@ -360,6 +360,8 @@ class Engine:
 
     def _tick(self, now: int) -> None:
         heapq.heappush(self._heap, (now + _TICK_US, _Timed.TICK, 0, 0))
+        if now % 1_000_000 < _TICK_US:  # about once a second, so that a tape of any length takes the memory of one
+            self.tape.let_go()
         self.ledger.flush()
         if self.ledger.broken:
             self.ended = self.ledger.broken

@@ -51,6 +51,10 @@ class Tape:
     sessions: list[tuple[int, int, int]]
     """Ordinal, place of the first record in the index, number of records."""
 
+    def let_go(self) -> None:
+        """Give the pages back that were read; what is read again comes from the system's cache."""
+        self.content.madvise(mmap.MADV_DONTNEED)
+
 
 def map_tape(descriptor: int) -> Tape:
     """Map an open tape; raises TapeError for anything that is not a whole one of this version."""
