@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from fix_postgres import public_dir
@@ -330,8 +331,17 @@ def test_a_base_backup_a_template_and_a_command_bring_a_state_back(captured: Cap
             server.postgres.execute(
                 "CREATE TABLE public.kept (id int); INSERT INTO public.kept VALUES (7)", dbname="postgres"
             )
+            aside = captured.home / "aside"
+            aside.mkdir()
+            if source.os_user:
+                shutil.chown(aside, source.os_user)
+            server.postgres.execute(sql.SQL("CREATE TABLESPACE aside LOCATION {}").format(sql.Literal(str(aside))))
         way = restore_of(f"basebackup:{keeper.dsn}")
         known = identify(copy, read_facts(copy))
+        with pytest.raises(EnvironmentUnsuitable, match='tablespace "aside" lies outside of its data directory'):
+            way.check(copy, known)
+        with opened(keeper) as server:
+            server.postgres.execute("DROP TABLESPACE aside")
         way.check(copy, known)
         way.restore(copy, known)
         assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 1}]

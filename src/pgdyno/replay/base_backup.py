@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner.inherited import ProgramKind
+from pgdyno.replay.data_directory import OTHER_WAYS, tablespace_aside
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 
@@ -27,7 +29,13 @@ class BaseBackup:
         return f"pg_basebackup of {self.keeper.label}"
 
     def bytes_needed(self, target: Target) -> int:
-        """Return the size of all its databases. Raises ConnectError where it does not answer."""
+        """Return the size of all its databases. Raises ConnectError where it does not answer; refuses tablespaces."""
+        if name := tablespace_aside(self.keeper):
+            raise EnvironmentUnsuitable(
+                f'{self.words} is not taken: tablespace "{name}" lies outside of its data directory, and would come '
+                "to the same place here",
+                hint=OTHER_WAYS,
+            )
         query = "SELECT sum(pg_database_size(oid))::bigint AS bytes FROM pg_database"
         (row,) = self.keeper.fetch(query)
         return int(str(row["bytes"]))

@@ -94,6 +94,27 @@ def test_a_run_that_does_not_count_says_nothing_on_whichever_side() -> None:
     assert said(fine, late, late) == "not resolved: new 1, old 2 do not count"
 
 
+class _Aside:
+    """A server with a tablespace."""
+
+    label = "host=keeper"
+
+    def fetch(self, query: str) -> list[dict[str, object]]:
+        return [{"name": "fast disks"}] if "pg_tablespace" in query else [{"bytes": 1}]
+
+
+def test_files_that_lie_outside_of_a_data_directory_are_neither_taken_nor_left_behind() -> None:
+    server = _Aside()
+    with pytest.raises(EnvironmentUnsuitable, match='tablespace "fast disks" lies outside') as refused:
+        BaseBackup(server).bytes_needed(None)  # type: ignore[arg-type]  # it asks the keeper alone
+    assert refused.value.hint is not None
+    assert "template:" in refused.value.hint
+    target = SimpleNamespace(name="copy", postgres=server, control=object(), directory=Path("/nowhere"), remote=None)
+    way = DataDirectory(FileCopy(Path("/srv/before")))
+    with pytest.raises(EnvironmentUnsuitable, match='tablespace "fast disks" lies outside'):
+        way.check(target, SimpleNamespace(disposable=True))  # type: ignore[arg-type]
+
+
 class _Answers:
     """A server whose list of pages was read after a while."""
 
