@@ -191,6 +191,27 @@ def test_a_capture_that_is_killed_leaves_a_server_that_logs_as_before_and_a_reco
     assert [log.end for log in record.logs] == [status.st_size for status in sizes if status is not None] != []
 
 
+@pytest.mark.requirement("R-SAF-02")
+def test_a_server_that_is_killed_under_a_capture_logs_as_before_and_its_slot_is_gone(
+    make_sandbox: Callable[..., Sandbox], pgdyno_home: Path
+) -> None:
+    sandbox = started_with_collector(make_sandbox, "embedded-18")
+    before = settings_of(sandbox), files_of(sandbox.data_directory)
+    control = sandbox.target().control
+    assert control is not None
+    with capturing(sandbox, "--for", "10min") as process:
+        os.kill(int((sandbox.data_directory / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        told = process.communicate(timeout=120)[1]
+    assert "Traceback" not in told
+    assert process.returncode != 0
+    eventually(lambda: files_of(sandbox.data_directory) == before[1], "the files put back")
+    if not control.is_running():
+        control.start()
+    eventually(lambda: settings_of(sandbox) == before[0], "the logging put back")
+    assert sandbox.target().postgres.fetch("SELECT * FROM pg_catalog.pg_replication_slots") == []
+    assert known_captures()[0].state is CaptureState.ENDED
+
+
 def test_a_server_without_a_collector_is_refused_with_the_command_that_proves_it_first(sandbox18: Sandbox) -> None:
     plan = plan_capture(sandbox18.target(), CaptureOptions(seconds=60, max_bytes=1 << 30), rate_s=0)
     with pytest.raises(EnvironmentUnsuitable, match="the load cannot be captured: logging_collector is off") as refused:
