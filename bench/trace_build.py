@@ -1,6 +1,6 @@
 """What a trace costs: megabytes of csvlog in a second of one CPU, and peak memory, by style and size of the log.
 
-    python bench/trace_build.py [--sizes 64 1024] [--transactions 400] [--builder compiled python]
+    python bench/trace_build.py [--sizes 64 1024] [--transactions 400] [--builder compiled python] [--styles B A]
 
 A sandbox writes one log of each style under pgbench's TPC-B-like load, half of it simple, half prepared; it is repeated
 under other session numbers up to each size. Every build is a process of its own, styles and builders in
@@ -95,12 +95,13 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[64, 1024], help="MB of log")
     parser.add_argument("--transactions", type=int, default=400, help="of each client of the log that is repeated")
     parser.add_argument("--builder", nargs="+", choices=("compiled", "python"), default=["compiled", "python"])
+    parser.add_argument("--styles", nargs="+", choices=("B", "A"), default=["B", "A"])
     parser.add_argument("--folder", type=Path, default=None, help="where the logs are written")
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         place, out = Path(folder) / "load.csv", Path(folder) / "load.parquet"
-        for style in ("B", "A"):
+        for style in arguments.styles:
             sandbox = Sandbox.open_or_create(f"bench-trace-{style.lower()}")
             try:
                 sandbox.start()
@@ -109,7 +110,7 @@ def main() -> None:
             finally:
                 sandbox.destroy()
         for size in arguments.sizes:
-            for style in ("B", "A"):
+            for style in arguments.styles:
                 written = repeated(Path(folder) / f"{style}.csv", place, size * MB)
                 _, reading, _ = measured(_READ, str(place))
                 for builder in arguments.builder:
