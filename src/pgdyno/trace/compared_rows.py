@@ -19,6 +19,7 @@ from pgdyno.owner.temporary import temporary
 from pgdyno.trace import side_tables
 from pgdyno.trace.error_causes import Suspect
 from pgdyno.trace.parquet import connection, outcome_source, parquet_source, trace_source
+from pgdyno.trace.refusals import OURS
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
@@ -141,8 +142,8 @@ class ReadComparison:
         return Sent(due, injector, gate, server, think * speed)
 
     def refused(self) -> int:
-        """Return how many statements of the trace are never sent."""
-        found = self._db.execute(f"SELECT count(*) FROM {self._trace} WHERE refused IS NOT NULL AND sql IS NOT NULL")
+        """Return how many statements of the load are never sent; those of pgdyno's own sessions are no part of it."""
+        found = self._db.execute(f"SELECT count(*) FROM {self._trace} WHERE refused <> ? AND sql IS NOT NULL", [OURS])
         return int((found.fetchone() or (0,))[0])
 
     def suspects(self) -> list[Suspect]:

@@ -16,7 +16,7 @@ from pgdyno.trace.engine.login import Opened, open_session
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.scram import LoginError
 from pgdyno.trace.parquet import connection, trace_source
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 
 SEVERAL = "42601"
 """SQLSTATE of a text with several statements, which cannot be prepared as one, and of what does not parse."""
@@ -119,12 +119,12 @@ def lines_of(checked: Checked, most: int = 20) -> Iterable[str]:
     """Return what a check has found as lines; statements are cut to a line."""
     yield f"{checked.prepared:,} distinct statements can be prepared on the target"
     if checked.unknown:
-        yield f"{checked.unknown:,} texts hold several statements and were not judged"
+        yield f"{agreeing(checked.unknown, 'text', 'holds', 'hold')} several statements and cannot be judged"
     for one in checked.failing[:most]:
         if not one.sql:
             yield f'role "{one.user}" cannot open its {plural(one.calls, "session")} in "{one.database}": {one.reason}'
         else:
             text = " ".join(one.sql.split())
-            yield f"will fail {one.calls:,} times, {one.sqlstate}: {one.reason}: {text[:80]}"
+            yield f"will fail {plural(one.calls, 'time')}, {one.sqlstate}: {one.reason}: {text[:80]}"
     if len(checked.failing) > most:
         yield f"{len(checked.failing) - most:,} more will fail"

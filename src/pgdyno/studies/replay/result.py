@@ -19,6 +19,7 @@ from pgdyno.studies.replay.words import UNLIKE
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import Records, classes
+from pgdyno.trace.refusals import OURS
 from pgdyno.trace.schema import AnswerClass, TraceMeta
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -60,7 +61,7 @@ def result_of(
     schedule = Schedule(
         due=sent["due_us"], injector=sent["injector_us"], gate=sent["gate_us"], server=sent["server_us"],
         think=think.astype(np.int64), statements=taped.statements, sent=int(sent["due_us"].size),
-        refused=taped.refused,
+        refused=max(taped.refused - meta.refused.get(OURS, 0), 0),  # its own statements are no part of the load
     )  # fmt: skip
     fidelity = judge_fidelity(schedule, errors, meta.transactions, limits)
     level = meta.captured_level * options.speed
