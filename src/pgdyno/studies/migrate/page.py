@@ -197,7 +197,7 @@ def _settings(result: MigrateResult) -> Section | None:
     if not rows:
         return None
     table = Table(("setting", "before", "during the load", "after", "reverted"), rows)
-    told = "Each read back from the target by a new session."
+    told = "Each read back from the target by a new session, a Linux knob from its kernel."
     return Section("settings", "Settings for the load", "Is the target as it was?", (TableBlock(table, told),))
 
 
