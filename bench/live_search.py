@@ -45,7 +45,7 @@ from pgdyno.studies.live.search_run import UNSEEN, USUAL_SD
 from pgdyno.studies.live.switchback import GUARD_REST_S, Switchback
 from pgdyno.studies.live.world import BASELINE_ARM, A, B
 
-ROWS = Path(__file__).parents[1] / "tests" / "data" / "pg_params_13_18.json"
+ROWS = Path(__file__).parents[1] / "tests" / "data" / "pg_params.json"
 GB = 1 << 30
 CONNECTIONS = 20
 SHARES = (0.45, 0.25, 0.2, 0.1)

@@ -214,7 +214,7 @@ def test_a_resume_of_one_servers_study_goes_on_with_all(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(verb, "resumable", resumable)
     monkeypatch.setattr(verb, "resumed_request", lambda _flags, study, **_course: study.id)
-    request, plan = verb._resumed(None, SimpleNamespace(resume="part", yes=True))  # type: ignore[arg-type]
+    request, plan = verb._resumed(None, SimpleNamespace(resume="part", yes=True, max_size=None))  # type: ignore[arg-type]
     assert (asked, request, plan) == (["part", "whole"], "whole", planned(HOSTS))
 
 
