@@ -50,7 +50,7 @@ def server(sandbox18: Sandbox) -> Iterator[Postgres]:
 
 
 def test_what_is_planted_in_the_way_of_a_check_is_not_run(server: Postgres) -> None:
-    def made(expects: Expects, subject: str, wanted: str = "") -> CheckedResult:
+    def made(expects: Expects, subject: str, wanted: str = "0") -> CheckedResult:
         return make_check(server, NAME, "tag", JobCheck(expects, subject, wanted))
 
     for expects in (Expects.ROWS, Expects.CHECKSUM):

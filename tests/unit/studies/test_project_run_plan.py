@@ -126,6 +126,7 @@ SLIPS: dict[str, tuple[str, str, str, str, str]] = {
     "a file elsewhere": (PLAN, '"data.sql"', '"../data.sql"', '"../data.sql"', "from the folder"),
     "no file": (PLAN, '"day.sql"', '"night.sql"', '"night.sql"', "night.sql"),
     "no unit": (PLAN, 'planned = "4min"', 'planned = "3"', 'planned = "3"', "not a time with a unit"),
+    "no runs": (PLAN, "runs = 2", "runs = 0", "runs = 0", "runs 0 is not from 2 to"),
     "ages": (PLAN, 'planned = "4min"', 'planned = "1e290d"', 'planned = "1e290d"', "more than a year"),
     "a name of two lines": (
         PLAN, 'name = "migration"', 'name = "a\\noutage   none"', 'name = "a\\noutage', "not one line of text"

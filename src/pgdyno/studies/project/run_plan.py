@@ -122,7 +122,7 @@ class _Run:
     planned: str
     old: str = ""
     plan: str = ""
-    runs: int = 0
+    runs: int | None = None
 
 
 @hinted(HINT)
@@ -317,12 +317,12 @@ class _RunReader:
 
 
 def _run(table: PlanTable, name: str, kind: RunKind, raw: _Run) -> ScenarioRun:
-    runs = raw.runs
+    runs = 0
     if kind is RunKind.REPLAY:
-        runs = table.within("runs", raw.runs or 2, 2, MOST_RUNS)
+        runs = table.within("runs", 2 if raw.runs is None else raw.runs, 2, MOST_RUNS)
     elif kind is RunKind.BATCH:
-        runs = table.within("runs", raw.runs or 3, 1, MOST_RUNS)
-    elif raw.runs:
+        runs = table.within("runs", 3 if raw.runs is None else raw.runs, 1, MOST_RUNS)
+    elif raw.runs is not None:
         table.refuse("runs", f"{kind} has no runs", hint="They are for replay and batch.")
     planned = table.seconds("planned") or 0.0
     if planned > MOST_PLANNED_S:
