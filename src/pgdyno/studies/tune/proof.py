@@ -18,7 +18,7 @@ from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.pairs.blocks import BASE, FOUND, JUDGEABLE, WINNER, Blocks, run_blocks
 from pgdyno.studies.pairs.judging import compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.restart_room import has_restarts
+from pgdyno.studies.tune.restart_room import room_for
 from pgdyno.trial.laboratory import Laboratory
 
 WITHOUT, RIVAL = "without ", "rival "
@@ -112,10 +112,6 @@ def prove(
     def answered(blocks: Blocks) -> list[str]:
         return [arm for arm in blocks.arms if WITHOUT in arm and _is_told(blocks, arm, options, effect_design)]
 
-    def has_room(trials: int) -> bool:
-        watch = laboratory.stopwatch
-        return (watch is None or watch.has_room(trials)) and has_restarts(laboratory, options, tuple(arms.values()))
-
     blocks = run_blocks(
         laboratory,
         arms,
@@ -124,7 +120,7 @@ def prove(
         first_block=first_block,
         max_blocks=options.confirm_max,
         is_enough=is_enough,
-        has_room=has_room,
+        has_room=room_for(laboratory, options, arms),
         spare=arms.keys() - {BASE, WINNER},
         answered=answered,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.studies.tune.options import TuneOptions
@@ -24,6 +24,16 @@ def has_restarts(
     """Tell whether these may run once each, in any order, so that `keep` restarts are left."""
     left = restarts_left(laboratory, options)
     return left is None or laboratory.restarts.most(configurations) + keep <= left
+
+
+def room_for(laboratory: Laboratory, options: TuneOptions, arms: Mapping[str, Configuration]) -> Callable[[int], bool]:
+    """Return what tells whether so many trials, a run of each arm, still have their time and their restarts."""
+
+    def has_room(trials: int) -> bool:
+        watch = laboratory.stopwatch
+        return (watch is None or watch.has_room(trials)) and has_restarts(laboratory, options, tuple(arms.values()))
+
+    return has_room
 
 
 def arms_with_restarts(

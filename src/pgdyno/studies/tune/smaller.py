@@ -20,7 +20,7 @@ from pgdyno.studies.pairs.blocks import BASE, JUDGEABLE, NO_TIME, WINNER, ArmUnm
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, verdict_of
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import RIVAL, WITHOUT_REST, Proof, rivals_beside, tolerance_of
-from pgdyno.studies.tune.restart_room import has_restarts
+from pgdyno.studies.tune.restart_room import room_for
 from pgdyno.studies.tune.tuned import Tuned
 
 LARGER = "with the settings not shown"
@@ -89,10 +89,6 @@ def _measured(tuned: Tuned, proof: Proof, smaller: Configuration, options: TuneO
             return removal is not None and removal.final
         return math.log1p(removal.at_most) <= tolerance_of(blocks, LARGER, options, design)
 
-    def has_room(trials: int) -> bool:
-        watch = laboratory.stopwatch
-        return (watch is None or watch.has_room(trials)) and has_restarts(laboratory, options, tuple(arms.values()))
-
     watch = laboratory.stopwatch
     if watch is not None and not watch.has_room(len(arms) * options.confirm_min):
         return Blocks(arms, stopped_short=NO_TIME)
@@ -105,7 +101,7 @@ def _measured(tuned: Tuned, proof: Proof, smaller: Configuration, options: TuneO
         max_blocks=options.confirm_max,
         is_enough=is_enough,
         short_from=0,
-        has_room=has_room,
+        has_room=room_for(laboratory, options, arms),
         spare=rivals.keys(),
     )
 
