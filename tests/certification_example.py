@@ -8,9 +8,10 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parent.parent / "examples" / "certification"
 SMALL = {
     "certification.toml": (
-        ('time = "3min"', 'time = "6s"'),
+        ('time = "2min"', 'time = "6s"'),
         ("clients = 8", "clients = 2"),
         ("rate = 60 ", "rate = 25 "),
+        ("runs = 3", "runs = 2"),
         ("runs = 6", "runs = 1"),
     ),
     "data.sql": (("accounts 200000", "accounts 2000"), ("bookings 1000000", "bookings 10000")),

@@ -63,7 +63,7 @@ def test_four_scenarios_are_run_killed_gone_on_with_and_judged(
     half = recorded(plan)
     assert {"prepare", "migrate migration", "capture", "trace", "cut"} <= half.done().keys()
     assert "replay performance old 1" not in half.done()
-    edit(plan, "at_least = -5", "at_least = -90")
+    edit(plan, "at_least = -10", "at_least = -90")
     edit(plan.parent / "month-end.toml", 'name = "regions"', 'name = "by region"')
 
     done = run_pgdyno("project", "run", str(plan), "--apply", timeout_s=WAIT_S, **CALM)
@@ -78,7 +78,7 @@ def test_four_scenarios_are_run_killed_gone_on_with_and_judged(
     assert all(one.process is None or not one.process.is_alive() for one in whole.steps.values())
 
     shown = (plan.parent / "certification-report" / "project.md").read_text()
-    assert "criterion.at\\_least | -5.0 | -90.0" in shown
+    assert "criterion.at\\_least | -10.0 | -90.0" in shown
     assert "month-end.toml was edited after the run had begun" in shown
     pages = re.findall(r"\]\((studies/[\w-]+\.html)\)", shown)
     assert len(pages) == len({one.study for one in whole.steps.values() if one.study}) == 8

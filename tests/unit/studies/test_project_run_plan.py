@@ -45,8 +45,9 @@ def test_steps_come_in_order_and_sides_take_turns(plan: Path) -> None:
     steps = run_steps(found)
     assert [one.key for one in steps] == [
         "prepare", "migrate migration", "capture", "trace", "cut", "replay performance old 1",
-        "replay performance new 1", "replay performance new 2", "replay performance old 2", "batch batch old",
-        "batch batch new", "scale scalability",
+        "replay performance new 1", "replay performance new 2", "replay performance old 2",
+        "replay performance old 3", "replay performance new 3", "batch batch old", "batch batch new",
+        "scale scalability",
     ]  # fmt: skip
     assert {one.kind for one in steps} == {
         None, StudyKind.MIGRATE, StudyKind.REPLAY, StudyKind.BATCH, StudyKind.SCALE,
@@ -114,7 +115,7 @@ SLIPS: dict[str, tuple[str, str, str, str, str]] = {
     "unknown key": (PLAN, "clients = 8", "client = 8", "client = 8", 'unknown key "client"'),
     "unknown platform": (PLAN, 'on = "today"', 'on = "yesterday"', 'on = "yesterday"', "no platform"),
     "load to its source": (
-        PLAN, 'old = "control"\nnew = "new"\nruns = 2', 'old = "today"\nnew = "new"\nruns = 2',
+        PLAN, 'old = "control"\nnew = "new"\nruns = 3', 'old = "today"\nnew = "new"\nruns = 3',
         'on = "today"', "the source of the load",
     ),
     "same side": (
@@ -126,7 +127,7 @@ SLIPS: dict[str, tuple[str, str, str, str, str]] = {
     "a file elsewhere": (PLAN, '"data.sql"', '"../data.sql"', '"../data.sql"', "from the folder"),
     "no file": (PLAN, '"day.sql"', '"night.sql"', '"night.sql"', "night.sql"),
     "no unit": (PLAN, 'planned = "4min"', 'planned = "3"', 'planned = "3"', "not a time with a unit"),
-    "no runs": (PLAN, "runs = 2", "runs = 0", "runs = 0", "runs 0 is not from 2 to"),
+    "no runs": (PLAN, "runs = 3", "runs = 0", "runs = 0", "runs 0 is not from 2 to"),
     "ages": (PLAN, 'planned = "4min"', 'planned = "1e290d"', 'planned = "1e290d"', "more than a year"),
     "a name of two lines": (
         PLAN, 'name = "migration"', 'name = "a\\noutage   none"', 'name = "a\\noutage', "not one line of text"
