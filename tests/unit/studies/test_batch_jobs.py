@@ -325,5 +325,6 @@ def test_the_examples_are_read_and_their_plan_is_told() -> None:
     lines = plan_lines(chain, BatchOptions(path, 3, 60.0, Path("stop")), "the sandbox", "app")
     assert lines[0].startswith("chain month-end: 7 jobs of 3 processes, 2 at a time, 3 executions in database app")
     assert "  hand over/tape: skipped, there is no tape library here" in lines
+    assert "  load/tables: sql CREATE SCHEMA IF NOT EXISTS month_end; ..." in lines, "that there is more is shown"
     assert any(line.startswith("  load/bookings: sql_file ") and "tried up to 2 times" in line for line in lines)
     assert [line.partition(":")[0] for line in lines[-3:]] == ["undo", "outage", "ends"]

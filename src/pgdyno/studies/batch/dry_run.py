@@ -62,4 +62,5 @@ def _shown(text: str) -> str:
     """Return the first line of a job's SQL without a password: what is printed here is kept in logs of schedulers."""
     if re.search("password|secret", text, re.IGNORECASE):
         return without_secret(text)
-    return redact(text.strip().splitlines()[0])
+    first, *more = text.strip().splitlines()
+    return redact(f"{first} ..." if more else first)

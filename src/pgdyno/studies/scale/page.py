@@ -61,15 +61,15 @@ def _answer(result: ScaleResult) -> tuple[Block, ...]:
 
 
 def _levels(result: ScaleResult) -> tuple[Block, ...]:
-    response = response_text(result)
-    columns = ("level", "verdict", "CPUs", "memory", "load", "qualified runs", "throughput", f"{response}, ms",
-               "success", "CPU s/transaction", "CPUs used")  # fmt: skip
+    memory = ("memory",) if any(one.memory_bytes is not None for one in result.levels) else ()  # one column less
+    figures = ("qualified runs", "throughput", f"{response_text(result)}, ms", "success", "CPU s/transaction",
+               "CPUs used")  # fmt: skip
     rows = tuple(
         (
             f"{one.percent:g} %",
             "reference" if one.percent == result.reference else one.standing.value,
             "as found" if one.cpus is None else f"{one.cpus:g}",
-            "as found" if one.memory_bytes is None else binary_text(one.memory_bytes),
+            *("as found" if one.memory_bytes is None else binary_text(one.memory_bytes) for _ in memory),
             one.load,
             f"{len(one.qualified)} of {one.runs}",
             number_text(one.throughput),
@@ -81,7 +81,8 @@ def _levels(result: ScaleResult) -> tuple[Block, ...]:
         for one in result.levels
     )
     caption = f"Medians of the qualified runs, which alone are shown. {runs_text(result)}"
-    return (TableBlock(Table(columns, rows, columns[2:4] + columns[5:]), caption),)
+    columns = ("level", "verdict", "CPUs", *memory, "load", *figures)
+    return (TableBlock(Table(columns, rows, ("CPUs", *memory, *figures)), caption),)
 
 
 def _servers(result: ScaleResult) -> Section | None:

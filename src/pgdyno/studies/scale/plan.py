@@ -145,7 +145,7 @@ class ScalePlan:
     def load_text(self, level: PlannedLevel) -> str:
         """Return the load of a level in words."""
         rate = self.rate_of(level)
-        return f"{self.speed_of(level):g} x the captured speed" if rate is None else f"{rate:g} transactions/s"
+        return f"{self.speed_of(level):g} x the captured speed" if rate is None else f"{rate:,.10g} transactions/s"
 
     def load(self, connections: int | None = None, rate: float | None = None) -> LoadPlan:
         """Return how a run is driven: a level at its rate, or so many connections in a closed loop."""
