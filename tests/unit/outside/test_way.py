@@ -73,8 +73,10 @@ def test_a_mount_whose_program_never_answers_is_not_looked_at(
         (LINE.format(device="8:1", point="/d", kind="ext4", options="rw,user_id=5"), {}),
         (line("/a") + LINE.format(device="8:1", point="/a", kind="ext4", options="rw"), {"0:77": OTHER}),
         ("nonsense\n- fuse\n", {}),
+        (line("/a\x0cb"), {"/a\x0cb": OTHER, "0:77": OTHER}),
+        (line("/a\u2028b\x1c"), {"/a\u2028b\x1c": OTHER, "0:77": OTHER}),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_who_made_a_mount_is_read_of_fuse_alone(text: str, found: dict[str, int]) -> None:
     assert makers_in(text) == found
