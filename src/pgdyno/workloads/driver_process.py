@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -141,11 +142,32 @@ class DriverProcess:
         if self.poll() is None:
             os.killpg(self.pid, sign)
 
+    def has_others(self) -> bool:
+        """Tell whether what it started lives on in its group; also while nobody has seen that it ended."""
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass  # of another account, as by sudo
+        return True
+
+    def kill_group(self) -> None:
+        """Kill what is left of the process group: the program, or what it started. Its number is taken as long."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
     def terminate(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """End the process group: SIGTERM, then SIGKILL. Returns when it is gone; nothing to do when it has ended."""
+        """End the process group: SIGTERM, then SIGKILL. Returns when it is gone; nothing to do when it has ended.
+
+        What the program started and left is killed with it; what one left that ended by itself is meant to stay.
+        """
+        if self.poll() is not None:
+            return
         for sign in (signal.SIGTERM, signal.SIGKILL):
             self.tell_group(sign)
             self.wait(KILL_AFTER_S, sleep=sleep)
+        self.kill_group()
 
 
 def _is_ready(alarm: int | None) -> bool:

@@ -30,7 +30,6 @@ from pgdyno.studies.batch.job_process import (
     read_own,
     require_own_files,
     restore_tag,
-    run_program,
     tags_of,
 )
 from pgdyno.studies.batch.options import BatchOptions
@@ -104,6 +103,26 @@ def test_a_signal_that_comes_when_the_program_has_ended_keeps_no_row_away(
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+def test_a_signal_that_may_not_be_handed_on_keeps_no_row_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    record, start = tmp_path / "jobs.csv", subprocess.Popen
+
+    def cancelled_meanwhile(*words: Any, **named: Any) -> Any:
+        started = start(*words, **named)
+        signal.raise_signal(signal.SIGTERM)
+        return started
+
+    def refuse(_pid: int, _number: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(wrapped.subprocess, "Popen", cancelled_meanwhile)
+    monkeypatch.setattr(wrapped.os, "kill", refuse)
+    assert run_wrapped(WrappedJob("load", "fetch", 1), [sys.executable, "-c", ""], record) == 0
+    assert "signal 15 is not handed on" in caplog.text
+    assert next(iter(recorded(chain_of(), record.read_text()).jobs)).end is JobEnd.SUCCEEDED
+
+
 def test_what_is_ignored_stays_ignored_as_nohup_wants_it(tmp_path: Path) -> None:
     record = tmp_path / "jobs.csv"
     told = "import signal, sys; sys.exit(signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN)"
@@ -156,31 +175,6 @@ def test_no_further_check_begins_once_a_job_is_ended(tmp_path: Path, monkeypatch
     monkeypatch.setattr("pgdyno.studies.batch.job_process.make_check", make)
     assert len(attempt._make_checks()) == 1
     assert made == ["tag"]
-
-
-def test_a_job_that_does_not_listen_is_killed_without_being_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
-    ended = list[str]()
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: ended.append(tag))
-    job = chain_of().jobs["load/fetch"]
-    process = run_program([sys.executable, "-c", deaf], {}, tmp_path / "1")
-    attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")
-    try:
-        while not (tmp_path / "1.out").read_text():
-            process.wait(0.01)
-        attempt.begin_stop()
-        assert process.wait(0.2) is None
-        assert attempt.poll() is None
-        attempt.kill_at_s = 0.0
-        assert attempt.poll() is None
-        assert process.wait(10.0) == -9
-        told = attempt.poll()
-        assert told is not None
-        assert (told.cancelled, ended) == ("ended by signal 9", ["tag"])
-    finally:
-        process.terminate()
 
 
 def test_a_file_of_sql_that_is_gone_is_told_without_a_traceback(tmp_path: Path) -> None:

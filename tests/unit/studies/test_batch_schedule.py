@@ -28,6 +28,8 @@ class World:
     most: int = 0
     running: set[str] = field(default_factory=set)
     stopped: list[str] = field(default_factory=list)
+    waited: list[tuple[str, int]] = field(default_factory=list)
+    """Jobs whose end was waited for, and how many had been told to end by then."""
     order: list[str] = field(default_factory=list)
 
     def clock(self) -> float:
@@ -73,8 +75,8 @@ class Attempt:
         self.until, self.end = self.world.now + self.world.dies_s, AttemptEnd(-15)
 
     def stop(self) -> None:
-        self.world.stopped.append(self.key)
-        self.until, self.end = self.world.now, AttemptEnd(-15)
+        self.world.waited.append((self.key, len(self.world.stopped)))
+        self.until = self.world.now
 
 
 def run(chain: Chain, world: World, halt: Callable[[], str] = str) -> tuple[dict[str, JobRun], str]:
@@ -216,6 +218,7 @@ def test_the_end_of_the_execution_ends_what_runs(parallel: int) -> None:
     assert left.end is (JobEnd.CANCELLED if parallel > 1 else JobEnd.NOT_RUN)
     assert left.reason == "the stop file"
     assert not world.running, "nothing is left running"
+    assert {told for _, told in world.waited} == {parallel if parallel == 1 else 2}, "they are waited for together"
 
 
 def test_an_error_ends_what_runs() -> None:

@@ -46,7 +46,7 @@ class RunningAttempt(Protocol):
         """Have it end, its sessions on the server too, and do not wait for that; some `poll` gives its end."""
 
     def stop(self) -> None:
-        """End it as `begin_stop` does, and wait: `poll` then gives its end."""
+        """End it as `begin_stop` does, where that was not done, and wait: `poll` then gives its end."""
 
 
 class Starter(Protocol):
@@ -128,6 +128,8 @@ def execute(
             if not steps.start and not steps.never and not is_over(states):
                 sleep(LOOK_S)
     finally:
+        for attempt in running.values():
+            attempt.begin_stop()  # so that they are waited for together
         for key, attempt in running.items():
             attempt.stop()
             ended = attempt.poll()

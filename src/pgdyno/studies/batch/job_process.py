@@ -196,11 +196,15 @@ class JobAttempt:
 
     def poll(self) -> AttemptEnd | None:
         """Return how it ended, None while program or checks run."""
-        code = self.process.poll()
-        if code is None:
-            if time.monotonic() >= self.kill_at_s:
-                self.process.tell_group(signal.SIGKILL)
+        code, is_told = self.process.poll(), self.kill_at_s < math.inf
+        is_left = code is None or (is_told and self.process.has_others())
+        if is_left and time.monotonic() >= self.kill_at_s:
+            self.process.kill_group()
+            is_left = code is None
+        if code is None or is_left:
             return None
+        if is_told:  # it may have begun other sessions, beside which the next attempt would run
+            end_sessions(self.starter.server, self.tag)
         end = AttemptEnd(code, cancelled=self._cancelled(code), failed=self._failed(code), cpu_s=self.process.cpu_s)
         if code not in self.job.success or not self.job.checks or self.stopped:
             return end
@@ -212,14 +216,21 @@ class JobAttempt:
 
     def begin_stop(self) -> None:
         """End the process group, and the sessions that have the job's name: a server works on for who has gone."""
-        self.stopped, self.kill_at_s = True, time.monotonic() + KILL_AFTER_S
-        self.process.tell_group(signal.SIGTERM)
+        self.stopped = True
+        if self.process.poll() is None:  # what one left that has ended by itself is meant to stay
+            self.kill_at_s = time.monotonic() + KILL_AFTER_S
+            self.process.tell_group(signal.SIGTERM)
         end_sessions(self.starter.server, self.tag)
 
     def stop(self) -> None:
         """Do so, and wait for the end."""
-        self.begin_stop()
-        self.process.terminate()
+        if not self.stopped:
+            self.begin_stop()
+        if self.kill_at_s < math.inf:
+            self.process.wait(max(0.0, self.kill_at_s - time.monotonic()))
+            self.process.kill_group()
+            self.process.wait(KILL_AFTER_S)
+            self.kill_at_s = 0.0
 
     def _make_checks(self) -> tuple[CheckedResult, ...]:
         starter, found = self.starter, list[CheckedResult]()

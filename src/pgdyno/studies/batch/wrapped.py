@@ -103,7 +103,7 @@ class _SignalsHandedOn:
         """Hand on what came already, and from now on what comes."""
         early, self.pid, self.early = self.early, pid, None
         for number in early or ():
-            os.kill(pid, number)
+            _hand_on(pid, number)
 
     def end(self) -> None:
         """Hand on nothing more."""
@@ -111,9 +111,16 @@ class _SignalsHandedOn:
 
     def _take(self, number: int, _frame: FrameType | None) -> None:
         if self.pid is not None:
-            os.kill(self.pid, number)
+            _hand_on(self.pid, number)
         elif self.early is not None:
             self.early.append(number)
+
+
+def _hand_on(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except PermissionError:  # it is waited for all the same: else it would run on without its row
+        log.warning("signal %d is not handed on: the program runs as another account, such as by sudo", number)
 
 
 def _lock(file: BinaryIO) -> None:

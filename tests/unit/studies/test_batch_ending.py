@@ -1,0 +1,109 @@
+"""A job that is told to end, and what it started: both are gone before it counts as ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from batch_example import chain_of
+from pgdyno.server.postgres import Postgres
+from pgdyno.studies.batch.job_process import JobAttempt, JobStarter, run_program
+
+
+def test_a_job_that_does_not_listen_is_killed_without_being_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
+    ended = list[str]()
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: ended.append(tag))
+    job = chain_of().jobs["load/fetch"]
+    process = run_program([sys.executable, "-c", deaf], {}, tmp_path / "1")
+    attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")
+    try:
+        while not (tmp_path / "1.out").read_text():
+            process.wait(0.01)
+        attempt.begin_stop()
+        assert process.wait(0.2) is None
+        assert attempt.poll() is None
+        attempt.kill_at_s = 0.0
+        assert attempt.poll() is None
+        assert process.wait(10.0) == -9
+        told = attempt.poll()
+        assert told is not None
+        assert (told.cancelled, ended) == ("ended by signal 9", ["tag", "tag"]), "it may have begun sessions since"
+    finally:
+        process.terminate()
+
+
+LEAVES = """import os, signal, time
+if not os.fork():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+signal.pause()
+"""
+"""A program that ends by SIGTERM, and its child, which does not."""
+
+
+def is_gone(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status")
+    return not status.exists() or "State:\tZ" in status.read_text()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_job_that_is_ended_has_started_ends_with_it(
+    waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda *_: None)
+    job = chain_of().jobs["load/fetch"]
+    process = run_program([sys.executable, "-c", LEAVES], {}, tmp_path / "1")
+    attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")
+    try:
+        while not (said := (tmp_path / "1.out").read_text()).endswith("\n"):
+            process.wait(0.01)
+        child = int(said)
+        attempt.begin_stop()
+        assert process.wait(10.0) == -15
+        assert attempt.poll() is None, "its child lives"
+        assert not is_gone(child)
+        if waits:
+            attempt.stop()
+        attempt.kill_at_s = 0.0
+        assert attempt.poll() is not None
+        while not is_gone(child):
+            time.sleep(0.01)
+    finally:
+        process.kill_group()
+
+
+def test_what_a_job_that_has_ended_left_is_meant_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda *_: None)
+    job = chain_of().jobs["load/fetch"]
+    process = run_program([sys.executable, "-c", LEAVES.replace("signal.pause()", "")], {}, tmp_path / "1")
+    attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")
+    try:
+        while not (said := (tmp_path / "1.out").read_text()).endswith("\n") or process.poll() is None:
+            process.wait(0.01)
+        attempt.begin_stop()
+        attempt.stop()
+        process.terminate()
+        assert attempt.poll() is not None
+        assert not is_gone(int(said))
+    finally:
+        process.kill_group()
+
+
+def test_what_a_command_that_is_ended_has_started_ends_with_it(tmp_path: Path) -> None:
+    process = run_program([sys.executable, "-c", LEAVES], {}, tmp_path / "1")
+    try:
+        while not (said := (tmp_path / "1.out").read_text()).endswith("\n"):
+            process.wait(0.01)
+        process.terminate()
+        assert process.exit_code == -15
+        while not is_gone(int(said)):
+            time.sleep(0.01)
+    finally:
+        process.kill_group()
