@@ -25,8 +25,10 @@ class PreparedReads:
     def __init__(self, connection: psycopg.Connection[DictRow]) -> None:
         self._connection = connection
         self._session = connection.pgconn
-        self._prepared: dict[str, tuple[bytes, abc.Transformer, list[str]]] = {}
-        """By query: its statement, what makes values of its columns, and their names."""
+        self._statements: dict[str, bytes] = {}
+        """By query, what the server has prepared; a reading that failed has, too."""
+        self._loaders: dict[str, tuple[abc.Transformer, list[str]]] = {}
+        """By query: what makes values of its columns, and their names."""
         self._count = 0
         self._ready = select.poll()
         self._ready.register(self._session.socket, select.POLLIN)
@@ -42,33 +44,34 @@ class PreparedReads:
         except BaseException:
             self._connection.close()  # it is in the middle of a pipeline
             raise
-        for _, result in results:
+        for result in results:
             if result.status not in _DONE:
                 raise error_from_result(result)
-        told = [one for one in results if one[1].status == pq.ExecStatus.TUPLES_OK]
-        return {name: self._loaded(query, *one) for (name, query), one in zip(queries.items(), told, strict=True)}
+        told = [one for one in results if one.status == pq.ExecStatus.TUPLES_OK]
+        return {name: self._loaded(query, one) for (name, query), one in zip(queries.items(), told, strict=True)}
 
-    def _exchange(self, queries: Iterable[str], database: bytes) -> list[tuple[bytes, pq.abc.PGresult]]:
-        """Return what the server says to each message, with the statement that it is of."""
-        session, sent = self._session, []
+    def _exchange(self, queries: Iterable[str], database: bytes) -> list[pq.abc.PGresult]:
+        """Return what the server says to each message, and know what it has prepared."""
+        session, sent = self._session, list[tuple[str, bytes]]()
         session.enter_pipeline_mode()
         for query in queries:
-            if query in self._prepared:
-                statement = self._prepared[query][0]
-            else:
+            statement = self._statements.get(query)
+            if statement is None:
                 self._count += 1
                 statement = f"pgdyno_{self._count}".encode()
                 session.send_prepare(statement, query.replace(_PARAMETER, "$1").replace("%%", "%").encode())
-                sent.append(statement)
+                sent.append((query, statement))
             session.send_query_prepared(statement, [database] if _PARAMETER in query else None)
-            sent.append(statement)
+            sent.append((query, statement))
         session.pipeline_sync()
         while session.flush():  # more than the socket takes at once
             self._wait_for_room()
-        results = [(statement, self._next()) for statement in sent]
+        results = [self._next() for _ in sent]
         while session.get_result() is not None:  # the end of the pipeline
             pass
         session.exit_pipeline_mode()
+        done = zip(sent, results, strict=True)
+        self._statements |= {query: name for (query, name), one in done if one.status == pq.ExecStatus.COMMAND_OK}
         return results
 
     def _next(self) -> pq.abc.PGresult:
@@ -96,12 +99,12 @@ class PreparedReads:
         room.poll()
         self._session.consume_input()
 
-    def _loaded(self, query: str, statement: bytes, result: pq.abc.PGresult) -> list[DictRow]:
-        known = self._prepared.get(query)
-        _, transformer, names = known or (statement, adapt.Transformer(self._connection), [])
+    def _loaded(self, query: str, result: pq.abc.PGresult) -> list[DictRow]:
+        known = self._loaders.get(query)
+        transformer, names = known or (adapt.Transformer(self._connection), [])
         transformer.set_pgresult(result, set_loaders=known is None)
         if known is None:
             names += [(result.fname(number) or b"").decode() for number in range(result.nfields)]
-            self._prepared[query] = statement, transformer, names
+            self._loaders[query] = transformer, names
         with wary():
             return transformer.load_rows(0, result.ntuples, lambda values: dict(zip(names, values, strict=True)))

@@ -90,3 +90,22 @@ def test_a_query_that_fails_leaves_its_session(monkeypatch: pytest.MonkeyPatch) 
     assert [what for what, *_ in session.sent][-1] == "exit_pipeline_mode"
     asked = [(what, *given) for what, *given in session.sent if what.startswith("send")]
     assert [what[2] for what in asked] == [b"SELECT 1 / 0", None, b"SELECT $1 LIKE 'a%'", [b"x"]]
+
+
+def test_what_the_server_has_prepared_is_not_prepared_again_where_a_reading_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A query that times out each second would fill the memory of the server's session."""
+    ok, bad, late = pq.ExecStatus.COMMAND_OK, pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED
+    monkeypatch.setattr(prepared_reads, "error_from_result", lambda _: psycopg.errors.QueryCanceled("timeout"))
+    end = pq.ExecStatus.PIPELINE_SYNC
+    first = (ok, None, bad, None, late, None, late, None, end, None)
+    session = Session(*first, bad, None, late, None, late, None, end, None)
+    reads = PreparedReads(session)  # type: ignore[arg-type]  # stands for it
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            reads.read({"one": "SELECT 1", "two": "SELECT 2"}, "x")
+    asked = [(what, given[0]) for what, *given in session.sent if what.startswith("send")]
+    assert asked[4:] == [
+        ("send_query_prepared", b"pgdyno_1"), ("send_prepare", b"pgdyno_3"), ("send_query_prepared", b"pgdyno_3"),
+    ]  # fmt: skip
