@@ -12,6 +12,8 @@ from pgdyno.server.postgres import redact
 TIMEOUT_S = 300.0
 """A fast shutdown writes every dirty page: with gigabytes of shared buffers on a slow disk that takes minutes."""
 STOP_MODES = ("smart", "fast", "immediate")
+LAST_LINES = 12
+"""Of a server's log, to tell why it did not start."""
 
 
 class Control(Protocol):
@@ -48,15 +50,20 @@ def log_size(path: Path | None, hands: Hands) -> int:
     return 0 if status is None else status.st_size
 
 
-def log_tail(path: Path | None, hands: Hands, since: int, lines: int = 12) -> str:
-    """Return the last lines that the log has grown by since that size, as the server's account can read them.
+def last_lines(text: str) -> str:
+    """Return the last lines of a log without the passwords of statements: what is told of a failed start is kept.
 
-    Without the passwords of statements in them: what is told of a server that did not start is kept.
+    `text` is more than that: a statement may begin above the last lines, and its password stand in them.
     """
+    return "\n".join(redact(text.strip()).splitlines()[-LAST_LINES:])
+
+
+def log_tail(path: Path | None, hands: Hands, since: int) -> str:
+    """Return the last lines that the log has grown by since that size, as the server's account can read them."""
     if path is None:
         return ""
     start = max(since, log_size(path, hands) - 16_384)
     try:
-        return redact("\n".join(hands.read(path, start=start).decode(errors="replace").strip().splitlines()[-lines:]))
+        return last_lines(hands.read(path, start=start).decode(errors="replace"))
     except (OSError, PgdynoError):
         return ""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.control.protocol import TIMEOUT_S, Control, check_mode
+from pgdyno.control.protocol import TIMEOUT_S, Control, check_mode, last_lines
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
 from pgdyno.owner.runner import Completed, Runner
 from pgdyno.server import postmaster_lock
-from pgdyno.server.postgres import Postgres, redact
+from pgdyno.server.postgres import Postgres
 
 START_LIMIT = "start-limit-hit"
 _PROPERTIES = ("ActiveState", "SubState", "Result", "MainPID", "CanReload")
@@ -173,9 +173,9 @@ class SystemdControl:
 
     def _log_tail(self) -> str:
         """Return the last lines of the unit's journal; nothing where there is no journal or no right to read it."""
-        argv = ["journalctl", "--unit", self.unit, "--lines=12", "--no-pager", "--output=cat", "--quiet"]
+        argv = ["journalctl", "--unit", self.unit, "--lines=100", "--no-pager", "--output=cat", "--quiet"]
         try:
-            return redact(self.runner.run(argv, timeout_s=30, check=False).stdout.strip())
+            return last_lines(self.runner.run(argv, timeout_s=30, check=False).stdout)
         except EnvironmentUnsuitable:
             return ""
 

@@ -35,7 +35,7 @@ _NO_OPTIONS = "unsupported startup parameter"
 _URI_PASSWORD = re.compile(r"(://[^:/@\s]*:)(\S*)(?=@)")
 _KEY_PASSWORD = re.compile(rf"((?:{'|'.join(SECRETS)})\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]*)", re.IGNORECASE)
 _SQL_PASSWORD = re.compile(
-    r"(password\s+)(?:e?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|\Z))", re.IGNORECASE | re.DOTALL
+    r"(password\s+)(?:(?:e|u&)?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|\Z))", re.IGNORECASE | re.DOTALL
 )
 """As CREATE ROLE takes it; of a text that was cut off the rest."""
 _HINTS = (

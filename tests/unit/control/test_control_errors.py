@@ -98,3 +98,19 @@ def test_the_end_of_a_server_s_log_is_told_without_the_passwords_in_it() -> None
     for told in (log_tail(Path("/log"), logs, 0), SystemdControl(logs, OTHER, "pg.service")._log_tail()):
         assert told.startswith("FATAL:  it did not start\nSTATEMENT:  ALTER ROLE app PASSWORD ***")
         assert "geheim" not in told
+
+
+def test_a_password_that_stands_below_its_statement_s_begin_is_not_told_either() -> None:
+    class Long(Logs):
+        said = "STATEMENT:  ALTER ROLE app PASSWORD\n\t'geheim'\n" + "LOG:  more\n" * 11
+
+        def read(self, _path: Path, start: int) -> bytes:
+            return self.said.encode()
+
+        def run(self, argv: list[str], **_more: object) -> Completed:
+            return Completed(tuple(argv), 0, self.said, "")
+
+    logs: Any = Long()
+    for told in (log_tail(Path("/log"), logs, 0), SystemdControl(logs, OTHER, "pg.service")._log_tail()):
+        assert told.splitlines()[1:] == ["LOG:  more"] * 11
+        assert "geheim" not in told

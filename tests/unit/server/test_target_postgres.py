@@ -81,7 +81,9 @@ def test_redact_leaves_the_rest_alone() -> None:
 
 
 @given(SECRETS)
-@pytest.mark.parametrize("spelling", ["'{}'", "E'\\'{}'", "'it''s {}'", "$${}$$", "$x$\n{}$x$", "'{} and cut o"])
+@pytest.mark.parametrize(
+    "spelling", ["'{}'", "E'\\'{}'", "u&'\\00e4{}'", "'it''s {}'", "$${}$$", "$x$\n{}$x$", "'{} and cut o"]
+)
 def test_redact_hides_the_password_of_a_statement(spelling: str, secret: str) -> None:
     text = f"+ psql -c ALTER ROLE app ENCRYPTED PASSWORD {spelling.format(secret)}"
     assert secret not in redact(text)
