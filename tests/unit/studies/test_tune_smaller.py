@@ -11,6 +11,7 @@ from pgdyno.model.verdict import Metric, Word
 from pgdyno.studies.pairs.blocks import BASE, WINNER, run_blocks
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.frugal import FrugalWinner
+from pgdyno.studies.tune.proof import RIVAL
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.smaller import LARGER
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
@@ -99,6 +100,15 @@ def test_without_time_for_it_what_is_not_shown_is_kept_and_said_to_be(monkeypatc
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
     assert set(tuned.winner) == set(IDLE)
     assert any(note.startswith("kept: ") and note.endswith("for lack of time") for note in tuned.notes)
+
+
+def test_a_rival_of_any_name_runs_in_every_block(monkeypatch):
+    proposed(monkeypatch, {"shared_buffers": "2GB", "jit": "off"})
+    options = replace(OPTIONS, rivals={"without memory": {"shared_buffers": "128MB"}})
+    tuned, _ = run(SimulatedLaboratory(shared_buffers_cliff), options)
+    assert [f"{RIVAL}without memory" in block for block in tuned.proof.blocks.complete] == [True] * len(
+        tuned.proof.blocks.complete
+    )
 
 
 def test_an_arm_that_is_answered_runs_no_more_and_keeps_its_pairs():

@@ -110,7 +110,7 @@ def prove(
         return gives_up or _is_settled(blocks, options, design, effect_design)
 
     def answered(blocks: Blocks) -> list[str]:
-        return [arm for arm in blocks.arms if WITHOUT in arm and _is_told(blocks, arm, options, effect_design)]
+        return [arm for arm in blocks.arms if arm.startswith(WITHOUT) and _is_told(blocks, arm, options, effect_design)]
 
     blocks = run_blocks(
         laboratory,
