@@ -10,13 +10,13 @@ from pgdyno.studies.live.person import keeping
 from pgdyno.studies.live.person.hands import HeardAnswer
 
 
-def test_what_cannot_be_taken_back_is_told_to_be_kept(monkeypatch):
+def test_what_cannot_be_taken_back_is_not_said_to_be_kept_for_a_part_of_it_may_be_back(monkeypatch):
     class Sessions:
         def __init__(self, _folder):
             pass
 
         def roll_back(self, session):
-            raise RollbackError(f"the file of session {session} was rewritten", hint=f"Run pgdyno rollback {session}.")
+            raise RollbackError("the server did not start", hint=f"Run pgdyno rollback {session}.")
 
     said, asked = [], []
     monkeypatch.setattr(keeping, "LocalSessions", Sessions)
@@ -26,7 +26,5 @@ def test_what_cannot_be_taken_back_is_told_to_be_kept(monkeypatch):
         SimpleNamespace(ground=ground), "s-1", {"work_mem": "64MB"}, {"work_mem": "4MB"},
         lambda _question: HeardAnswer(Action.UNDO, "alice", "dashboard", "it was slower"), 60.0,
     )  # fmt: skip
-    assert said == [
-        "not taken back, so that it is kept: the file of session s-1 was rewritten. Run pgdyno rollback s-1."
-    ]
+    assert said == ["to take it back failed: the server did not start. Run pgdyno rollback s-1."]
     assert asked == [], "nothing is on record that did not happen"

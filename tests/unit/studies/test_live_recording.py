@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.recording import RecordedPair, RecordedReference, Recording
 from pgdyno.studies.live.switchback import Switchback
-from pgdyno.studies.live.world import B
+from pgdyno.studies.live.world import BASELINE_ARM, B, StopAsked
 from pgdyno.trial.live_cycle import LiveEnding
 from simulated_live_world import World, breached
 
@@ -137,3 +139,24 @@ def test_what_a_guard_stopped_before_the_kill_does_not_come_again(tmp_path):
         recording.stops()
     recording.keep_reference(REFERENCE)
     assert recording.stops() == ()
+
+
+class Interrupted(Crippled):
+    """The way back from B does not come to its end."""
+
+    error: BaseException
+
+    def apply(self, arm):
+        super().apply(arm)
+        if arm == BASELINE_ARM:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [StopAsked("a person"), KeyboardInterrupt()])
+def test_a_stop_is_kept_too_where_the_study_is_ended_on_the_way_back_from_it(tmp_path, error):
+    world = Interrupted(0.8, seed=3)
+    world.error = error
+    with suppress(KeyboardInterrupt):
+        Switchback(world, world.reference, 30.0, Design(), seed=3, most_stops=1, recording=Recording(tmp_path)).run()
+    assert world.back == 1
+    assert len(Recording(tmp_path).stops()) == 1

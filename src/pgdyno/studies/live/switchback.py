@@ -146,6 +146,7 @@ class Switchback:
     def _finish(self, at: LiveStep) -> None:
         if LiveOrder.PUT_BACK in at.orders:
             self.world.put_back()
+        self._keep_stops()
 
     def _carry_out(self, at: LiveStep) -> LiveEvent:
         """Do what was ordered and return what came of the last of it, or of the first that failed."""
@@ -199,6 +200,7 @@ class Switchback:
                 return self._apply(BASELINE_ARM, LiveEvent.BASELINE_IN_FORCE, LiveEvent.BASELINE_LOST)
             case LiveOrder.KEEP_EVIDENCE:
                 self._keep_stops()
+                self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
             case LiveOrder.REST:
                 self._dead = is_candidate_dead(at.cycle)
                 if not self._dead:  # there is no other candidate to rest for
@@ -215,7 +217,6 @@ class Switchback:
             assert self.recording is not None, "it is there"
             self.recording.keep_stop(breach)
         self._unkept = []
-        self.hear(self.outcome(LiveEnding.INTERRUPTED))  # what there is if nothing comes after it
 
     @property
     def _wash_s(self) -> float:
