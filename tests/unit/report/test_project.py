@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ from pgdyno.studies.project.build import (
     server_cores,
 )
 from pgdyno.studies.project.file import parse_project
-from pgdyno.studies.project.fix import amend, digest, fix, pending, read_record, record_path
+from pgdyno.studies.project.fix import amend, digest, fix, moment_of, pending, read_record, record_path
 from pgdyno.studies.project.judged import judged, late_scenarios, overall
 from pgdyno.studies.project.page import project_page
 
@@ -175,7 +176,7 @@ def test_an_edit_after_the_fix_is_an_amendment_with_date_and_old_text(seed: Proj
     assert again is not None
     assert pending(edited, again, NOW) == ()
     text = markdown.render(project_page(edited, read_project(edited, None), again.fixed))
-    assert "| 2026-09-22 14:13 UTC |" in text
+    assert "| 2026-09-22 14:13:20 UTC |" in text
     assert "| performance | criterion.at\\_least | 95.0 | 90.0 | agreed with the customer |" in text
     assert "1 amendment since" in text
 
@@ -245,9 +246,19 @@ def test_criteria_that_are_younger_than_the_first_run_are_told(seed: Project, pa
     with Store.open(tmp_path / "store.db") as store:
         example.add_bench(store)
         facts = read_project(project, store)
-    for at, wanted in ((example.BEGUN - 86_400, ()), (example.BEGUN + 86_400, ("oltp",))):
+    first = min(one.facts.actual.first or math.inf for one in judged(project, facts))
+    for at, wanted in ((first - 86_400, ()), (first - 1, ()), (first + 1, ("oltp",)), (first + 86_400, ("oltp",))):
         fixed = fix(project, tmp_path / f"{at}.toml", at)
         assert late_scenarios(fixed, judged(project, facts)) == wanted
+
+
+def test_an_older_record_has_the_minute_alone(seed: Project, path: Path) -> None:
+    fix(seed, path, NOW)
+    place = record_path(path)
+    place.write_text(place.read_text().replace("14:13:20 UTC", "14:13 UTC"))
+    record = read_record(path)
+    assert record is not None
+    assert moment_of(record.fixed.at) == NOW - 20
 
 
 # ---- figures of the store --------------------------------------------------------------------------------------------

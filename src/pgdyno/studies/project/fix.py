@@ -24,7 +24,9 @@ from pgdyno.studies.project.beside import read_beside
 from pgdyno.studies.who import who
 
 VERSION = 1
-MOMENT = "%Y-%m-%d %H:%M UTC"
+_MOMENT = "%Y-%m-%d %H:%M:%S UTC"
+_MINUTE = "%Y-%m-%d %H:%M UTC"
+"""As older records have it."""
 Terms = dict[str, dict[str, str]]
 """What is fixed: by scenario and field, as text."""
 
@@ -97,7 +99,7 @@ def read_record(path: Path) -> ProjectRecord | None:
     place = record_path(path)
     try:
         found = shaped(_RecordFile, load_json(decode(read_beside(place, path))), place.name)
-        datetime.strptime(found.at, MOMENT).replace(tzinfo=UTC)
+        moment_of(found.at)
         if found.version != VERSION:
             raise ValueError(f"its version {found.version} is not {VERSION}")
     except FileNotFoundError:
@@ -112,6 +114,18 @@ def read_record(path: Path) -> ProjectRecord | None:
             hint="Restore the file from version control.",
         )
     return ProjectRecord(Fixed(found.at, found.by, found.sha256, found.amendments), found.terms)
+
+
+def moment_of(at: str) -> float:
+    """Return when something was fixed, as a Unix time: of an older record the begin of its minute. Raises ValueError.
+
+    A run that began within the same second is not told from one that began after it.
+    """
+    try:
+        found = datetime.strptime(at, _MOMENT)
+    except ValueError:
+        found = datetime.strptime(at, _MINUTE)
+    return found.replace(tzinfo=UTC).timestamp()
 
 
 def pending(project: Project, record: ProjectRecord, edited_at: float) -> tuple[Amendment, ...]:
@@ -165,4 +179,4 @@ def _write(place: Path, record: ProjectRecord) -> None:
 
 
 def _stamp(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime(MOMENT)
+    return datetime.fromtimestamp(now, UTC).strftime(_MOMENT)

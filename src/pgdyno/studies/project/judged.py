@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pgdyno.model.project import Criterion, CriterionStatus, Fixed, Measured, Project, Scenario, judge
 from pgdyno.report.wording import rounded_text
 from pgdyno.studies.project.build import ProjectFacts, ScenarioFacts
-from pgdyno.studies.project.fix import MOMENT
+from pgdyno.studies.project.fix import moment_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def overall(scenarios: Sequence[Judged]) -> CriterionStatus:
 
 def late_scenarios(fixed: Fixed, scenarios: Sequence[Judged]) -> tuple[str, ...]:
     """Return the scenarios whose first run began before the criteria were fixed."""
-    fixed_at = datetime.strptime(fixed.at, MOMENT).replace(tzinfo=UTC).timestamp()
+    fixed_at = moment_of(fixed.at)
     return tuple(
         one.scenario.name
         for one in scenarios
