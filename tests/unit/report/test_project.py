@@ -206,6 +206,14 @@ def test_what_another_account_says_was_fixed_is_not_believed(seed: Project, path
     place.chmod(0o666)
     with pytest.raises(UsageError, match="cannot be read"):
         read_record(path)
+    place.chmod(0o660)
+    os.chown(place, -1, 65534)
+    with pytest.raises(UsageError, match="cannot be read") as refused:
+        read_record(path)
+    assert "its group may write it, and not the plan" in (refused.value.detail or "")
+    path.chmod(0o660)
+    os.chown(path, -1, 65534)
+    assert read_record(path) is not None, "as a umask of 002 leaves both"
 
 
 def test_a_record_that_is_a_link_or_damaged_is_refused_in_words(seed: Project, path: Path) -> None:

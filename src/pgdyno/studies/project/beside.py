@@ -21,7 +21,15 @@ def read_beside(place: Path, plan: Path) -> bytes:
             raise ValueError(f"it belongs to {name_of(status.st_uid)}, who did not write the plan")
         if status.st_mode & stat.S_IWOTH:
             raise ValueError("everybody may write it")
+        group = _group_of(status)
+        if group and group != _group_of(plan.stat()):  # by a umask of 002 both have one
+            raise ValueError("its group may write it, and not the plan")
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
     return content
+
+
+def _group_of(status: os.stat_result) -> int | None:
+    """Return the group that may write a file, None where none may."""
+    return status.st_gid if status.st_mode & stat.S_IWGRP else None
