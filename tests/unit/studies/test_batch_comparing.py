@@ -38,6 +38,17 @@ def test_windows_in_per_cent_of_the_reference(compared: BatchComparison) -> None
     assert compared.standing is Standing.PASS
 
 
+def test_a_study_of_another_chain_is_refused_and_one_of_a_renamed_chain_is_not() -> None:
+    renamed = SMALL.replace('"night"', '"day"')
+    other = chain_of(renamed.replace('"load', '"read').replace('"close"', '"end"'))
+    found, own = recorded(chain_of(), SOME), recorded(other, SOME.replace("load", "read").replace("close", "end"))
+    for reference in (found, own):
+        with pytest.raises(UsageError, match="has no job of chain day: it is of chain night") as refused:
+            compare(other, reference, found)
+        assert "pgdyno store list" in (refused.value.hint or "")
+    assert compare(chain_of(renamed), found, found).processes
+
+
 @pytest.mark.requirement("R-BAT-04")
 def test_jobs_compared_shorter_and_improved(compared: BatchComparison) -> None:
     rows = [

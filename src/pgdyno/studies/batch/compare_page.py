@@ -20,6 +20,7 @@ from pgdyno.studies.batch.words import TONES, few_text, footnotes, means_sentenc
 from pgdyno.units import plural, seconds_text
 
 SIDES = ("reference", "new")
+_BY = {True: "recorded by another scheduler", False: "run by pgdyno"}
 _GAPS = (
     "A window is of the jobs that neither side skips. Where others waited for one that the reference ran, its time is "
     "still in the reference's window."
@@ -163,7 +164,7 @@ def _charts(sides: Sequence[BatchResult]) -> Section | None:
 
 def _about(sides: Sequence[BatchResult]) -> Section:
     rows = tuple(
-        (name, f"study {side.study}, {'recorded by another scheduler' if side.imported else 'run by pgdyno'}")
+        (name, f"study {side.study} of chain {side.chain}, {_BY[side.imported]}")
         for name, side in zip(SIDES, sides, strict=True)
     )
     told = (

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pgdyno.errors import UsageError
 from pgdyno.model.results.batch import BatchResult, JobEnd, JobRun
 from pgdyno.model.verdict import Interval
 from pgdyno.studies.batch.chain import Chain, ChainJob, ChainProcess
@@ -123,10 +124,21 @@ class BatchComparison:
 
 
 def compare(chain: Chain, reference: BatchResult, found: BatchResult) -> BatchComparison:
-    """Compare every process of the chain with the reference."""
+    """Compare every process of the chain with the reference. Raises UsageError for a study of another chain."""
+    for side in (reference, found):
+        _require_jobs_of(chain, side)
     old, new = by_key(reference.jobs), by_key(found.jobs)
     processes = tuple(_process(one, old, new) for one in chain.processes)
     return BatchComparison(chain.name, processes, overall(processes))
+
+
+def _require_jobs_of(chain: Chain, side: BatchResult) -> None:
+    """Refuse a study none of whose jobs the chain has: nothing of it would be compared. Chains may be renamed."""
+    if side.jobs and not any(one.key in chain.jobs for one in side.jobs):
+        raise UsageError(
+            f'study "{side.study}" has no job of chain {chain.name}: it is of chain {side.chain}',
+            hint="Name the file of its chain, or another study: pgdyno store list shows them.",
+        )
 
 
 def overall(processes: Sequence[ComparedProcess]) -> tuple[NamedMean, ...]:
