@@ -8,7 +8,7 @@ import pytest
 
 from batch_example import csv_of, month_chain, month_rows, recorded
 from pgdyno.model.project import Criterion, CriterionStatus, Measured, Scenario, judge
-from pgdyno.model.results.migrate import MigrateResult, ValidationFinding, ValidationResult
+from pgdyno.model.results.migrate import SIDE, MigrateResult, ValidationFinding, ValidationResult
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.results.scale import ScaleResult
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -106,8 +106,13 @@ def test_a_migration_is_judged_by_a_rehearsal_by_which_all_arrived() -> None:
 
 def test_a_rehearsal_is_one_run_though_both_of_its_sides_are_sampled() -> None:
     trials = tuple(one.trial for one in made_runs(planned())[:2])
-    rehearsed = MigrateResult(study="m", plan="shop", total_s=7.0)
-    study = replace(make_study(StudyKind.MIGRATE), id="m1", state=StudyState.COMPLETE, result=rehearsed)
+    sides = tuple(
+        replace(one, spec=replace(one.spec, factors={SIDE: side}))
+        for one, side in zip(trials, ("source", "target"), strict=True)
+    )
+    killed = replace(make_study(StudyKind.MIGRATE), id="m1", state=StudyState.INTERRUPTED)
+    whole = replace(killed, state=StudyState.COMPLETE, result=MigrateResult(study="m", plan="shop", total_s=7.0))
     asked = scenario("migrate_total_s", at_most=600)
-    assert scenario_facts(asked, [(study, trials)]).actual.runs == 1
-    assert scenario_facts(asked, [(replace(study, result=levels()), trials)]).actual.runs == 2
+    for study in (whole, killed):
+        assert scenario_facts(asked, [(study, sides)]).actual.runs == 1
+    assert scenario_facts(asked, [(replace(whole, result=levels()), trials)]).actual.runs == 2

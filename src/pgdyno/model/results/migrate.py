@@ -37,6 +37,8 @@ class MigrationPhase(StrEnum):
     """A captured load is replayed on the target, last of all."""
 
 
+SIDE = "side"
+"""The factor by which the samples of a rehearsal are told apart: source and target have a run each."""
 AFTERWARDS = frozenset({MigrationPhase.WAY_BACK, MigrationPhase.REPLAY})
 """Phases that are rehearsed when all has arrived: no total and no window counts them."""
 

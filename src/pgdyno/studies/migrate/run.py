@@ -25,6 +25,7 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.migrate import (
     AFTERWARDS,
+    SIDE,
     AssessFinding,
     ItemEnd,
     LoadSetting,
@@ -379,7 +380,7 @@ def _sampled(store: Store, study: Study, place: MovePlace) -> Iterator[dict[str,
     """Sample both servers meanwhile, each as a run of the study."""
     sides: dict[str, Target] = {"source": place.source.target, "target": place.target.target}
     runs = {
-        side: store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "migrate", 1, 0, factors={"side": side}))
+        side: store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "migrate", 1, 0, factors={SIDE: side}))
         for side in sides
     }
     samplers = {

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
-from pgdyno.model.results.migrate import MigrateResult
+from pgdyno.model.results.migrate import SIDE
 from pgdyno.model.results.parts import Compared
 from pgdyno.model.samples import SampleValue
 from pgdyno.model.study import Study
@@ -126,7 +126,7 @@ def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Tri
     )
     replays = replay_runs(study for study, _ in pairs)
     return ScenarioFacts(
-        _actual(scenario, trials, replays, sum(_runs(study, some) for study, some in pairs)),
+        _actual(scenario, trials, replays, sum(_runs(some) for _, some in pairs)),
         measure(scenario, pairs),
         lines,
         states_text(trials) if trials else "",
@@ -134,9 +134,9 @@ def scenario_facts(scenario: Scenario, pairs: Sequence[tuple[Study, Sequence[Tri
     )
 
 
-def _runs(study: Study, trials: Sequence[Trial]) -> int:
-    """Count runs; a rehearsal is one, though both of its sides are sampled as a run each."""
-    return len(trials) if study.told(MigrateResult) is None else min(len(trials), 1)
+def _runs(trials: Sequence[Trial]) -> int:
+    """Count the runs of a study; a rehearsal is one, though both of its sides are sampled as a run each."""
+    return 1 if any(SIDE in trial.spec.factors for trial in trials) else len(trials)
 
 
 def _actual(scenario: Scenario, trials: Sequence[Trial], replays: Sequence[ReplayRun], runs: int) -> Actual:
