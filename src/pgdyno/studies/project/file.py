@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from pgdyno.errors import hinted
 from pgdyno.model.project import (
@@ -19,6 +18,7 @@ from pgdyno.model.project import (
     ProjectRow,
     Scenario,
 )
+from pgdyno.model.tables import keys_of
 from pgdyno.studies.plan_reader import PlanTable
 from pgdyno.studies.project.certified import CERTIFIED, OF_RUNS
 
@@ -31,36 +31,9 @@ STUDY_METRICS = ("throughput", "p50_ms", "p95_ms", "p99_ms", "server_cpu_ms_per_
 _COUNTER = re.compile(r"[a-z][a-z0-9_]*")
 _NEEDED = ("version", "project", "scenario")
 _KEYS = (*_NEEDED, "phase", "deliverable", "peak", *RUN_TABLES)
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    name: str
-    background: str = ""
-    headroom_pct: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Scenario:
-    name: str
-    goal: str
-    planned_days: float
-    description: str = ""
-    serves: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()
-    studies: tuple[str, ...] = ()
-    days: float | None = None
-    runs: int | None = None
-    notes: tuple[str, ...] = ()
-    conclusion: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Peak:
-    host: str
-    source: str
-    cores: float | None = None
-    memory_bytes: float | None = None
+_HEAD = ("name", "background", "headroom_pct")
+_PARTS = ("criterion", "headline", "rows")
+_SCENARIO = tuple(key for key in keys_of(Scenario) if key not in _PARTS)
 
 
 @hinted("docs/reference/project.md has every key; pgdyno project new FILE writes an example.")
@@ -69,38 +42,42 @@ def parse_project(text: str, *, source: str = "project") -> Project:
     file = PlanTable.of_text(text, source)
     file.head(_KEYS, _NEEDED, VERSION)
     table = file.needed("project")
-    head = table.read(_Head, ("goals",))
-    if not 0 <= head.headroom_pct < 100:
-        table.refuse("headroom_pct", f"headroom_pct {head.headroom_pct:g} is not from 0 to below 100")
+    table.values = {"background": "", **table.values}
+    head = table.fields(Project, _HEAD, ("goals",))
+    if not 0 <= head.get("headroom_pct", 0.0) < 100:
+        table.refuse("headroom_pct", f"headroom_pct {head['headroom_pct']:g} is not from 0 to below 100")
     scenarios = list[Scenario]()
     for one in file.tables("scenario"):
         found = _scenario(one)
         if found.name in {other.name for other in scenarios}:
             one.refuse("name", f"two scenarios are called {found.name}", hint="Give each a name of its own.")
         scenarios.append(found)
-    peaks = [one.read(_Peak) for one in file.tables("peak")]
     return Project(
-        name=head.name,
-        background=head.background,
+        **head,
         scenarios=tuple(scenarios),
         phases=_items(file, "phase", PHASES),
         deliverables=_items(file, "deliverable", DELIVERABLES),
         statements=_statements(table),
-        peaks=tuple(Peak(one.host, one.cores, one.memory_bytes, one.source) for one in peaks),
-        headroom_pct=head.headroom_pct,
+        peaks=tuple(map(_peak, file.tables("peak"))),
     )
 
 
 def _scenario(table: PlanTable) -> Scenario:
-    raw = table.read(_Scenario, ("criterion", "headline", "row", "run"))
-    for word in raw.serves:
+    table.values = {"description": "", **table.values}
+    fields = table.fields(Scenario, _SCENARIO, ("criterion", "headline", "row", "run"))
+    for word in fields.get("serves", ()):
         table.one_of("serves", word, GOALS, "goal")
     return Scenario(
-        **{name: getattr(raw, name) for name in _Scenario.__dataclass_fields__},
+        **fields,
         criterion=_criterion(table.needed("criterion")),
         headline=_headline(table),
         rows=tuple(one.read(ProjectRow) for one in table.tables("row")),
     )
+
+
+def _peak(table: PlanTable) -> Peak:
+    table.values = {"cores": None, "memory_bytes": None, **table.values}
+    return table.read(Peak)
 
 
 def _headline(scenario: PlanTable) -> Headline | None:
