@@ -23,6 +23,7 @@ from pgdyno.model.evidence import (
 from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.model.inventory import Inventory, Mount, Place, Purpose
 from pgdyno.probes.evidence.concurrency import concurrency
+from pgdyno.probes.evidence.counters import keyed_growth
 from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.snapshot import without_values
@@ -294,6 +295,19 @@ def test_devices_say_whether_the_page_cache_served_reads_only_where_they_hold_th
     found = derive(seen, Inventory(host, make_server()), Files(iostat=iostat)).working_set
     assert not isinstance(found, Unknown)
     assert ("the page cache gave them" in found.method) is is_told
+
+
+def test_what_tables_grew_by_is_computed_once_for_all_who_ask(monkeypatch):
+    asked = []
+
+    def counted(keys, *rows, **more):
+        asked.append(keys)
+        return keyed_growth(keys, *rows, **more)
+
+    monkeypatch.setattr("pgdyno.probes.evidence.statistics.keyed_growth", counted)
+    found = derive(Observation(first=FIRST, last=LAST), Inventory(make_host(), make_server()), Files())
+    assert not isinstance(found.working_set, Unknown)
+    assert asked.count(("schema", "name")) == 1
 
 
 def checkpoint(at: int, megabytes: int, cause: str = "wal") -> Checkpoint:

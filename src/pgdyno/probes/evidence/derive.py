@@ -38,7 +38,7 @@ from pgdyno.probes.evidence.observation import Observation
 from pgdyno.probes.evidence.own_work import OwnWork, without_own
 from pgdyno.probes.evidence.sadf import parse_sadf
 from pgdyno.probes.evidence.snapshot import Snapshot
-from pgdyno.probes.evidence.statistics import io_growth, statistics, table_growth
+from pgdyno.probes.evidence.statistics import TableGrowths, io_growth, statistics
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
 from pgdyno.probes.evidence.wal_rate import wal_rate
 from pgdyno.probes.evidence.working_set import WorkingSetSigns, working_set
@@ -77,8 +77,9 @@ def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork 
         found_statements: tuple[Statement, ...] | Unknown = last
         tiny: TinyRequests | Unknown = last
     else:
-        numbers = (work or OwnWork()).left_out(_whole(lambda: statistics(seen.first, last)))
-        found_tables = _whole(lambda: tables(seen.first, last))
+        grown = TableGrowths(seen.first, last)
+        numbers = (work or OwnWork()).left_out(_whole(lambda: statistics(seen.first, last, grown)))
+        found_tables = _whole(lambda: tables(seen.first, last, grown))
         found_statements = _whole(lambda: statements(seen.first, last))
         tiny = _whole(lambda: tiny_requests(seen.first, last))
     host, devices, devices_from = _host(seen, inventory, files)
@@ -105,7 +106,7 @@ def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork 
         concurrency=sessions,
         working_set=last
         if isinstance(last, Unknown)
-        else _whole(lambda: _working_set(seen.first, last, devices, inventory)),
+        else _whole(lambda: _working_set(seen.first, last, grown, devices, inventory)),
         workload=kind if isinstance(kind, Unknown) else kind[0],
         workload_reason="" if isinstance(kind, Unknown) else kind[1],
         wal_rate_bytes_s=rate,
@@ -163,7 +164,11 @@ def _host(
 
 
 def _working_set(
-    first: Snapshot | None, last: Snapshot, devices: Sequence[DeviceActivity] | Unknown, inventory: Inventory
+    first: Snapshot | None,
+    last: Snapshot,
+    grown: TableGrowths,
+    devices: Sequence[DeviceActivity] | Unknown,
+    inventory: Inventory,
 ) -> WorkingSet | Unknown:
     server, memory = inventory.server, inventory.host.memory
     if isinstance(server, Unknown):
@@ -191,13 +196,14 @@ def _working_set(
     )
     if first is None:
         return working_set(signs)
-    return working_set(_with_window(signs, first, last, devices, inventory))
+    return working_set(_with_window(signs, first, last, grown, devices, inventory))
 
 
 def _with_window(
     signs: WorkingSetSigns,
     first: Snapshot,
     last: Snapshot,
+    tables_grown: TableGrowths,
     devices: Sequence[DeviceActivity] | Unknown,
     inventory: Inventory,
 ) -> WorkingSetSigns:
@@ -209,7 +215,7 @@ def _with_window(
     io = io_growth(first, last)
     return replace(
         signs,
-        touched_bytes=_touched(first, last, asked),
+        touched_bytes=_touched(tables_grown, asked),
         blocks_hit=sum(growth.values["blks_hit"] for _, growth in grown),
         blocks_read=sum(growth.values["blks_read"] for _, growth in grown),
         device_read_bytes=_read_bytes(devices, inventory, seconds),
@@ -217,15 +223,15 @@ def _with_window(
     )
 
 
-def _touched(first: Snapshot, last: Snapshot, asked: dict[str, float]) -> int | None:
+def _touched(tables_grown: TableGrowths, asked: dict[str, float]) -> int | None:
     """Return the size of what was touched; None when databases whose tables were not listed did a part of it."""
-    listed = last.get("tables", {})
+    listed = tables_grown.listed
     elsewhere = sum(blocks for name, blocks in asked.items() if name not in listed and name)
     if not listed or elsewhere > 0.01 * sum(asked.values()):
         return None
     size = 0
-    for database, rows in listed.items():
-        grown = table_growth(database, rows, first)
+    for database in listed:
+        grown = tables_grown.of(database)
         if isinstance(grown, Unknown):
             return None
         size += sum(int(row["bytes"] + row["index_bytes"]) for row, gain in grown if gain["fetched"] > 0)

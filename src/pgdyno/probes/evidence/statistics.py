@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pgdyno.model.evidence import Statistics
@@ -21,10 +22,34 @@ _NO_IO = Unknown("pg_stat_io came with 16")
 _NOT_BACKENDS = frozenset({"checkpointer", "background writer", "startup", "walsender", "walreceiver", "walwriter"})
 
 
-def statistics(first: Snapshot | None, last: Snapshot) -> Statistics | Unknown:
+class TableGrowths:
+    """What the listed tables grew by, by database: computed once for all who ask, as there may be ten thousand."""
+
+    def __init__(self, first: Snapshot | None, last: Snapshot) -> None:
+        self._first = first
+        self.listed: Mapping[str, list[dict[str, Any]]] = last.get("tables") or {}
+        self._known: dict[str, list[tuple[Any, Any]] | Unknown] = {}
+
+    def of(self, database: str) -> list[tuple[Any, Any]] | Unknown:
+        """Return (row, growth) of each of its tables; one that was made in the window counts from 0."""
+        if database not in self._known:
+            self._known[database] = self._grown(database, self.listed[database])
+        return self._known[database]
+
+    def _grown(self, database: str, rows: list[dict[str, Any]]) -> list[tuple[Any, Any]] | Unknown:
+        if self._first is None:
+            return keyed_growth(("schema", "name"), (), rows, is_complete=True)
+        before = self._first.get("tables", {}).get(database)
+        if before is None:
+            return Unknown(f'the tables of database "{database}" were not listed at the window\'s beginning')
+        is_complete = not before or len(before) >= before[0].get("tables", 0)
+        return keyed_growth(("schema", "name"), before, rows, is_complete=is_complete)
+
+
+def statistics(first: Snapshot | None, last: Snapshot, grown: TableGrowths | None = None) -> Statistics | Unknown:
     """Return what the views counted between two snapshots; `first` None: since the statistics were reset.
 
-    A restart, or counters that were reset in between, make the window unknown.
+    A restart, or counters that were reset in between, make the window unknown. `grown` is of these snapshots.
     """
     window = window_of(first, last)
     if isinstance(window, Unknown):
@@ -63,7 +88,7 @@ def statistics(first: Snapshot | None, last: Snapshot) -> Statistics | Unknown:
         session_busy_ratio=_ratio(
             total_rate(parts, "active_time_ms"), total_rate(parts, "session_time_ms"), "time of sessions"
         ),
-        analytic_share=analytic_share(first, last),
+        analytic_share=analytic_share(grown or TableGrowths(first, last)),
     )
 
 
@@ -90,30 +115,19 @@ def share(part: float | Unknown, rest: float | Unknown, nothing: str) -> float |
     return part / (part + rest) if part + rest > 0 else Unknown(f"{nothing} in the window")
 
 
-def analytic_share(first: Snapshot | None, last: Snapshot) -> float | Unknown:
+def analytic_share(tables: TableGrowths) -> float | Unknown:
     """Return rows read by sequential scans over all rows read from user tables, of the databases that were listed."""
     scanned = indexed = 0.0
-    if not last.get("tables"):
+    if not tables.listed:
         return Unknown("the tables of no database were listed")
-    for database, rows in last["tables"].items():
-        grown = table_growth(database, rows, first)
+    for database in tables.listed:
+        grown = tables.of(database)
         if isinstance(grown, Unknown):
             return grown
         for _, gain in grown:
             scanned += gain.get("seq_rows", 0.0)
             indexed += gain.get("index_rows", 0.0) + gain.get("bitmap_rows", 0.0)
     return share(scanned, indexed, "no row of a user's table was read")
-
-
-def table_growth(database: str, rows: list[dict[str, Any]], first: Snapshot | None) -> list[tuple[Any, Any]] | Unknown:
-    """Return (row, growth) of each listed table of a database; a table that was made in the window counts from 0."""
-    if first is None:
-        return keyed_growth(("schema", "name"), (), rows, is_complete=True)
-    before = first.get("tables", {}).get(database)
-    if before is None:
-        return Unknown(f'the tables of database "{database}" were not listed at the window\'s beginning')
-    is_complete = not before or len(before) >= before[0].get("tables", 0)
-    return keyed_growth(("schema", "name"), before, rows, is_complete=is_complete)
 
 
 def _counter(growth: Growth | Unknown, name: str) -> int | Unknown:

@@ -9,7 +9,7 @@ from pgdyno.model.evidence import Statement, TableActivity, TinyRequests
 from pgdyno.model.facts import Unknown
 from pgdyno.probes.evidence.counters import keyed_growth, reason, window_of
 from pgdyno.probes.evidence.snapshot import Snapshot
-from pgdyno.probes.evidence.statistics import table_growth
+from pgdyno.probes.evidence.statistics import TableGrowths
 
 TABLES_KEPT = 50
 STATEMENTS_KEPT = 30
@@ -19,20 +19,24 @@ TINY_ROWS = 1.5
 ONE_READING = Unknown("one reading tells no growth; --window SECONDS makes two")
 
 
-def tables(first: Snapshot | None, last: Snapshot) -> tuple[TableActivity, ...] | Unknown:
+def tables(
+    first: Snapshot | None, last: Snapshot, growths: TableGrowths | None = None
+) -> tuple[TableActivity, ...] | Unknown:
     """Return the tables with most I/O and those that grew most, most I/O first.
 
-    Shares are of all blocks of all tables of the databases that were listed, those not returned included.
+    Shares are of all blocks of all tables of the databases that were listed, those not returned included. `growths`
+    are of these snapshots.
     """
     window = window_of(first, last)
     if isinstance(window, Unknown):
         return window
     if not last.get("tables"):
         return Unknown(f"the tables could not be listed: {reason(last, 'tables')}")
+    growths = growths or TableGrowths(first, last)
     grown: list[tuple[str, Any, Any]] = []
     fetched = missed = 0.0
     for database, rows in last["tables"].items():
-        found = table_growth(database, rows, first)
+        found = growths.of(database)
         if isinstance(found, Unknown):
             return found
         grown += [(database, row, gain) for row, gain in found]
