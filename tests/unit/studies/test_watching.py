@@ -209,6 +209,17 @@ def test_a_setting_that_is_another_each_minute_fills_neither_memory_nor_store_an
     assert any(note.startswith(f"Of {seen.told.told} events 1000 are kept") for note in found.notes)
 
 
+def test_what_is_new_is_told_once_and_whole_though_more_comes_at_once_than_is_kept():
+    told = Told(60.0, KEYS, lambda: NAMES)
+    for number in range(500):
+        told.note(Happening.SLOWER, BEGAN, f"old {number}")
+    before = told.told
+    for number in range(700):
+        told.note(Happening.SETTING, BEGAN, f"new {number}")
+    assert [event.text for event in told.since(before)] == [f"new {number}" for number in range(200, 700)]
+    assert len(told.events) == MOST_EVENTS
+
+
 def test_ctrl_c_is_the_end_of_a_watch_and_no_failure():
     seen, _ = watched(Server(stop_at=12))
     _, found = result(seen)

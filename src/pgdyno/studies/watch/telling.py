@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,10 +34,12 @@ class Told:
     events: list[WatchEvent] = field(default_factory=list)
     told: int = 0
     """How many there were, those that are not kept any more among them."""
+    _numbers: list[int] = field(default_factory=list)
+    """The place of each event among all that there were."""
 
     def since(self, told: int) -> Sequence[WatchEvent]:
-        """Return the events after so many."""
-        return self.events[len(self.events) - (self.told - told) :]
+        """Return the events after so many, those of them that are kept."""
+        return self.events[bisect_right(self._numbers, told) :]
 
     def note(self, what: Happening, at: float, text: str) -> WatchEvent:
         """Add an event that is of no statement."""
@@ -72,11 +75,13 @@ class Told:
 
     def _add(self, event: WatchEvent) -> WatchEvent:
         """Keep one more; a kind that comes every minute pushes out none of another kind."""
-        self.events.append(event)
         self.told += 1
+        self.events.append(event)
+        self._numbers.append(self.told)
         if len(self.events) > MOST_EVENTS:
             most, _ = Counter(one.what for one in self.events).most_common(1)[0]
-            self.events.remove(next(one for one in self.events if one.what is most))
+            oldest = next(place for place, one in enumerate(self.events) if one.what is most)
+            del self.events[oldest], self._numbers[oldest]
         return event
 
     def _named(self, number: int | None) -> Mapping[str, str]:
