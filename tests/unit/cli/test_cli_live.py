@@ -6,7 +6,6 @@ import os
 import select
 import shlex
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -248,12 +247,19 @@ def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, se
 def test_what_was_typed_before_a_question_was_shown_approves_nothing():
     """Who hits y twice for one candidate has not seen the next one."""
     its, ours = os.openpty()
+    echo = live_approval.click.echo
+
+    def answered_when_asked(message: object = None, **more: object) -> None:
+        echo(message, **more)
+        if str(message).startswith("Approve?"):
+            os.write(its, b"y\n")
+
     with os.fdopen(ours) as terminal, CliRunner().isolation(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", terminal)
         os.write(its, b"y\n")
         assert select.select([terminal], [], [], 5.0)[0], "it is there"
         assert live_approval.decide(candidate(), live_approval.Asker(0.05)).settings is None
-        threading.Timer(0.2, os.write, (its, b"y\n")).start()
+        patch.setattr(live_approval.click, "echo", answered_when_asked)
         assert live_approval.approve(plan(), live_approval.Asker(30.0))
     os.close(its)
 

@@ -25,7 +25,7 @@ class Refusing:
     """Stands for a runner, a server and an API that refuse whatever is asked of them."""
 
     def __init__(self, error: EnvironmentUnsuitable | None = None) -> None:
-        self.error = error or EnvironmentUnsuitable("it is refused", hint=HINT)
+        self.error = error or EnvironmentUnsuitable("it is refused", detail="for a reason", hint=HINT)
 
     def members(self) -> tuple[Member, ...]:
         return (LEADER,)
@@ -45,6 +45,7 @@ class Cannot:
 
 
 OTHER: Any = Refusing()
+SILENT: Any = Refusing(ConnectError("no answer", detail="for a reason", hint=HINT))
 
 
 @pytest.mark.parametrize(
@@ -57,10 +58,7 @@ OTHER: Any = Refusing()
         (lambda: CommandControl(("restart",), OTHER, OTHER).reload(), "could not be reloaded"),
         (lambda: PatroniControl(OTHER, OTHER)._waits(LEADER), 'cannot ask member "a"'),
         (lambda: PatroniControl(OTHER, OTHER).reload(), 'member "a" could not be reloaded'),
-        (
-            lambda: PatroniControl(Refusing(ConnectError("no answer", hint=HINT)), OTHER).reload(),  # type: ignore[arg-type]
-            'leader "a" could not be reloaded',
-        ),
+        (lambda: PatroniControl(SILENT, OTHER).reload(), 'leader "a" could not be reloaded'),
     ],
 )
 def test_an_error_keeps_the_hint_of_its_cause(act: Callable[[], object], said: str) -> None:
@@ -68,6 +66,7 @@ def test_an_error_keeps_the_hint_of_its_cause(act: Callable[[], object], said: s
         act()
     assert said in caught.value.message
     assert caught.value.hint == HINT
+    assert "for a reason" in (caught.value.detail or "")
 
 
 def test_a_cause_without_a_hint_has_that_of_the_control() -> None:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -202,6 +204,16 @@ def test_what_to_do_about_a_phase_that_failed_is_told(tmp_path: Path) -> None:
     (tmp_path / "replay").mkdir()
     replay_phase(RehearsalJournal(tmp_path / "replay"), refused, told.append)
     assert told[-1] == "replay: Name another server."
+
+
+def test_an_item_that_fails_hands_on_what_to_do() -> None:
+    def refuse(_: MoveItem) -> bool:
+        raise EnvironmentUnsuitable("it was refused", detail="for a reason", hint="Do this.")
+
+    watch: Any = SimpleNamespace(began=lambda _: None, failed=lambda *_: None)
+    with pytest.raises(EnvironmentUnsuitable, match="table shop: it was refused") as caught:
+        in_pool([MoveItem("shop", "table")], 1, refuse, lambda: "", watch)
+    assert (caught.value.detail, caught.value.hint) == ("for a reason", "Do this.")
 
 
 def test_settings_are_applied_again_by_a_resumed_run_until_they_are_put_back(tmp_path: Path) -> None:
