@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pgdyno.errors import EnvironmentUnsuitable
 
 T = TypeVar("T")
+Message: TypeAlias = Any
+"""One of protobuf, which have no types: a part of a parse tree."""
 LONGEST = 1 << 20
 """Characters: a longer text has no fingerprint, and is judged by its words."""
 DEEPEST = 4000
@@ -67,7 +69,7 @@ def tree(text: str) -> ParseTree | None:
     return of_tree(text, _tree)
 
 
-def of_tree(text: str, look: Callable[[Any, Callable[[Any], Any]], T]) -> T | None:
+def of_tree(text: str, look: Callable[[Message, Callable[[Message], Message]], T]) -> T | None:
     """Return what `look` finds in the parse tree, given with a walker of its nodes; None where the text has none."""
     if not _may_parse(text):
         return None
@@ -82,7 +84,7 @@ def of_tree(text: str, look: Callable[[Any, Callable[[Any], Any]], T]) -> T | No
         raise
 
 
-def _tree(found: Any, walk: Callable[[Any], Any]) -> ParseTree:  # noqa: ANN401 - messages of protobuf have no types
+def _tree(found: Message, walk: Callable[[Message], Message]) -> ParseTree:
     nodes, functions, objects = set[str](), set[str](), set[str]()
     copies, bodies = list[tuple[bool, bool, str]](), list[str]()
     for _, node in walk(found):

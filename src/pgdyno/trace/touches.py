@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from pgdyno.trace.fingerprints import CACHED, of_tree
+from pgdyno.trace.fingerprints import CACHED, Message, of_tree
 
 _WRITES = frozenset({"InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "LockingClause"})
 """Within a SELECT."""
@@ -47,11 +46,11 @@ def touches(sql: str) -> tuple[Touch, ...]:
     return of_tree(sql, _touches) or ()
 
 
-def _touches(found: Any, walk: Callable[[Any], Any]) -> tuple[Touch, ...]:  # noqa: ANN401 - messages of protobuf
+def _touches(found: Message, walk: Callable[[Message], Message]) -> tuple[Touch, ...]:
     return tuple(touch for one in found.stmts for touch in _of_statement(one.stmt, walk))
 
 
-def _of_statement(node: Any, walk: Callable[[Any], Any]) -> Iterator[Touch]:  # noqa: ANN401
+def _of_statement(node: Message, walk: Callable[[Message], Message]) -> Iterator[Touch]:
     kind = node.WhichOneof("node")
     if kind in ("copy_stmt", "explain_stmt", "prepare_stmt", "execute_stmt"):  # refused, or without effect of its own
         return
@@ -73,11 +72,11 @@ def _of_statement(node: Any, walk: Callable[[Any], Any]) -> Iterator[Touch]:  # 
         yield Touch(table, writes=writes)
 
 
-def _name(table: Any) -> str:  # noqa: ANN401
+def _name(table: Message) -> str:
     return str(table.relname)  # the schema is that of a search path as often as not
 
 
-def _equalities(clause: Any) -> tuple[Equality, ...]:  # noqa: ANN401
+def _equalities(clause: Message) -> tuple[Equality, ...]:
     """Return the equalities that all hold: of a condition, or of those that AND joins."""
     kind = clause.WhichOneof("node")
     if kind == "bool_expr" and clause.bool_expr.boolop == 1:
@@ -92,7 +91,7 @@ def _equalities(clause: Any) -> tuple[Equality, ...]:  # noqa: ANN401
     return ()
 
 
-def _inserted(insert: Any) -> tuple[Equality, ...]:  # noqa: ANN401
+def _inserted(insert: Message) -> tuple[Equality, ...]:
     """Return the values of the one row that is inserted, where its columns are named."""
     rows = insert.select_stmt.select_stmt.values_lists
     if len(rows) != 1:
@@ -101,7 +100,7 @@ def _inserted(insert: Any) -> tuple[Equality, ...]:  # noqa: ANN401
     return tuple(found for column, value in pairs if (found := _equal(str(column), value)) is not None)
 
 
-def _equal(column: str, value: Any) -> Equality | None:  # noqa: ANN401
+def _equal(column: str, value: Message) -> Equality | None:
     kind = value.WhichOneof("node")
     if kind == "type_cast":
         return _equal(column, value.type_cast.arg)

@@ -21,10 +21,10 @@ from pgdyno.trace.engine.tape import TapeError, map_tape
 def plan_of(document: Mapping[str, object]) -> EnginePlan:
     """Return the plan that `dataclasses.asdict` made of one; a codec would cost more at the start than all the rest."""
     parts = dict(document)
-    parts["end_point"] = EndPoint(**parts["end_point"])  # type: ignore[arg-type]
-    parts["login"] = Login(**parts["login"])  # type: ignore[arg-type]
+    parts["end_point"] = EndPoint(**parts["end_point"])  # type: ignore[arg-type]  # what asdict made of one
+    parts["login"] = Login(**parts["login"])  # type: ignore[arg-type]  # what asdict made of one
     parts["clock"] = Clock(str(parts["clock"]))
-    return EnginePlan(**parts)  # type: ignore[arg-type]
+    return EnginePlan(**parts)  # type: ignore[arg-type]  # what asdict made of one
 
 
 def main() -> int:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
 
-from pgdyno.trace.fingerprints import CACHED, of_tree
+from pgdyno.trace.fingerprints import CACHED, Message, of_tree
 
 LONGEST = 16_384
 """Characters: of a list of 200,000 values each would be a place of its own, in each execution."""
@@ -79,7 +78,9 @@ def key_text(sql: str, columns: frozenset[tuple[str, tuple[str, ...]]] = frozens
     return of_tree(sql, lambda found, walk: _read(found, walk, sql.encode(), known)) or _UNREAD
 
 
-def _read(found: Any, walk: Callable[[Any], Any], text: bytes, columns: Mapping[str, tuple[str, ...]]) -> KeyText:  # noqa: ANN401
+def _read(
+    found: Message, walk: Callable[[Message], Message], text: bytes, columns: Mapping[str, tuple[str, ...]]
+) -> KeyText:
     mentions, inserts = list[Mention](), list[Insertion]()
     is_single = len(found.stmts) == 1 and found.stmts[0].stmt.WhichOneof("node") == "insert_stmt"
     for one in found.stmts:
@@ -99,7 +100,7 @@ def _read(found: Any, walk: Callable[[Any], Any], text: bytes, columns: Mapping[
     return KeyText(tuple(mentions), tuple(inserts), is_single and len(inserts) == 1)
 
 
-def _insertion(node: Any) -> Insertion:  # noqa: ANN401
+def _insertion(node: Message) -> Insertion:
     lists = node.select_stmt.select_stmt.values_lists
     is_plain = not node.HasField("on_conflict_clause")
     rows = len(lists) if lists else None if node.HasField("select_stmt") else 1
@@ -107,7 +108,7 @@ def _insertion(node: Any) -> Insertion:  # noqa: ANN401
     return Insertion(str(node.relation.relname), rows if is_plain else None, returned)
 
 
-def _returned(value: Any) -> str | None:  # noqa: ANN401
+def _returned(value: Message) -> str | None:
     if value.WhichOneof("node") != "column_ref":
         return None
     last = value.column_ref.fields[-1]
@@ -117,7 +118,7 @@ def _returned(value: Any) -> str | None:  # noqa: ANN401
 class _Scope:
     """The tables of a statement, by the names that its columns are written with."""
 
-    def __init__(self, nodes: list[Any], text: bytes, walk: Callable[[Any], Any]) -> None:
+    def __init__(self, nodes: list[Message], text: bytes, walk: Callable[[Message], Message]) -> None:
         self._text, self._walk = text, walk
         self._named = dict[str, set[str]]()
         for node in nodes:
@@ -126,7 +127,7 @@ class _Scope:
                 self._named.setdefault(name, set()).add(str(node.relname))
         self._all = tuple(sorted(set().union(*self._named.values())))
 
-    def compared(self, node: Any) -> Iterator[Mention]:  # noqa: ANN401
+    def compared(self, node: Message) -> Iterator[Mention]:
         """Give the values of a comparison."""
         is_compared = len(node.name) == 1 and node.name[0].string.sval in _COMPARED
         if not is_compared or node.kind not in (_OPERATOR, _ANY, _ALL, _IN):
@@ -140,7 +141,7 @@ class _Scope:
                     is_array = node.kind in (_ANY, _ALL)
                     yield from (replace(it, within=Within.ARRAY) if is_array else it for it in found)
 
-    def inserted(self, node: Any, columns: Mapping[str, tuple[str, ...]]) -> Iterator[Mention]:  # noqa: ANN401
+    def inserted(self, node: Message, columns: Mapping[str, tuple[str, ...]]) -> Iterator[Mention]:
         """Give the values of the rows that are inserted."""
         table = str(node.relation.relname)
         names = [str(one.res_target.name) for one in node.cols] or columns.get(table, ())
@@ -148,7 +149,7 @@ class _Scope:
             for name, value in zip(names, row.list.items, strict=False):
                 yield from self.valued((table,), name, value)
 
-    def valued(self, tables: tuple[str, ...], column: str, value: Any) -> Iterator[Mention]:  # noqa: ANN401
+    def valued(self, tables: tuple[str, ...], column: str, value: Message) -> Iterator[Mention]:
         """Give a value, where it is a parameter or a constant as it stands in the text."""
         kind = value.WhichOneof("node")
         if kind == "type_cast":
@@ -172,7 +173,7 @@ class _Scope:
             for _, node in self._walk(getattr(value, kind)):
                 yield from self._within(tables, column, node, within)
 
-    def _within(self, tables: tuple[str, ...], column: str, node: Any, within: Within) -> Iterator[Mention]:  # noqa: ANN401
+    def _within(self, tables: tuple[str, ...], column: str, node: Message, within: Within) -> Iterator[Mention]:
         name = type(node).__name__
         if name == "ParamRef":
             yield Mention(tables, column, parameter=int(node.number), within=within)
@@ -180,7 +181,7 @@ class _Scope:
             constant = {"ival": node.ival.ival, "fval": node.fval.fval, "sval": node.sval.sval}[which]
             yield Mention(tables, column, constant=str(constant), within=within)
 
-    def _column(self, column: Any) -> tuple[tuple[str, ...], str]:  # noqa: ANN401
+    def _column(self, column: Message) -> tuple[tuple[str, ...], str]:
         last = column.fields[-1]
         name = str(last.string.sval)
         if last.WhichOneof("node") != "string" or len(column.fields) == 1:
