@@ -66,7 +66,7 @@ def test_the_server_reads_the_fragment_without_an_error(any_postgres):
     main.write_bytes(before + b"include 'pgdyno-advice.conf'\n")
     try:
         rows = any_postgres.target().postgres.fetch(
-            "SELECT name, setting, error FROM pg_file_settings WHERE sourcefile = '%s'" % path  # noqa: UP031
+            "SELECT name, setting, error FROM pg_file_settings WHERE sourcefile = %s", [str(path)]
         )
     finally:
         main.write_bytes(before)

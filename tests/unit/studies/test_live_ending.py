@@ -42,7 +42,7 @@ def refuse(*_words, **_more):
 
 @pytest.mark.parametrize(("error", "state"), [(KeyboardInterrupt, "interrupted"), (ValueError, "failed")])
 def test_what_was_heard_is_kept_when_it_is_broken_off(store, error, state):
-    with pytest.raises(error), kept(store, live(), 1.0) as (ending, _):  # noqa: PT012
+    with pytest.raises(error), kept(store, live(), 1.0) as (ending, _):  # noqa: PT012 - what is heard before counts
         ending.hear(WATCHED, lambda _text: None)
         raise error
     found = store.study("live-1")
