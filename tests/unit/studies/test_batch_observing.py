@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import psycopg
+import pytest
 
 from pgdyno.linux.cpu import ServerCpu
+from pgdyno.studies.batch import observing
 from pgdyno.studies.batch.observing import BESIDE, ServerOnlooker
 
 TAGS = {"p/a": "x.1 p/a", "p/b": "x.2 p/b"}
@@ -21,6 +24,8 @@ class FakeServer:
     rows: float = 10.0
     sessions: list[dict[str, object]] = field(default_factory=list)
     is_gone: bool = False
+    thaws: threading.Event | None = None
+    """When it answers again that hangs."""
     opened: int = 0
 
     def connect(self) -> FakeServer:
@@ -33,6 +38,8 @@ class FakeServer:
     def execute(self, query: bytes, params: list[object]) -> FakeServer:
         if self.is_gone:
             raise psycopg.OperationalError("the server went away\nand more")
+        if self.thaws is not None:
+            self.thaws.wait()
         self.asked = query
         return self
 
@@ -122,3 +129,25 @@ def test_no_job_was_busy_for_longer_than_it_ran() -> None:
     looked.look()
     figures = looked.figures("p/b")
     assert (figures.busy_s, figures.waits) == (0.5, {"CPU": 0.5})
+
+
+def test_a_server_that_hangs_holds_up_no_end_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observing, "ANSWER_S", 0.05)
+    server, now = FakeServer(), [0.0]
+    looked = onlooker(server, now)
+    looked.began("p/a")
+    server.thaws = threading.Event()
+    now[0] = 1.0
+    looked.look()
+    now[0] = 20.0
+    looked.look()
+    looked.ended("p/a")
+    figures = looked.figures("p/a")
+    assert figures.unknown["busy_s"] == figures.unknown["wal_bytes"] == "the server did not answer within 0.05 s"
+    assert server.opened == 1, "it is asked no further"
+    server.thaws.set()
+    assert looked._hangs is not None
+    looked._hangs.join()
+    looked.began("p/b")
+    looked.ended("p/b")
+    assert (looked.figures("p/b").wal_bytes, server.opened) == (0, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from pgdyno.studies.batch.executing import JobFigures
 
 INTERVAL_S = 1.0
 RETRY_S = 10.0
+ANSWER_S = 5.0
+"""A server that answers later is not waited for: the run has to end at its guard, its stop file and its time."""
 _ACTIVITY = (
     "SELECT application_name AS tag, coalesce(wait_event_type, 'CPU') AS class, pg_catalog.count(*) AS n"
     " FROM pg_catalog.pg_stat_activity WHERE state = 'active' AND application_name = ANY(%s) GROUP BY 1, 2"
@@ -49,8 +52,39 @@ class _Watched:
     looks: int = 0
 
 
+class _Question(threading.Thread):
+    """One query, in `session` or a new one, which a server that hangs may never answer."""
+
+    def __init__(
+        self, server: Postgres, session: psycopg.Connection[DictRow] | None, query: str, params: list[object]
+    ) -> None:
+        super().__init__(name="pgdyno-onlooker", daemon=True)
+        self._server, self._query, self._params = server, query, params
+        self.session = session
+        self.rows = list[DictRow]()
+        self.error = ""
+        self.defect: Exception | None = None
+
+    def run(self) -> None:
+        """Ask, and keep what came of it."""
+        try:
+            self.session = self.session or self._server.connect()
+            self.rows = self.session.execute(self._query.encode(), self._params).fetchall()
+        except PgdynoError as error:
+            self.error = error.one_line
+        except psycopg.Error as error:
+            self.error = str(error).strip().partition("\n")[0] or type(error).__name__
+        except Exception as error:  # for the caller's thread to raise
+            self.defect = error
+
+    def close(self) -> None:
+        """End the session."""
+        if self.session is not None:
+            self.session.close()
+
+
 class ServerOnlooker:
-    """Looks at one server from a session of its own, from the caller's thread; an error costs figures and no run."""
+    """Looks at one server from a session of its own; an error, or a server that hangs, costs figures and no run."""
 
     def __init__(
         self, server: Postgres, database: str, cpu: ServerCpu, tags: Mapping[str, str], clock: Callable[[], float]
@@ -61,6 +95,7 @@ class ServerOnlooker:
         self._jobs: dict[str, _Watched] = {}
         self._running: set[str] = set()
         self._session: psycopg.Connection[DictRow] | None = None
+        self._hangs: _Question | None = None
         self._error = ""
         self._next = self._looked = self._clock()
 
@@ -145,16 +180,23 @@ class ServerOnlooker:
         return _Counters(_float(rows[0]["wal"]), _float(rows[0]["rows"]), seconds)
 
     def _ask(self, query: str, params: list[object]) -> list[DictRow]:
-        try:
-            if self._session is None:
-                self._session = self._server.connect()
-            rows = self._session.execute(query.encode(), params).fetchall()
-        except (PgdynoError, psycopg.Error) as error:
-            self._error = error.one_line if isinstance(error, PgdynoError) else str(error).strip().partition("\n")[0]
-            self.close()
+        if self._hangs is not None and self._hangs.is_alive():
             return []
-        self._error = ""
-        return rows
+        if self._hangs is not None:
+            self._hangs.close()
+        asked = _Question(self._server, self._session, query, params)
+        asked.start()
+        asked.join(ANSWER_S)
+        if asked.is_alive():
+            self._hangs, self._session = asked, None
+            self._error = f"the server did not answer within {ANSWER_S:g} s"
+            return []
+        self._hangs, self._session, self._error = None, asked.session, asked.error
+        if asked.defect is not None:
+            raise asked.defect
+        if asked.error:
+            self.close()
+        return asked.rows
 
 
 def _float(value: object) -> float | None:
