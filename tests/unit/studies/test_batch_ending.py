@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +12,54 @@ import pytest
 from batch_example import chain_of
 from pgdyno.server.postgres import Postgres
 from pgdyno.studies.batch.job_process import JobAttempt, JobStarter, run_program
+from pgdyno.studies.batch.schedule import AttemptEnd
+
+
+def ended_of(attempt: JobAttempt) -> AttemptEnd:
+    """Return its end; a thread ends its sessions."""
+    while (told := attempt.poll()) is None:
+        time.sleep(0.01)
+    return told
+
+
+def test_a_server_that_hangs_keeps_no_other_job_from_being_told_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda *_: answers.wait())
+    starter, job = JobStarter(Postgres(""), "d", tmp_path, {}), chain_of().jobs["load/fetch"]
+    attempts = list[JobAttempt]()
+    try:
+        for name in ("1", "2"):
+            process = run_program([sys.executable, "-c", "import signal; signal.pause()"], {}, tmp_path / name)
+            attempts.append(JobAttempt(starter, job, process, "tag", tmp_path / name))
+        for one in attempts:
+            one.begin_stop()
+        for one in attempts:
+            assert one.process.wait(10.0) == -15
+            assert one.poll() is None, "its sessions are not seen to be gone"
+    finally:
+        answers.set()
+    assert [ended_of(one).code for one in attempts] == [-15, -15]
+
+
+def test_checks_that_fill_their_threads_keep_no_session_from_being_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, over = list[str](), threading.Event()
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: ended.append(tag))
+    starter = JobStarter(Postgres(""), "d", tmp_path, {})
+    process = run_program([sys.executable, "-c", ""], {}, tmp_path / "1")
+    process.wait(10.0)
+    attempt = JobAttempt(starter, chain_of().jobs["load/fetch"], process, "tag", tmp_path / "1")
+    try:
+        for _ in range(64):
+            starter.pool.submit(over.wait)
+        attempt.stop()
+        assert ended == ["tag"]
+    finally:
+        over.set()
+        starter.close()
 
 
 def test_a_job_that_does_not_listen_is_killed_without_being_waited_for(
@@ -31,8 +80,7 @@ def test_a_job_that_does_not_listen_is_killed_without_being_waited_for(
         attempt.kill_at_s = 0.0
         assert attempt.poll() is None
         assert process.wait(10.0) == -9
-        told = attempt.poll()
-        assert told is not None
+        told = ended_of(attempt)
         assert (told.cancelled, ended) == ("ended by signal 9", ["tag", "tag"]), "it may have begun sessions since"
     finally:
         process.terminate()
@@ -72,7 +120,7 @@ def test_what_a_job_that_is_ended_has_started_ends_with_it(
         if waits:
             attempt.stop()
         attempt.kill_at_s = 0.0
-        assert attempt.poll() is not None
+        assert ended_of(attempt).cancelled == "ended by signal 15"
         while not is_gone(child):
             time.sleep(0.01)
     finally:

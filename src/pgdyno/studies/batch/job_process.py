@@ -111,6 +111,13 @@ class JobStarter:
     folder: Path
     tags: Mapping[str, str]
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="pgdyno-check"))
+    enders: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="pgdyno-end"))
+    """Threads of their own: a check may run until its session is ended."""
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.enders.shutdown(wait=False)
 
     def start(self, job: ChainJob, attempt: int) -> JobAttempt | FailedAttempt:
         """Start an attempt."""
@@ -192,6 +199,8 @@ class JobAttempt:
     base: Path
     stopped: bool = False
     kill_at_s: float = math.inf
+    ending: Future[None] | None = None
+    """The end of its sessions; a server that hangs keeps no other job from being told to end meanwhile."""
     checks: Future[tuple[CheckedResult, ...]] | None = None
 
     def poll(self) -> AttemptEnd | None:
@@ -201,7 +210,7 @@ class JobAttempt:
         if is_left and time.monotonic() >= self.kill_at_s:
             self.process.kill_group()
             is_left = code is None
-        if code is None or is_left:
+        if code is None or is_left or (self.ending is not None and not self.ending.done()):
             return None
         if is_told:  # it may have begun other sessions, beside which the next attempt would run
             end_sessions(self.starter.server, self.tag)
@@ -220,7 +229,7 @@ class JobAttempt:
         if self.process.poll() is None:  # what one left that has ended by itself is meant to stay
             self.kill_at_s = time.monotonic() + KILL_AFTER_S
             self.process.tell_group(signal.SIGTERM)
-        end_sessions(self.starter.server, self.tag)
+        self.ending = self.starter.enders.submit(end_sessions, self.starter.server, self.tag)
 
     def stop(self) -> None:
         """Do so, and wait for the end."""
@@ -231,6 +240,8 @@ class JobAttempt:
             self.process.kill_group()
             self.process.wait(KILL_AFTER_S)
             self.kill_at_s = 0.0
+        if self.ending is not None:
+            self.ending.result()
 
     def _make_checks(self) -> tuple[CheckedResult, ...]:
         starter, found = self.starter, list[CheckedResult]()

@@ -158,7 +158,7 @@ class _Runs:
                 )  # fmt: skip
         finally:
             onlooker.close()
-            starter.pool.shutdown(wait=False, cancel_futures=True)
+            starter.close()
         seconds = time.monotonic() - began
         self._store.add_samples(run, sampler.stop().rows)
         if not why:
