@@ -85,7 +85,10 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
 
 def test_where_every_candidate_is_rejected_no_session_begins(sandbox18: Sandbox, pgdyno_home: object) -> None:
     """Rejected, or edited to what is not searched, wants a restart or cannot be: then the person is asked again."""
-    edits = [{"shared_buffers": "200MB"}, {"random_page_cost": "2"}, {"work_mem": "1"}, {"vm.swappiness": "1"}]
+    edits = [
+        {"shared_buffers": "200MB"}, {"random_page_cost": "2"}, {"work_mem": "1"}, {"vm.swappiness": "1"},
+        {"work_mem": "4096kB"},
+    ]  # fmt: skip
     said: list[str] = []
     plans: list[CandidatePlan] = []
 
@@ -95,7 +98,8 @@ def test_where_every_candidate_is_rejected_no_session_begins(sandbox18: Sandbox,
 
     with planted_load(sandbox18.target().postgres, {"4MB": 1.0}):
         told = short_search(sandbox18.target(), "work_mem", candidates=2, decide=decide, announce=said.append)
-    assert [plan.proposal.number for plan in plans] == [1, 1, 1, 1, 1, 2]
+    assert [plan.proposal.number for plan in plans] == [1, 1, 1, 1, 1, 1, 2]
+    assert said.count("these are the values of the server as it is. Reject it to leave it out.") == 1
     assert [line for line in said if line.startswith("shared_buffers is not searched here")]
     assert [line for line in said if "work_mem" in line and "range" in line]
     assert told.search is not None

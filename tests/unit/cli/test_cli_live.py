@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import shlex
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 from pgdyno.cli import live
 from pgdyno.cli.requests import dbtune, live_approval
+from pgdyno.cli.terminal.progress import Progress
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.person.operator_request import OperatorAction as Action
@@ -206,6 +208,24 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
         assert words in said
 
 
+def test_a_question_does_not_follow_the_live_line_on_one_line(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    progress = Progress()
+    for show in (
+        lambda: live_approval.approve(plan(), None),
+        lambda: live_approval.decide(candidate(), live_approval.Asker(0.0, reads=False)),
+    ):
+        progress.phase("in its baseline, until a person has answered")
+        show()
+    lines = [line.rpartition("\r\x1b[2K")[2] for line in terminal.getvalue().split("\n")]
+    assert lines[0] == "target   db1"
+    assert not [line for line in lines if "until a person" in line], lines
+
+
 def test_without_a_question_the_plan_is_printed_all_the_same():
     with CliRunner().isolation() as (_, err, _both):
         assert live_approval.approve(plan(), None)
@@ -231,6 +251,8 @@ def candidate(*, is_final: bool = False) -> CandidatePlan:
         ("random_page_cost=1.5\ny\n", {"work_mem": "16MB", "random_page_cost": "1.5"}, False),
         ("fsync=off\ny\n", {"work_mem": "16MB"}, False),
         ("=\ny\n", {"work_mem": "16MB"}, False),
+        ("yep\nNo\n", None, False),
+        ("yep\ny\n", {"work_mem": "16MB"}, False),
     ],
 )
 def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, settings, ends):
@@ -238,9 +260,25 @@ def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, se
         answer = live_approval.decide(candidate(), live_approval.Asker(0.05))
         said = err.getvalue().decode()
     assert (answer.settings if settings is None else dict(answer.settings), answer.ends) == (settings, ends)
-    assert "2 of 20 (model): work_mem: 4MB -> 16MB; by reload, no outage" in said
+    assert "2 of 20 (by the model): work_mem: 4MB -> 16MB; by reload, no outage" in said
     assert "the best took 12 % less time" in said
     assert ("class X" in said) is ((typed_in or "").startswith("fsync"))
+    assert ("Write it as y, n, q or" in said) is ((typed_in or "").partition("\n")[0] in ("=", "yep"))
+
+
+def test_an_edit_that_cannot_be_is_told_at_once_and_the_next_line_asks_for_what_was_there_before():
+    def check(settings):
+        if settings["work_mem"] == "1TB":
+            raise UsageError("work_mem = 1TB is too much", hint="Give less.")
+        return Configuration.of({**settings, "work_mem": "8MB"})
+
+    for words, settings in (("work_mem=1TB\ny\n", "16MB"), ("work_mem=8192kB\ny\n", "8MB")):
+        with CliRunner().isolation() as (_, err, _both), typed(words):
+            answer = live_approval.decide(replace(candidate(), check=check), live_approval.Asker(0.05))
+            said = err.getvalue().decode()
+        assert dict(answer.settings) == {"work_mem": settings}
+        assert ("work_mem = 1TB is too much. Give less." in said) is ("1TB" in words)
+        assert ("(edited by hand): work_mem: 4MB -> 8MB" in said) is ("8192kB" in words)
 
 
 @pytest.mark.requirement("R-SAF-01")

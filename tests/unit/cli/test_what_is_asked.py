@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pgdyno.cli.requests.experiment_request import Experiment, _check
-from pgdyno.cli.requests.study import confirm_changes, outage_text
+from pgdyno.cli.requests.study import confirm_changes, outage_text, say_wrapped
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
@@ -17,7 +17,6 @@ SERVER = SimpleNamespace(disposable=False, name="a server", remote=None)
 LOAD = SimpleNamespace(description="a load")
 
 
-@pytest.mark.requirement("R-SAF-03")
 def test_every_setting_is_named_with_the_outage_and_the_undo(capsys: pytest.CaptureFixture[str]) -> None:
     knobs = [f"setting_number_{number}" for number in range(12)]
     experiment = Experiment(StudyKind.AB, "x", {}, knobs, lambda facts: "up to 4 pairs of trials")
@@ -29,6 +28,12 @@ def test_every_setting_is_named_with_the_outage_and_the_undo(capsys: pytest.Capt
     assert "budget 3, about 3.0 s each (median of 2 restarts" in text
     assert "undo automatic at the end" in text
     assert max(map(len, lines)) <= 120
+
+
+def test_a_label_that_is_longer_than_its_column_does_not_run_into_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+    say_wrapped("written to", "a file")
+    say_wrapped("plan", "to do it")
+    assert capsys.readouterr().err.splitlines() == ["written to a file", "plan     to do it"]
 
 
 def test_the_plan_is_no_wider_than_the_terminal(

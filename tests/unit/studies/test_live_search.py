@@ -165,6 +165,37 @@ def test_what_was_edited_is_what_is_tried():
     assert found.tried[0].origin == "edited by hand"
 
 
+def test_what_was_edited_away_is_not_proposed_again():
+    asked = []
+
+    def decide(proposal):
+        asked.append(proposal.settings)
+        return Reply(Configuration.of({"work_mem": f"{4 + len(asked)}MB"}))
+
+    found, _ = searcher(Server(), decide=decide, candidates=6)
+    found.starts = ({**SPACE.default_point(), "work_mem": 16384.0},)
+    found.run()
+    assert asked[0] == Configuration.of({"work_mem": "16MB"})
+    assert len({*asked[:6]}) == 6
+
+
+def test_of_a_finalist_that_was_edited_the_edited_settings_are_told_and_kept():
+    edited = Configuration.of({"work_mem": "12MB"})
+
+    def decide(proposal):
+        return Reply(edited if proposal.is_final else proposal.settings)
+
+    found, said = searcher(server := Server(seed=5), decide=decide)
+    for work_mem, ratio in (("16MB", 0.81), ("8MB", 0.9)):
+        settings = Configuration.of({"work_mem": work_mem, "random_page_cost": "1.5"})
+        found.pairs.append((settings, (math.log(ratio), math.log(ratio * 1.01))))
+    found.candidates = 0
+    found.run()
+    assert server.compared[0][1] == found.finals[0][0] == edited
+    (told,) = [text for text in said if text.startswith("finalist 1 of 3")]
+    assert told.startswith("finalist 1 of 3 at most: work_mem = 12MB; fresh pairs"), told
+
+
 def test_a_person_may_end_the_search_and_the_best_so_far_is_confirmed():
     asked = []
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import click
 
 from pgdyno.cli.arguments.flags import two_sides
 from pgdyno.cli.requests.live_flags import ANSWER_S, CLASS_A, EACH, LiveFlags
+from pgdyno.cli.terminal.progress import begin_line
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.person.operator_request import OperatorAction as Action
 from pgdyno.owner.inherited import ProgramKind, inherited
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 NOTIFY_S = 10.0
 LOOK_S = 0.5
 """Who waits for an answer looks so often whether the study was stopped meanwhile."""
-_YES, _QUIT = ("y", "yes"), ("q", "quit")
+_YES, _NO, _QUIT = ("y", "yes"), ("n", "no"), ("q", "quit")
 _NEXT = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
 """A comma before another KNOB=: those within a value stay."""
 
@@ -111,14 +112,14 @@ def notify_words(command: str | None) -> tuple[str, ...]:
     return check_program(words[0], os.geteuid()), *words[1:]
 
 
-def settings_of(words: Sequence[str], what: str) -> dict[str, str]:
-    """Return the settings of KNOB=VALUE,... words; `what` names where they were given.
+def settings_of(words: Sequence[str], what: str, example: str = "") -> dict[str, str]:
+    """Return the settings of KNOB=VALUE,... words; `what` names where they were given, `example` is a right one.
 
     Raises UsageError for a word that is none, or a knob that is set twice.
     """
     found: dict[str, str] = {}
     for part in (part for word in words for part in _NEXT.split(word)):
-        name, value = two_sides(part, what, "KNOB=VALUE", f"{what} work_mem=64MB")
+        name, value = two_sides(part, what, "KNOB=VALUE", example or f"{what} work_mem=64MB")
         if name in found:
             raise UsageError(f"{what} sets {name} twice", hint="Leave one of them out.")
         found[name] = value
@@ -154,6 +155,7 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     """Print the plan and, where somebody is to be asked, wait for their answer: the server is in its baseline."""
     from pgdyno.cli.requests.study import say_wrapped
 
+    begin_line()
     say_wrapped("target", plan.target)
     for name, found in plan.arms.before.items():
         a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
@@ -177,6 +179,7 @@ def confirm(asker: Asker) -> Callable[[LiveHands], Callable[[LiveQuestion], Hear
 
     def of_study(hands: LiveHands) -> Callable[[LiveQuestion], HeardAnswer | None]:
         def ask(question: LiveQuestion) -> HeardAnswer | None:
+            begin_line()
             click.echo(err=True)
             for one in question.settings:
                 say_wrapped("set", f"{one.name}: {one.before} -> {one.after}")
@@ -203,6 +206,7 @@ def show_search(plan: SearchPlan) -> None:
     """Print what a search would do."""
     from pgdyno.cli.requests.study import say_wrapped
 
+    begin_line()
     say_wrapped("target", plan.target)
     say_wrapped("search", ", ".join(f"{name} (now {value})" for name, value in plan.knobs.items()))
     tried = f"at most {plan.candidates} candidates, each against the server as it is, in periods of {plan.period_s:g} s"
@@ -224,32 +228,34 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
     settings, before, hands = dict(proposal.settings), dict(plan.before), plan.hands
     while True:
         changes = ", ".join(f"{name}: {before.get(name, 'as found')} -> {value}" for name, value in settings.items())
+        begin_line()
         click.echo(err=True)
-        say_wrapped("try", f"{proposal.name} ({proposal.origin}): {changes}; by reload, no outage")
+        say_wrapped("try", f"{proposal.name} ({plan.origin(settings)}): {changes}; by reload, no outage")
         say_wrapped("so far", proposal.learnt)
         left = seconds_text(asker.timeout_s)
         hands.ask(plan.question(settings, asker.timeout_s), plan.check)
         edits = ", KNOB=VALUE edits" if plan.can_be_edited else ""
         word = asker.ask(f"Try it? y, n, q ends the search{edits}; silence for {left} is n: ", plan.stop_file, hands)
-        mine = None if "=" in word else typed(Action.END) if word.lower() in _QUIT else _heard(word, Action.APPROVE)
+        is_edit = bool(word) and word.lower() not in (*_YES, *_NO, *_QUIT)
+        mine = None if is_edit else typed(Action.END) if word.lower() in _QUIT else _heard(word, Action.APPROVE)
         answer = hands.settle(mine)
-        if "=" not in word or answer is not None:
+        if not is_edit or answer is not None:
             action = None if answer is None else answer.action
             if answer is not None and answer.settings is not None:
                 return Reply(answer.settings)
             return Reply(Configuration.of(settings) if action is Action.APPROVE else None, ends=action is Action.END)
         try:
-            settings |= _edited(word, plan)
+            settings = dict(plan.check(Configuration.of(settings | _edited(word, plan))))
         except PgdynoError as error:
             click.echo(f"{error.message}. {error.hint or ''}", err=True)
 
 
-def _edited(word: str, plan: CandidatePlan) -> Mapping[str, str]:
+def _edited(word: str, plan: CandidatePlan) -> dict[str, str]:
     from pgdyno.knobs.policy import refuse
 
     if not plan.can_be_edited:
         raise UsageError(f"{plan.proposal.name} cannot be edited", hint="Answer y, n or q.")
-    found = settings_of([word], "the answer")
+    found = settings_of([word], "the answer", "y, n, q or work_mem=64MB")
     for name in found:
         refuse(name, known=())
     return found

@@ -108,7 +108,8 @@ def say_wrapped(label: str, text: str) -> None:
     """Write a line of a plan to stderr, its label in a column of its own, no wider than the terminal."""
     width = min(PLAN_WIDTH, shutil.get_terminal_size((PLAN_WIDTH, 24)).columns)
     column = " " * _LABEL_WIDTH
-    click.echo(click.wrap_text(text, max(width, 40), f"{label:<{_LABEL_WIDTH}}", column), err=True)
+    first = f"{label:<{_LABEL_WIDTH - 1}} "  # a longer label has a space after it, too
+    click.echo(click.wrap_text(text, max(width, 40), first, column), err=True)
 
 
 def outage_text(how_often: str, outage: Outage | None) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 REDRAW_S = 0.5
 _BAR = 16
+_CLEAR = "\r\x1b[2K"
 _LAMPS = {Colour.GREEN: ("ok", "32"), Colour.AMBER: ("AMBER", "33"), Colour.RED: ("RED", "31")}
 """A lamp's word, which says it without colour, and its code (ECMA-48 SGR), left out under NO_COLOR."""
 
@@ -164,12 +165,19 @@ class Progress:
         if self._live:
             self._drawn = self._clock()
             shown = printable(text)
-            self._stream.write(f"\r\x1b[2K{_coloured(shown) if self._is_coloured else shown}")
+            self._stream.write(f"{_CLEAR}{_coloured(shown) if self._is_coloured else shown}")
             self._stream.flush()
 
     def _clear(self) -> None:
         if self._live:
-            self._stream.write("\r\x1b[2K")
+            self._stream.write(_CLEAR)
+
+
+def begin_line() -> None:
+    """Take away the live line that a `Progress` has left on this terminal, for what others write to it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(_CLEAR)
+        sys.stderr.flush()
 
 
 def lamps_text(lamps: Sequence[Indicator]) -> str:

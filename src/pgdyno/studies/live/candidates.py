@@ -23,6 +23,8 @@ SAME_CPU = 0.05
 MEASURED, VETOED, GUARDED, REJECTED, REFUSED, LOST = (
     "measured", "vetoed", "stopped by a guard", "rejected", "not in force", "not measured",
 )  # fmt: skip
+EDITED = "edited by hand"
+"""Where the settings of a candidate come from that a person has changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,14 +182,18 @@ def _critical(watched: WatchedServer, asked: AskedArms) -> tuple[int, ...]:
 def _plan(
     watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float, flips: tuple[str, ...]
 ) -> SwitchPlan:
-    pairs_s, told = options.design.max_pairs * 2 * (period_s + SWITCH_S), watched.told
+    most, pair_s, told = options.design.max_pairs, 2 * (period_s + SWITCH_S), watched.told
+    fit = int(watched.left_s // pair_s)
+    length = f"{most} pairs take {seconds_text(most * pair_s)}"
+    if fit < most:
+        length = f"the time is enough for about {fit} of {plural(most, 'pair')}"
     return SwitchPlan(
         target=watched.ground.target.name,
         arms=arms,
         period_s=period_s,
         left_s=watched.left_s,
         max_pairs=options.design.max_pairs,
-        effect=f"{options.design.max_pairs} pairs take {seconds_text(pairs_s)}. {told.title if told.period_s else ''}",
+        effect=f"{length}. {told.title if told.period_s else ''}",
         stop_file=str(watched.stop.path),
         pause_file=str(watched.quiet.pause),
         rollback=watched.rollback,

@@ -29,6 +29,7 @@ from pgdyno.report.wording import settings_text
 from pgdyno.stats.noninferiority import costs_nothing
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import (
+    EDITED,
     LOST,
     MEASURED,
     REJECTED,
@@ -121,6 +122,7 @@ class LiveSearcher:
     is_restored: bool = False
     _stops: int = 0
     _dead: list[Configuration] = field(default_factory=list)
+    _edited: list[Configuration] = field(default_factory=list)
     _promises: list[float | None] = field(default_factory=list)
 
     def run(self) -> None:
@@ -141,8 +143,7 @@ class LiveSearcher:
             return f"all {self.candidates} were tried"
         if self.duels.now() + FEWEST * self.pair_s > search_ends_at:
             return "the remaining time is for the finalists"
-        noise = self.pair_sd / math.sqrt(FEWEST)
-        return should_stop(self._promises, noise) or ""
+        return should_stop(self._promises, self.pair_sd / math.sqrt(FEWEST)) or ""
 
     def _try_next(self, search_ends_at: float) -> None:
         suggestion = self._ask()
@@ -159,7 +160,8 @@ class LiveSearcher:
             self._keep(LiveCandidate(number=number, settings=dict(proposed), origin=suggestion.origin, fate=REJECTED))
             return
         self._promises.append(suggestion.log_expected_improvement)
-        origin = suggestion.origin if answer.settings == proposed else "edited by hand"
+        origin = suggestion.origin if answer.settings == proposed else EDITED
+        self._edited += [proposed] if origin == EDITED else []  # turned down as it was: it does not come again
         outcome = self.duels.compare(BASELINE, answer.settings, SCREEN, search_ends_at, self._is_enough)
         self._heed(outcome, answer.settings)
         if answer.settings not in self._dead:
@@ -168,11 +170,12 @@ class LiveSearcher:
         self._keep(candidate_of(number, answer.settings, origin, outcome, pair_sd=self.pair_sd, memory_bytes=memory))
 
     def _ask(self) -> Suggestion:
+        rejected = (Configuration.of(one.settings) for one in self.tried if one.fate in (REJECTED, LOST))
         return ask(
             self.space.dimensions,
             self.history(),
             starts=[self._nearer(point) for point in self.starts],
-            skipped=[self._point(Configuration.of(one.settings)) for one in self.tried if one.fate in (REJECTED, LOST)],
+            skipped=[self._point(one) for one in (*self._edited, *rejected)],
             seed=self.seed,
             feasible=self._is_within_reach(),
             initial=INITIAL,
@@ -268,7 +271,6 @@ class LiveSearcher:
             if self.is_over or settings is None:
                 break
             until_s = self.duels.now() + (self.ends_at - self.duels.now()) / (FINALISTS - place)
-            words = settings_text(settings)
             if all(dict(settings) != one.settings or one.fate != MEASURED for one in self.tried):
                 reply = self.decide(
                     Proposal(place + 1, FINALISTS, settings, "fewest settings", self._learnt(), is_final=True)
@@ -278,11 +280,12 @@ class LiveSearcher:
                     return
                 if reply.settings is None:
                     rejected.append(settings)
-                    self.notes.append(f"a finalist was rejected: {words}")
+                    self.notes.append(f"a finalist was rejected: {settings_text(settings)}")
                     continue
                 settings = reply.settings
             self.announce(
-                f"finalist {place + 1} of {FINALISTS} at most: {words}; fresh pairs against the server as it is"
+                f"finalist {place + 1} of {FINALISTS} at most: {settings_text(settings)}; "
+                "fresh pairs against the server as it is"
             )
             outcome = self.duels.compare(BASELINE, settings, design, until_s)
             self.finals.append((settings, outcome))

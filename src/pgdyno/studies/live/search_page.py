@@ -10,7 +10,7 @@ from pgdyno.model.results.live import LiveCandidate, LiveSearch, LiveSwitch
 from pgdyno.model.verdict import Interval
 from pgdyno.report.figures import ends_of, interval_series, intervals_table, ratio_axis
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Section, TableBlock
-from pgdyno.report.wording import bare_range_text, capital, settings_text
+from pgdyno.report.wording import STRATEGIES, bare_range_text, capital, settings_text
 from pgdyno.studies.live.candidates import cheaper_neighbour
 from pgdyno.studies.live.course.figures import knobs_of
 from pgdyno.studies.live.switch_page import switch_sections
@@ -78,7 +78,7 @@ def _candidates(search: LiveSearch) -> Section:
             *("unknown" if ratio is None else digits_text(ratio) for ratio in (one.cpu, one.reads, one.device)),
             "unknown" if one.memory_bytes is None else bytes_text(one.memory_bytes),
             one.fate if not one.why else f"{one.fate}: {one.why}",
-            one.origin,
+            STRATEGIES.get(one.origin, one.origin),
         )
         for one in search.candidates
     )

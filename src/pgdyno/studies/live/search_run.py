@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
@@ -13,12 +13,12 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
 from pgdyno.model.study import Study, StudyKind
-from pgdyno.report.wording import settings_text
+from pgdyno.report.wording import STRATEGIES, settings_text
 from pgdyno.server.role_settings import statement
 from pgdyno.stats.period_choice import USUAL_S, WASH_S
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.arms import Arms, arms_of, not_kept
-from pgdyno.studies.live.candidates import Proposal, Reply
+from pgdyno.studies.live.candidates import EDITED, Proposal, Reply
 from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.earlier import earlier_starts
 from pgdyno.studies.live.ground import SESSIONS_ROOM, LiveGround, WatchedServer, live_ground, live_study
@@ -88,7 +88,7 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True)
 class CandidatePlan:
-    """A candidate, and the values as found of the knobs that it sets; `stop_file` ends the study meanwhile, too.
+    """A candidate, and the values as found of all knobs that are searched; `stop_file` ends the study meanwhile, too.
 
     The answer is heard by `hands`, too; `check` returns what an edit comes to, or raises why it cannot be.
     """
@@ -111,11 +111,16 @@ class CandidatePlan:
 
     def question(self, settings: Mapping[str, str], seconds: float) -> LiveQuestion:
         """Return the question, which waits for so many seconds; `settings` may have been edited."""
-        origin = self.proposal.origin if settings == dict(self.proposal.settings) else "edited by hand"
+        origin = self.origin(settings)
         return candidate_question(
             settings, self.before, title=self.title, origin=origin, learnt=self.proposal.learnt, seconds=seconds,
             can_be_edited=self.can_be_edited,
         )  # fmt: skip
+
+    def origin(self, settings: Mapping[str, str]) -> str:
+        """Return why these settings are to be tried, for people."""
+        origin = self.proposal.origin if settings == dict(self.proposal.settings) else EDITED
+        return STRATEGIES.get(origin, origin)
 
 
 def is_search(study: Study) -> bool:
@@ -262,7 +267,7 @@ class _Searching:
             if self._world is not None:
                 self._world.session.expect("an answer", self._asked.answer_s + ANSWER_ROOM_S)
             stop = self._watched.stop
-            before = self._before(proposal.settings)
+            before = self._before(self._space.names())  # an edit may add a knob
             self._watched.recorder.phase(WAITS)
             answer = self._decide(CandidatePlan(proposal, before, str(stop.path), self._watched.hands, self._edited))
             if stop.is_wanted:
@@ -280,11 +285,15 @@ class _Searching:
         for name in settings:
             if name not in self._space.names():
                 raise UsageError(f"{name} is not searched here", hint=f"Edit {', '.join(self._space.names())}.")
-        return arms_of({}, settings, ground.facts, connections=self.searcher.connections).b
+        arms = arms_of({}, settings, ground.facts, connections=self.searcher.connections)
+        changed = {name: value for name, value in arms.b.items() if value != arms.before[name]}
+        if not changed:
+            raise UsageError("these are the values of the server as it is", hint="Reject it to leave it out.")
+        return Configuration.of(changed)
 
-    def _before(self, settings: Mapping[str, str]) -> dict[str, str]:
+    def _before(self, names: Iterable[str]) -> dict[str, str]:
         facts = self._watched.ground.facts
-        rows = {name: facts.row(name) for name in settings}
+        rows = {name: facts.row(name) for name in names}
         return {name: canonical_text(row, row.setting) for name, row in rows.items() if row is not None}
 
     def _final(self, settings: Configuration, outcome: LiveOutcome) -> LiveSwitch:

@@ -26,7 +26,7 @@ def candidate_question(
     can_be_edited: bool = True,
 ) -> LiveQuestion:
     """Return the question before a candidate, which waits for so many seconds from now."""
-    facts = (("proposed by", origin), ("so far", learnt), ("outage", RELOAD), ("undo", UNDONE))
+    facts = (("why tried", origin), ("so far", learnt), ("outage", RELOAD), ("undo", UNDONE))
     edits = (Action.EDIT,) if can_be_edited else ()
     actions = (Action.APPROVE, *edits, Action.REJECT, Action.END)
     return _question(title, actions, seconds, _rows(settings, before), facts)
