@@ -22,13 +22,15 @@ JUDGED = ("active_ms", "cpu_ms")
 class SecondMetric:
     """One figure of the server: its field in `ServerUse`, and what it was for a second of offered work in each arm.
 
-    `verdict` is None where nothing is judged or a period did not know it.
+    `verdict` is None where nothing is judged or a period did not know it. `in_each_pair` says whether it moved the same
+    way in all of them.
     """
 
     name: str
     a: float
     b: float
     verdict: Verdict | None = None
+    in_each_pair: bool = True
 
     @property
     def is_worse(self) -> bool:
@@ -50,7 +52,8 @@ def second_metrics(
         verdict = None
         if name in JUDGED and min(*ones, *others) > 0:
             verdict = judge(ones, others, metric=Metric.STATEMENT_TIME, design=design)
-        found.append(SecondMetric(name, sum(ones) / len(ones), sum(others) / len(others), verdict))
+        is_steady = all(a < b for a, b in known) or all(a > b for a, b in known)
+        found.append(SecondMetric(name, sum(ones) / len(ones), sum(others) / len(others), verdict, is_steady))
     return tuple(found)
 
 

@@ -38,6 +38,13 @@ def test_what_is_read_and_written_makes_no_claim():
     assert found["cpu_ms"].verdict is None, "of nothing there is no ratio"
 
 
+def test_a_figure_that_went_up_in_one_pair_and_down_in_another_is_marked():
+    some = pairs(1.5, count=3)
+    assert second_metrics(BODY, some, Design())[0].in_each_pair
+    assert not second_metrics(BODY, [*some, some[0][::-1]], Design())[0].in_each_pair
+    assert not second_metrics(BODY, [*some, (some[0][0], some[0][0])], Design())[0].in_each_pair
+
+
 def test_a_figure_that_one_period_did_not_know_is_not_told():
     some = pairs(1.0)
     some[3] = (some[3][0], PeriodCounts(np.array([1.0]), np.array([2.0])))

@@ -12,6 +12,7 @@ from pgdyno.model.results.live import LiveCandidate, LiveSearch, LiveSecond
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.verdict import Word
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
@@ -57,9 +58,10 @@ def test_a_difference_is_explained_by_plans_and_counters_of_both_arms_and_never_
         "Server CPU fell: 400 became 300 ms for a second of work",
         "Fewer blocks were missing from shared buffers: 900 became 100 for a second of work, from disk or the page "
         "cache",
-        "The disks had more to do: 10 became 30 requests for a second of work",
+        "The host's disks had more to do, by whomever: 10 became 30 requests for a second of work",
     )
     assert reasons([second("temp_bytes", 90.0, 0.0), second("cpu_ms", 400.0, 390.0)]) == (UNEXPLAINED,)
+    assert reasons([second("wal_bytes", 0.0, 6.0), replace(used[1], in_each_pair=False)]) == (UNEXPLAINED,)
 
 
 @pytest.mark.requirement("R-TUN-10")
@@ -67,6 +69,8 @@ def test_what_is_offered_says_on_which_statements_and_counters_it_rests():
     told = rationale(replace(BETTER, second=(second("temp_bytes", 12.0 * MB, 1.0 * MB),)))
     assert sum(one.startswith("Statement ") for one in told) == 3
     assert "spill less" in told[-1]
+    doubtful = replace(second("cpu_ms", 400.0, 300.0), verdict=replace(BETTER.verdict, word=Word.NOT_RESOLVED))
+    assert rationale(replace(BETTER, second=(doubtful,)))[-1] == UNEXPLAINED, "the page says beside it: not resolved"
     found = search(finals=(BETTER,), chosen=0)
     html = render_html(compose(StudyRecord(study(found), [])))
     assert "On what does the difference rest?" in html

@@ -139,13 +139,15 @@ class LiveBreach:
 class LiveSecond:
     """What the server did beside its statements, for each second of offered work: `name` with its unit, A and B.
 
-    `verdict` is None where nothing is judged: what is read, written and spilled is told alone.
+    `verdict` is None where nothing is judged: what is read, written and spilled is told alone. `in_each_pair` says
+    whether it moved the same way in all of them.
     """
 
     name: str
     a: float
     b: float
     verdict: Verdict | None = None
+    in_each_pair: Annotated[bool, OMITTED] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,15 @@ from typing import Protocol
 
 from pgdyno.model.results.live import LiveChange, LiveSwitch
 from pgdyno.model.results.parts import PlanChange
+from pgdyno.model.verdict import Word
 from pgdyno.units import bytes_text, digits_text
 
 MOVED = 0.1
 """A counter that moved by less is not told as a reason."""
 MOST_STATEMENTS = 3
-UNEXPLAINED = "No counter of the server moved by a tenth, so that the reason is not known"
-LEAST_BYTES = 8192.0
-"""Temporary files of less than a block for a second of work are none."""
+UNEXPLAINED = "No counter of the server moved by a tenth in every pair, so that the reason is not known"
+LEAST_BYTES = {"temp_bytes": 8192.0, "wal_bytes": 8192.0}
+"""Temporary files, or WAL, of less than a block for a second of work are none."""
 
 
 class Used(Protocol):
@@ -33,6 +34,10 @@ class Used(Protocol):
     def b(self) -> float:
         """Return it under B."""
 
+    @property
+    def in_each_pair(self) -> bool:
+        """Return whether it moved the same way in each pair: what did not is no reason."""
+
 
 def reasons(used: Iterable[Used], plans: Iterable[PlanChange] = ()) -> tuple[str, ...]:
     """Return what moved with the arm: another plan first, then counters, both arms' figures in each."""
@@ -47,7 +52,8 @@ def rationale(switch: LiveSwitch) -> tuple[str, ...]:
     """Return why B differs, with the statements that make most of it; empty without a pair."""
     if not switch.pairs:
         return ()
-    return (*_statements(switch.statements), *reasons(switch.second, switch.plans))
+    shown = [one for one in switch.second if one.verdict is None or one.verdict.word in (Word.BETTER, Word.WORSE)]
+    return (*_statements(switch.statements), *reasons(shown, switch.plans))
 
 
 def _statements(changes: Sequence[LiveChange]) -> list[str]:
@@ -62,9 +68,8 @@ def _statements(changes: Sequence[LiveChange]) -> list[str]:
 
 
 def _moved(one: Used) -> str:
-    if one.name == "temp_bytes" and max(one.a, one.b) < LEAST_BYTES:
-        return ""
-    if max(one.a, one.b) <= 0 or abs(one.b - one.a) < MOVED * max(one.a, one.b):
+    most = max(one.a, one.b)
+    if not one.in_each_pair or most <= LEAST_BYTES.get(one.name, 0.0) or abs(one.b - one.a) < MOVED * most:
         return ""
     is_less = one.b < one.a
     match one.name:
@@ -77,7 +82,8 @@ def _moved(one: Used) -> str:
             said = "Fewer blocks were missing from shared buffers" if is_less else "More blocks were read"
             return f"{said}: {_from_to(one)} for a second of work, from disk or the page cache"
         case "device_requests":
-            return f"The disks had {'less' if is_less else 'more'} to do: {_from_to(one)} requests for a second of work"
+            said = f"The host's disks had {'less' if is_less else 'more'} to do"
+            return f"{said}, by whomever: {_from_to(one)} requests for a second of work"
         case "cpu_ms":
             return f"Server CPU {'fell' if is_less else 'rose'}: {_from_to(one)} ms for a second of work"
         case _:  # database time is what is to be explained

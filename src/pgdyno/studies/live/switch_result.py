@@ -93,7 +93,10 @@ def switch_of(
         lost=dict(outcome.lost),
         covered=outcome.covered,
         tail=outcome.tail,
-        second=tuple(LiveSecond(name=one.name, a=one.a, b=one.b, verdict=one.verdict) for one in outcome.second),
+        second=tuple(
+            LiveSecond(name=one.name, a=one.a, b=one.b, verdict=one.verdict, in_each_pair=one.in_each_pair)
+            for one in outcome.second
+        ),
         statements=changes[:MOST_LISTED],
         unwatched=len(unwatched),
         unwatched_share=sum(one.share for one in unwatched),
