@@ -118,9 +118,12 @@ class Interval:
         return cls(form.ratio, low, math.inf if high is None else high, form.confidence)
 
     def __str__(self) -> str:
-        return f"{digits_text(self.ratio)}x [{digits_text(self.lo)}, {digits_text(self.hi)}]"
+        bounds = f"{digits_text(self.lo)}, {digits_text(self.hi)}" if self.is_closed else NO_INTERVAL
+        return f"{digits_text(self.ratio)}x [{bounds}]"
 
 
+NO_INTERVAL = "no interval yet"
+"""What stands for the bounds of too few pairs."""
 MOST_SAID = 1000
 """More missing pairs than these are not counted for people: the estimate rests on a handful."""
 

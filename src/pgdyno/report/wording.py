@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
 from pgdyno.model.trial import LatencySummary, Role, TrialState
-from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.model.verdict import NO_INTERVAL, Interval, Metric, Verdict, Word
 from pgdyno.units import digits_text
 
 
@@ -142,6 +142,8 @@ FAR = 1000
 
 def range_text(interval: Interval) -> str:
     """Write the bounds of an interval in the form that `change_text` gives its estimate."""
+    if not interval.is_closed:
+        return f"[{NO_INTERVAL}]"
     if interval.ratio >= 2:
         return f"[{digits_text(interval.lo)}, {digits_text(interval.hi)}]"
     bounds = [(bound - 1) * 100 for bound in (interval.lo, interval.hi)]
@@ -153,6 +155,8 @@ def range_text(interval: Interval) -> str:
 
 def bare_range_text(interval: Interval) -> str:
     """Write the bounds of an interval as ratios."""
+    if not interval.is_closed:
+        return f"[{NO_INTERVAL}]"
     return f"[{digits_text(interval.lo)}, {digits_text(interval.hi)}]"
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.report.wording import bare_range_text, range_text
 from pgdyno.stats.sequential import STRICT, Design, is_final, judge
 from simulation import run_studies
 
@@ -90,6 +91,8 @@ def test_before_the_first_look_the_interval_is_unbounded():
     assert verdict.word is Word.NOT_RESOLVED
     assert verdict.more_pairs == 1
     assert not is_final(verdict, DESIGN)
+    assert "throughput 3x [no interval yet] of A, 2 interleaved pairs" in verdict.sentence()
+    assert range_text(verdict.interval) == bare_range_text(verdict.interval) == "[no interval yet]"
 
 
 def test_hopeless_comparisons_end_early_and_hopeful_ones_do_not():
