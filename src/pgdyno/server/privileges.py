@@ -68,6 +68,7 @@ class Privilege:
 class RoleState:
     """What a role has. `version` as `server_version_num`; `observer` is the database that we observe from,
     `database` the one that the target names: catalogs, and rights on what is in them, are each database's own.
+    `statements` is the extension in the former, `statements_here` in the latter.
     """
 
     role: str
@@ -83,6 +84,7 @@ class RoleState:
     observer: str
     connect: bool
     statements: bool
+    statements_here: bool = False
 
 
 def read_role(postgres: Postgres) -> RoleState:
@@ -91,7 +93,8 @@ def read_role(postgres: Postgres) -> RoleState:
     observer = str(row["observer"] or _FALLBACK)
     allowed = bool(postgres.fetch(_OBSERVATION, [observer])[0]["connect"]) if row["observer"] else False
     counts = allowed and bool(postgres.fetch(_STATEMENTS, None, observer))
-    found = {**row, "observer": observer, "connect": allowed, "statements": counts}
+    here = bool(postgres.fetch(_STATEMENTS))
+    found = {**row, "observer": observer, "connect": allowed, "statements": counts, "statements_here": here}
     return row_as(RoleState, found, postgres.label)
 
 
@@ -145,7 +148,7 @@ def _observation(state: RoleState, *, counts_statements: bool = False) -> list[P
         Privilege(
             "pg_stat_statements",
             "which statements took longest; needs shared_preload_libraries = pg_stat_statements to count",
-            state.statements,
+            state.statements or (counts_statements and state.statements_here),
             counts_statements,
             "CREATE EXTENSION pg_stat_statements",
             database=state.observer,

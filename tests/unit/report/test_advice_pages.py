@@ -184,6 +184,8 @@ def test_what_was_measured_is_not_called_unmeasured(state: ProofState, verdict: 
     finding = replace(make_finding("a-rule"), state=state, proof=RuleProof("s1", verdict, 1.03, 0.9, 1.2))
     assert words in state_text(finding)
     assert "not measured" not in state_text(finding)
+    live = replace(finding, proof=replace(finding.proof, metric="statement_time"))
+    assert "here: statement time 1.03x" in state_text(live)
 
 
 def test_the_end_says_how_to_prove_emit_and_apply() -> None:

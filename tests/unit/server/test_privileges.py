@@ -49,6 +49,15 @@ def test_verbs_that_need_a_part_are_asked_for_no_more() -> None:
     assert lacks("noise") == lacks("bench")
 
 
+def test_a_verb_that_counts_statements_takes_the_extension_of_the_target_s_database_too() -> None:
+    here = replace(NOBODY, statements_here=True)
+    for verb in ("live", "watch"):
+        assert "pg_stat_statements" in lacks(verb)
+        assert "pg_stat_statements" not in {one.name for one in missing(privileges(verb, here))}
+    (sampled,) = [one for one in privileges("bench", here) if one.name == "pg_stat_statements"]
+    assert not sampled.held, "a sampler looks into the database that the load does not touch"
+
+
 def test_a_database_is_entered_once_for_all_that_is_granted_in_it() -> None:
     entered = [line for line in script(privileges("tune", NOBODY)).splitlines() if line.startswith("\\connect")]
     assert len(entered) == len(set(entered))

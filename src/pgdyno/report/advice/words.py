@@ -19,6 +19,7 @@ from pgdyno.model.finding import (
     StatedEffect,
 )
 from pgdyno.model.inventory import Memory, Processor
+from pgdyno.model.verdict import Metric
 from pgdyno.units import bytes_text, digits_text, plural, seconds_text
 
 MIB = 1 << 20
@@ -98,7 +99,8 @@ def proof_text(proof: RuleProof) -> str:
     if proof.ratio is None:
         return f"{proof.verdict} here (study {proof.study})"
     interval = "" if proof.lo is None or proof.hi is None else f" [{digits_text(proof.lo)}, {digits_text(proof.hi)}]"
-    return f"{proof.verdict} here: {proof.metric} {digits_text(proof.ratio)}x{interval} (study {proof.study})"
+    metric = Metric(proof.metric).label if proof.metric in [*Metric] else proof.metric
+    return f"{proof.verdict} here: {metric} {digits_text(proof.ratio)}x{interval} (study {proof.study})"
 
 
 def state_text(finding: Finding) -> str:
