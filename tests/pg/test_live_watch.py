@@ -213,7 +213,7 @@ def test_a_signal_ends_it_and_the_study_says_so(owner: Postgres, pgdyno_home: Pa
         process.kill()
     assert process.returncode == 130
     listed = json.loads(pgdyno(pgdyno_home, "store", "list", "--json").stdout)
-    assert "failed" in json.dumps(listed)
+    assert "interrupted" in json.dumps(listed)
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -51,8 +51,8 @@ class StudyCard:
 
     @property
     def has_load(self) -> bool:
-        """Return whether it runs a load of its own, whose figures can be shown: what asks persons has none."""
-        return self.live.desk is None
+        """Return whether it runs a load of its own, whose figures can be shown: what watches users, or asks, has none."""
+        return self.live.desk is None and not self.study.is_observed
 
     @property
     def question(self) -> LiveQuestion | None:

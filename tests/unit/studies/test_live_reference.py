@@ -161,6 +161,12 @@ def test_a_steady_load_can_be_resolved_and_the_rare_statement_is_beside_the_clai
     assert study.id == told.study
 
 
+def test_one_statement_that_takes_longer_than_a_fourth_of_a_period_is_told(monkeypatch):
+    monkeypatch.setitem(globals(), "MEAN_MS", np.array([2.0, 9.0, 9000.0]))
+    (note,) = [note for note in result()[1].notes if "longer than a fourth" in note]
+    assert note.startswith("1 statement takes longer than a fourth of a period")
+
+
 @pytest.mark.requirement("R-TUN-14")
 def test_a_saturated_server_says_so():
     assert not any("saturated" in note for note in result()[1].notes)

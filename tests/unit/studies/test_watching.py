@@ -21,6 +21,7 @@ from pgdyno.probes.statements import SessionCounts, StatementKey, StatementReade
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.stats.regressions import Slowdown
 from pgdyno.stats.statement_deltas import StatementSnapshot
 from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import result_from_json
@@ -218,6 +219,12 @@ def test_what_is_new_is_told_once_and_whole_though_more_comes_at_once_than_is_ke
         told.note(Happening.SETTING, BEGAN, f"new {number}")
     assert [event.text for event in told.since(before)] == [f"new {number}" for number in range(200, 700)]
     assert len(told.events) == MOST_EVENTS
+
+
+def test_of_a_server_that_became_slower_as_a_whole_no_statement_is_counted():
+    seen, _ = watched(Server())
+    seen.told.step(Slowdown(None, 2.0, 30, 1.0), 40, BEGAN + 2400.0)
+    assert result(seen)[1].title == "In 40:00 min the server as a whole became slower"
 
 
 def test_ctrl_c_is_the_end_of_a_watch_and_no_failure():

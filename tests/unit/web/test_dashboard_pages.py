@@ -19,7 +19,7 @@ import study_example as example
 from dashboard_asking import CLOSED, OPEN, ask
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.live import Live, LivePoint
-from pgdyno.model.study import StudyKind
+from pgdyno.model.study import USERS_LOAD, StudyKind
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.web import pages
@@ -53,6 +53,19 @@ def test_the_templates_of_running_studies_are_read_when_one_runs(store: Store, m
     LiveBoard(store).show(Live(study, now, now, "here", 1))
     assert f'data-study="{study}"' in ask(make_app(store, OPEN), "/").body
     assert read[3:] == ["cards.html.j2"]
+
+
+@pytest.mark.parametrize("workload", [USERS_LOAD, "tpcb"])
+def test_a_study_of_the_users_own_load_has_no_empty_strips_of_a_load_that_nobody_drives(
+    store: Store, workload: str
+) -> None:
+    made = example.make_study()
+    study, now = replace(made, workload=replace(made.workload, name=workload)), time.time()
+    store.add_study(study)
+    LiveBoard(store).show(Live(study.id, now, now, "here", 1, phase="watching", place="settings, every minute"))
+    body = ask(make_app(store, OPEN), "/").body
+    assert "settings, every minute" in body
+    assert ('data-part="strips"' in body) is (workload != USERS_LOAD)
 
 
 def test_a_target_has_its_facts_studies_and_changes_with_their_undo(store: Store) -> None:

@@ -83,6 +83,7 @@ def _kept(store: Store, study: Study, now: float) -> Iterator[None]:
         row.put(phase="watching", place="statements, the load and the guards; nothing is changed")
         try:
             yield
-        except BaseException:
-            store.update_study(study.id, state=StudyState.FAILED)
+        except BaseException as error:
+            is_ended = isinstance(error, KeyboardInterrupt)
+            store.update_study(study.id, state=StudyState.INTERRUPTED if is_ended else StudyState.FAILED)
             raise

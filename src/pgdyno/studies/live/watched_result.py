@@ -249,8 +249,8 @@ def _notes(
         if slow.any():
             held = 100 * float(reference.shares[slow].sum())
             found.append(
-                f"{int(slow.sum())} statements take longer than a fourth of a period on average ({held:.0f} % of the "
-                "time): they count whole, at their end, and belong to no claim."
+                f"{agreeing(int(slow.sum()), 'statement', 'takes', 'take')} longer than a fourth of a period on "
+                f"average ({held:.0f} % of the time): so long a call counts whole, at its end, and is in no claim."
             )
     total = float(reference.time_ms.sum())
     new = float(reference.time_ms[seen.known : size].sum()) / total if total else 0.0

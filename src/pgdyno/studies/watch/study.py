@@ -26,7 +26,7 @@ from pgdyno.studies.watch.run import WatchSeen, watch
 from pgdyno.studies.watch.telling import Told, clock_text
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
-from pgdyno.units import moment_text, percent_text, seconds_text
+from pgdyno.units import agreeing, moment_text, percent_text, plural, seconds_text
 
 FULL = 0.995
 QUIET, FOUND, SHORT = "nothing found", "found", "too short"
@@ -151,11 +151,12 @@ def _title(
     passed = seconds_text(seen.at - seen.began)
     parts = []
     if slower:
-        whole = " and the server as a whole" if any(one.queryid is None for one in slower) else ""
-        count = sum(one.queryid is not None for one in slower)
-        parts.append(f"{count} statement{'s' if count != 1 else ''}{whole} became slower")
+        statements = {(one.queryid, one.database, one.role) for one in slower if one.queryid is not None}
+        who = [plural(len(statements), "statement")] if statements else []
+        who += ["the server as a whole"] if any(one.queryid is None for one in slower) else []
+        parts.append(f"{' and '.join(who)} became slower")
     if settings:
-        parts.append(f"{len(settings)} setting{'s were' if len(settings) > 1 else ' was'} changed")
+        parts.append(f"{agreeing(len(settings), 'setting', 'was', 'were')} changed")
     if parts:
         return f"In {passed} {least}{' and '.join(parts)}"
     if detectable is None:
