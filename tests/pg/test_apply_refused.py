@@ -92,6 +92,7 @@ def test_a_rejected_value_is_named_in_the_servers_words(
     assert error.hint
 
 
+@pytest.mark.requirement("R-SAF-06")
 def test_a_rejected_value_cost_no_outage(session: Session, sandbox18: Sandbox) -> None:
     query = "SELECT pg_postmaster_start_time() AS at"
     before = sandbox18.target().postgres.fetch(query)

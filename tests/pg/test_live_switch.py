@@ -211,6 +211,7 @@ def test_what_a_colleague_sets_while_a_person_is_asked_is_not_measured_under_wha
         postgres.execute("SELECT pg_reload_conf()")
 
 
+@pytest.mark.requirement("R-TUN-12")
 @pytest.mark.parametrize("build", ONE_BUILD)
 def test_a_colleague_s_restart_in_mid_pair_costs_that_pair_at_most_and_leaves_the_server_as_it_was(
     build: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: Path

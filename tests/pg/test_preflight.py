@@ -108,6 +108,7 @@ def test_the_servers_own_limits_count_and_not_ours(sandbox18: Sandbox) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
 
 
+@pytest.mark.requirement("R-SAF-06")
 def test_a_library_that_is_missing_is_found_before_the_restart(any_postgres: Sandbox, tmp_path: Path) -> None:
     target = any_postgres.target()
     (row,) = target.postgres.fetch("SHOW server_version_num")

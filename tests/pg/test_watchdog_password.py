@@ -242,6 +242,7 @@ def take_every_slot(server: LockedServer, stack: contextlib.ExitStack) -> None:
         stack.enter_context(psycopg.connect(server.admin.conninfo))
 
 
+@pytest.mark.requirement("R-SAF-10")
 @pytest.mark.parametrize(
     ("way", "sql_only"),
     [(way, sql_only) for way in ("dsn", "variable", "file") for sql_only in (False, True)]

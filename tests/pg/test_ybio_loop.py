@@ -85,7 +85,7 @@ def until_counted(target: Target, dbname: str) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.requirement("R-YBI-07")
+@pytest.mark.requirement("R-YBI-07", "R-TUN-12")
 def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
     make_sandbox: Callable[..., Sandbox], tmp_path: Path
 ) -> None:

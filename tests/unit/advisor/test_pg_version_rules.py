@@ -91,6 +91,7 @@ def test_configuration_of_another_version_is_listed_with_what_to_do():
     del old["stats_temp_directory"], old["wal_keep_segments"]
     one = finding_of("removed-parameters", make_case(server=make_server(18, extra=old)))
     assert "1 of its parameters is gone" in one.title
+    assert "drop it: statistics live in shared memory" in words
     assert "wal_keep_size = wal_keep_segments x 16MB" in words
     assert "max_wal_size = 3 x checkpoint_segments" in words
 

@@ -169,6 +169,7 @@ def raises(error: Exception) -> click.Command:
     return verb
 
 
+@pytest.mark.requirement("R-SAF-10")
 def test_a_defect_is_told_in_one_error_and_its_traceback_kept_without_passwords(said, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "command", raises(KeyError("postgresql://me:s3cr3t@db1/x refused s3cr3t")))
     code, error = said("store", "postgresql://me:s3cr3t@db1/x")
@@ -282,6 +283,7 @@ def test_a_matrix_takes_a_script_by_its_mode(said):
     assert said("matrix", "--mode", "custom", "--script", "read.sql", "--dry-run")[0] == ExitCode.OK
 
 
+@pytest.mark.requirement("R-SAF-10")
 @pytest.mark.parametrize(
     ("words", "flag"),
     [

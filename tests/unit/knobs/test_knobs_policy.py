@@ -35,6 +35,7 @@ def test_every_parameter_of_13_to_18_has_a_ruling() -> None:
     assert load_policy().rulings.keys() - all_names() == set(LINUX_KNOBS), "a ruling for a parameter that no server has"
 
 
+@pytest.mark.requirement("R-SAF-04")
 @pytest.mark.parametrize(
     "name",
     [
@@ -77,6 +78,7 @@ def test_classes_of_the_knobs_that_users_ask_about() -> None:
     assert class_of("no_such_parameter") is None
 
 
+@pytest.mark.requirement("R-SAF-04")
 @pytest.mark.parametrize("major", SUPPORTED_MAJORS)
 def test_no_space_holds_class_x_or_what_the_policy_does_not_allow(major: int) -> None:
     catalogue = load_catalogue()

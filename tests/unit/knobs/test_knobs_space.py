@@ -47,6 +47,7 @@ def reasons(space: SearchSpace) -> dict[str, str]:
     return {exclusion.name: exclusion.reason for exclusion in space.excluded}
 
 
+@pytest.mark.requirement("R-SAF-03")
 @settings(deadline=None, max_examples=50)
 @given(machines)
 def test_ranges_lie_inside_of_the_servers_bounds_and_hold_the_current_value(facts: Facts) -> None:

@@ -95,6 +95,7 @@ def test_the_same_studies_give_the_same_bytes(bundle: Path, tmp_path: Path) -> N
     assert (tmp_path / "b.pgdyno").read_bytes() == bundle.read_bytes()
 
 
+@pytest.mark.requirement("R-SAF-10")
 def test_no_password_and_no_way_to_the_server_leaves(bundle: Path) -> None:
     everything = b"".join(contents(bundle).values())
     assert b"hunter2" not in everything

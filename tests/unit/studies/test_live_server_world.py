@@ -160,6 +160,21 @@ def test_a_period_counts_what_ended_in_it_and_nothing_else(server):
     assert server.back == 1
 
 
+@pytest.mark.requirement("R-TUN-23")
+def test_a_burst_right_after_the_switch_is_in_no_figure(server):
+    server.world.apply(B)
+    begun = server.now
+
+    def sleep(seconds):
+        server.share = 40.0 if server.now < begun + 4.0 else 1.0
+        server.sleep(seconds)
+
+    server.world.sleep = sleep
+    assert server.world.wash(5.0, 10.0)
+    assert server.calls > 4 * 40 * RATE, "there was one"
+    assert server.world.count(25.0).calls[0] == pytest.approx(25 * RATE, rel=0.02)
+
+
 def test_what_began_before_the_switch_is_waited_for_but_not_for_ever(server):
     server.world.apply(B)
     server.crossings = 8

@@ -38,6 +38,7 @@ def test_a_load_that_is_steady_in_its_time_ends_with_it():
     assert (second, extension.reason, extension.extended_s) == (8, "", 0.0)
 
 
+@pytest.mark.requirement("R-TUN-03")
 def test_a_load_that_settles_late_goes_on_until_it_had_a_whole_window():
     """A large cold cache: it settles after seven of eight seconds, and five seconds of it are measured all the same."""
     second, extension = ends([20, 40, 60, 80, 110, 140, 170] + [200] * 9)
