@@ -10,12 +10,16 @@ from types import FrameType
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, as SIGINT is one already, so that every ending restores."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, as SIGINT is one already, so that every ending restores.
+
+    One that is ignored stays so: `nohup pgdyno tune` is to outlive the terminal.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    taken = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, interrupt) for number in taken}
     try:
         yield
     finally:
