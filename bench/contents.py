@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,7 @@ def read_once(a: Postgres, b: Postgres, jobs: int) -> None:
 
 def main() -> None:
     """Print a line a round."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)

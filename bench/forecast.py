@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -40,6 +41,7 @@ CREATE INDEX ON entry (customer); CREATE INDEX ON entry (note);
 
 def main() -> int:
     """Print a line a rehearsal, then the forecast and whether the full size is in it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[250_000, 750_000])
     parser.add_argument("--runs", type=int, default=4)

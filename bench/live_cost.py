@@ -16,6 +16,7 @@ import math
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -132,6 +133,7 @@ def summary(rows: Sequence[dict[str, object]]) -> str:
 
 def main() -> None:
     """Run pairs, and print what all in the folder came to."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is stopped then, too
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--seconds", type=int, default=30)

@@ -209,6 +209,7 @@ def report(name: str, found: dict[str, object], options: argparse.Namespace) -> 
 
 def main() -> None:
     """Parse the flags, run the trials in turns and print."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=int, default=30_000, help="lines for each second of the writer's clock")
     parser.add_argument("--seconds", type=int, default=60, help="seconds of the writer's clock")

@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -216,6 +217,7 @@ class Mixed:
 
 def main() -> int:
     """Parse the arguments and do what is not done."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is stopped then, too
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seconds", type=int, default=60)

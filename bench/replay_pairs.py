@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -193,6 +194,7 @@ def tell_found(place: Place, draws: int, seed: int = 1) -> None:
 
 def main() -> None:
     """Parse the arguments and run what is missing."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is stopped then, too
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=20)

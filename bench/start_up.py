@@ -61,25 +61,34 @@ def cpu_of(words: tuple[str, ...], source: Path, home: Path) -> tuple[float, flo
     process = subprocess.Popen(
         [sys.executable, "-m", "pgdyno", *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    if words[0] == "serve":
-        assert process.stdout is not None
-        url = next(line.split()[-1] for line in process.stdout if b"http://" in line).decode()
-        page = urlsplit(url)
-        connection = http.client.HTTPConnection(page.netloc, timeout=30)
-        connection.request("GET", page.path or "/")
-        answer = connection.getresponse()
-        answer.read()
-        assert answer.status == http.HTTPStatus.OK, answer.reason
-        process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    try:
+        if words[0] == "serve":
+            ask_for_a_page(process)
+            process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    finally:
+        process.kill()  # does nothing to one that has ended
     if process.returncode not in (0, 1):
         sys.exit(f"pgdyno {' '.join(words)} ended with {process.returncode}: {said.decode(errors='replace')}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - began
 
 
+def ask_for_a_page(process: subprocess.Popen[bytes]) -> None:
+    """Wait until `serve` says where it listens, and read that page."""
+    assert process.stdout is not None
+    url = next(line.split()[-1] for line in process.stdout if b"http://" in line).decode()
+    page = urlsplit(url)
+    connection = http.client.HTTPConnection(page.netloc, timeout=30)
+    connection.request("GET", page.path or "/")
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == http.HTTPStatus.OK, answer.reason
+
+
 def main() -> None:
     """Parse the flags, make the server, run the verbs in turns and print."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--against", metavar="SRC", type=Path, help="folder of other sources of pgdyno, run in turns")
@@ -94,12 +103,14 @@ def main() -> None:
     with TemporaryDirectory(prefix="pgdyno-start-up-", dir="/var/tmp") as name:
         home = Path(name)
         home.chmod(0o755)
-        with Sandbox.open_or_create("large", root=home) as sandbox:
+        sandbox = Sandbox.open_or_create("large", root=home)
+        try:
             fill(sandbox, options.tables, options.statements)
             values = {"port": options.port, "target": sandbox.target().postgres.conninfo}
             for label, words in COMMANDS.items():
                 if options.only in label:
                     report(label, tuple(word.format_map(values) for word in words), sides, home, options.rounds)
+        finally:
             sandbox.destroy()
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,7 @@ def measured(script: str, *words: str) -> tuple[int, float, float]:
 
 def main() -> None:
     """Parse the arguments and run."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--sizes", type=int, nargs="+", default=[64, 1024], help="MB of log")
     parser.add_argument("--transactions", type=int, default=400, help="of each client of the log that is repeated")
