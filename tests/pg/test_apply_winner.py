@@ -94,6 +94,10 @@ def test_the_winner_comes_into_force_on_its_own_server_and_rolls_back(home, caps
     assert again.out == "all of it is in force already, and nothing was changed\n"
     assert "there    work_mem = 9MB is in force already" in again.err
     assert run("rollback", done["session"]) == 0
+    told = capsys.readouterr()
+    for text in (told.err, told.out):  # the plan, then what was done: it is pgdyno's own stop of its sandbox
+        assert "the sandbox is stopped, as it is between commands, and is left so" in text
+        assert "outside of this session" not in text
     assert files_of(home, "w1") == before
     assert shown(home, "w1") == found
     with Store.open(home / "data" / "pgdyno.db") as store:

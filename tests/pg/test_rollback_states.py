@@ -141,13 +141,13 @@ def test_files_that_did_not_go_back_are_damage_and_the_reserve_is_given_back_bef
 
 
 def test_the_server_is_down(abandoned: Abandoned) -> None:
-    """A clean shutdown that is not ours is a person's: the files are put back, and the server is left down."""
+    """A clean shutdown that is not ours is left: the files are put back, and a sandbox is stopped between commands."""
     abandoned.sandbox.stop()
     restored = rollback.rollback(abandoned.bundle)
     assert restored.is_whole
     assert restored.left_down
     assert not restored.restarted
-    assert "shut down outside of this session" in restored.notes[-1]
+    assert "the sandbox is stopped, as it is between commands" in restored.notes[-1]
     assert abandoned.bundle.is_closed()
     assert postmaster_lock.postmaster_pid(abandoned.sandbox.data_directory) is None
     abandoned.sandbox.start()

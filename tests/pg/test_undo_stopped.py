@@ -42,6 +42,7 @@ def test_a_server_that_a_person_stops(
     assert session.bundle.is_closed()
     assert restored.left_down is (mode != "immediate")
     assert scene.is_down() is restored.left_down
+    assert ("shut down outside of this session" in " ".join(restored.notes)) is restored.left_down
     scene.control().start()
     assert snapshot.differences(scene.settings, scene.read()) == ()
 

@@ -291,6 +291,6 @@ def test_a_server_that_a_person_shuts_down_is_left_down(scene: Scene) -> None:
         assert tuner.wait(30) != 0
     assert postmaster_lock.postmaster_pid(scene.sandbox.data_directory) is None
     assert files_of(scene.sandbox.data_directory) == scene.files
-    assert "shut down outside of this session" in (describe(bundle.directory).closed_by or "")
+    assert "the sandbox is stopped" in (describe(bundle.directory).closed_by or "")
     scene.sandbox.start()
     assert snapshot.differences(scene.settings, settings_of(scene.sandbox)) == ()

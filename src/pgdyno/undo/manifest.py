@@ -26,7 +26,8 @@ class Manifest:
     of this bundle. `address` is where the server listens, None when that is not to be asked. `reserve` is a file in
     the data directory that holds space for the way back. `kernel` are the Linux knobs that may change. `pins` are the
     directories that files are changed in: when one of them is another, nothing is written there. `asks_password` says
-    that the server asked the session for a password, which a person must give after a reboot.
+    that the server asked the session for a password, which a person must give after a reboot. `sandbox` says that the
+    server is one of pgdyno's own, which each command starts and stops.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Manifest:
     kernel: tuple[KernelImage, ...] = ()
     pins: tuple[Pin, ...] = ()
     asks_password: bool = False
+    sandbox: bool = False
     version: int = VERSION
 
     def to_json(self) -> dict[str, object]:

@@ -80,6 +80,7 @@ class Opening:
                 address=found.address,
                 kernel=linux.images,
                 asks_password=asks_password,
+                sandbox=target.disposable,
                 reserve=str(found.data_directory / bundle.DATA_RESERVE) if found.dropin else None,
                 pins=pins,
             )

@@ -134,8 +134,8 @@ def restore(
         else:
             back = _Server(bundle, postgres, control, route, journal, written, sleep).bring_back()
         if back.left_down:
-            notes.append(stopped.LEFT_DOWN)
-            remembered += f"; {stopped.LEFT_DOWN}"
+            notes.append(stopped.left_down(sandbox=bundle.manifest.sandbox))
+            remembered += f"; {notes[-1]}"
         else:
             damage += process.damage(journal, back.restarted)
         if back.not_compared:

@@ -23,7 +23,8 @@ from pgdyno.undo import stuck_stop
 from pgdyno.undo.journal import JournalRecord
 
 LEFT_DOWN = "the server was shut down outside of this session, and is left down"
-"""Who did it is not known: a person, or another pgdyno that stopped its sandbox."""
+SANDBOX_STOPPED = "the sandbox is stopped, as it is between commands, and is left so"
+"""A sandbox has no user to miss it: each pgdyno starts it and stops it again, after `apply` too."""
 STOPPING = "stopping"
 STARTED = "started"
 _HEAD = struct.Struct("=QIII")
@@ -62,6 +63,11 @@ def was_shut_down(control_file: bytes) -> bool:
         return False
     _, version, _, state = _HEAD.unpack_from(control_file)
     return version in _VERSIONS and state in _CLEAN
+
+
+def left_down(*, sandbox: bool) -> str:
+    """Return the words for a server that was shut down cleanly, and not by the session that is put back."""
+    return SANDBOX_STOPPED if sandbox else LEFT_DOWN
 
 
 def is_down_by_person(records: Iterable[JournalRecord], data_directory: Path) -> bool:

@@ -45,7 +45,7 @@ def _settings(bundle: UndoBundle, postgres: Postgres) -> list[str]:
     directory = Path(manifest.data_directory)
     if manifest.local and postmaster_lock.postmaster_pid(directory) is None:
         if stopped.is_down_by_person(bundle.reading().records, directory):
-            return [*touched, stopped.LEFT_DOWN]
+            return [*touched, stopped.left_down(sandbox=manifest.sandbox)]
         return [*touched, "the server is down, and is started"]
     try:
         with postgres.connect() as connection:
