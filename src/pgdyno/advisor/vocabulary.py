@@ -25,6 +25,14 @@ def _statistics(case: Case) -> Statistics:
     return known(case.evidence.statistics, "the statistics window")
 
 
+def _at_load(case: Case) -> Statistics:
+    """Return a watched window. Raises Missing for counters since their reset: a rate of theirs has idle days in it."""
+    found = _statistics(case)
+    if found.window.is_mean_of_all:
+        raise Missing("a rate at load", "the statistics since their reset have idle times in them; --window watches it")
+    return found
+
+
 def _concurrency(case: Case) -> Concurrency:
     return known(case.evidence.concurrency, "concurrency")
 
@@ -59,9 +67,9 @@ FACTS: Mapping[str, Fact] = {
     "wal_rate": lambda case: known(case.evidence.wal_rate_bytes_s, "the WAL rate"),
     "too_frequent": lambda case: len(_log(case).too_frequent_s),
     "write_share": lambda case: known(_statistics(case).write_share, "the share of writes"),
-    "commits_s": lambda case: known(_statistics(case).commits_s, "commits per second"),
+    "commits_s": lambda case: known(_at_load(case).commits_s, "commits per second"),
     "hit_ratio": lambda case: known(_statistics(case).hit_ratio, "the hit ratio"),
-    "temp_bytes_s": lambda case: known(_statistics(case).temp_bytes_s, "temporary file traffic"),
+    "temp_bytes_s": lambda case: known(_at_load(case).temp_bytes_s, "temporary file traffic"),
     "sessions": lambda case: known(_concurrency(case).connected, "the number of sessions"),
     "active": lambda case: known(_concurrency(case).active_mean, "the number of active sessions"),
 }

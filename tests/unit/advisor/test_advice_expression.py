@@ -14,6 +14,7 @@ from advisor_case import GB, make_case, make_host
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.expression import parse_formula
 from pgdyno.errors import UsageError
+from pgdyno.model.evidence import SAMPLED, SINCE_RESET, Statistics, Window
 from pgdyno.model.facts import Unknown
 
 UNKNOWN = "ram > 0"
@@ -148,3 +149,15 @@ def test_units_are_bytes_and_seconds() -> None:
     assert parse_formula('bytes("2GB") * 4 == ram').holds(case)
     assert parse_formula('setting("checkpoint_timeout") == seconds("5min")').holds(case)
     assert parse_formula('kernel < version("6.6") and kernel >= version("5.13")').holds(case)
+
+
+@pytest.mark.parametrize("fact", ["commits_s", "temp_bytes_s"])
+def test_a_rate_with_idle_days_in_it_is_unknown_to_a_rule(fact: str) -> None:
+    """The same work in a day of which the load takes a minute, and in that minute."""
+    for window, rate in ((Window(60, SAMPLED), 1000.0), (Window(86_400, SINCE_RESET), 1000.0 * 60 / 86_400)):
+        case = make_case(statistics=Statistics(window, commits_s=rate, temp_bytes_s=rate))
+        if window.is_mean_of_all:
+            with pytest.raises(Missing, match="idle times"):
+                parse_formula(f"{fact} < 100").value(case)
+        else:
+            assert parse_formula(f"{fact} < 100").value(case) is False

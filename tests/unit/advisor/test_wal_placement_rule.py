@@ -6,7 +6,7 @@ import pytest
 
 from advisor_case import finding_of, make_case
 from pgdyno.advisor.rules.wal_placement import move_commands
-from pgdyno.model.evidence import Statistics, Window
+from pgdyno.model.evidence import SINCE_RESET, Statistics, Window
 from pgdyno.model.finding import Answer, ChangeKind, Cost, Severity
 from pgdyno.model.inventory import Purpose
 from storage_case import dark_place, disk, lvm_host, mount, place, simple_host
@@ -74,6 +74,18 @@ def test_more_commits_weigh_more(statistics, severity):
     finding = finding_of(RULE, make_case(lvm_host(), statistics=statistics))
     assert finding.severity is severity
     assert any("commits" in sentence for sentence in finding.evidence)
+
+
+@pytest.mark.parametrize(
+    ("commits_s", "severity"), [(5000, Severity.WARNING), (100, Severity.ADVICE), (2, Severity.ADVICE)]
+)
+def test_a_mean_with_idle_days_in_it_does_not_say_that_commits_are_few(commits_s, severity):
+    mean = Statistics(Window(8 * 86_400, SINCE_RESET), commits_s=commits_s, write_share=0.5)
+    finding = finding_of(RULE, make_case(lvm_host(), statistics=mean))
+    assert finding.severity is severity
+    assert "idle times included" in " ".join(finding.evidence)
+    idle = Statistics(Window(8 * 86_400, SINCE_RESET), commits_s=commits_s, write_share=0.0)
+    assert finding_of(RULE, make_case(lvm_host(), statistics=idle)).severity is Severity.NOTE
 
 
 @pytest.mark.parametrize(("first", "again"), [(47.1 / 60, 49.7 / 60), (812.0, 868.0), (5000.0, 5301.0)])

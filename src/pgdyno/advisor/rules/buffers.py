@@ -260,10 +260,13 @@ def buffer_cache_small(case: Case) -> Judgement:
         f"{percent_text(hit, 1)} of the blocks were found in shared_buffers = {shown(case, 'shared_buffers')}, "
         f"{percent_text(current / memory, 1)} of {bytes_text(memory)}."
     ]
+    mean = " on average since the statistics were reset, idle times included" if numbers.window.is_mean_of_all else ""
     if not isinstance(numbers.evictions_s, Unknown):
-        evidence.append(f"{rate_text(numbers.evictions_s)} buffers a second were evicted to make room.")
+        evidence.append(f"{rate_text(numbers.evictions_s)} buffers a second were evicted to make room{mean}.")
     if not isinstance(numbers.blocks_read_s, Unknown):
-        evidence.append(f"{rate_text(numbers.blocks_read_s)} blocks a second came from outside of shared_buffers.")
+        evidence.append(
+            f"{rate_text(numbers.blocks_read_s)} blocks a second came from outside of shared_buffers{mean}."
+        )
     planned_bytes = planned(case, "shared_buffers")
     return Fires(
         current=f"shared_buffers = {shown(case, 'shared_buffers')}",

@@ -117,11 +117,11 @@ def _evidence(case: Case, data: Place, wal: Place, shared: frozenset[str], besid
     found = [f"{who[:1].upper()}{who[1:]} and the log {wal.path} lie on {_list(shared) or data.mount_point}."]
     if not apart and isinstance(data.mount_point, str) and data.mount_point != wal.mount_point:
         found.append(f"Their mount points {data.mount_point} and {wal.mount_point} differ, their disks do not.")
-    commits = _commits(case)
+    commits, is_mean = _commits(case)
     found.append(
         "The commit rate is unknown; the more commits, the more this matters."
         if commits is None
-        else f"The server commits {rate_text(commits)} times a second; each commit that wrote waits for the log."
+        else f"The server commits {_rate_words(commits, is_mean=is_mean)}; each commit that wrote waits for the log."
     )
     rate = case.evidence.wal_rate_bytes_s
     if not isinstance(rate, Unknown):
@@ -129,29 +129,43 @@ def _evidence(case: Case, data: Place, wal: Place, shared: frozenset[str], besid
     return found
 
 
-def _commits(case: Case) -> float | None:
+def _commits(case: Case) -> tuple[float | None, bool]:
+    """Return commits a second, and whether that is a mean with idle times in it: at load there are more then."""
     statistics = case.evidence.statistics
     if isinstance(statistics, Unknown) or isinstance(statistics.commits_s, Unknown):
-        return None
-    return statistics.commits_s
+        return None, False
+    return statistics.commits_s, statistics.window.is_mean_of_all
+
+
+def _rate_words(commits: float, *, is_mean: bool) -> str:
+    times = f"{rate_text(commits)} times a second"
+    return f"{times} on average since the statistics were reset, idle times included" if is_mean else times
 
 
 def _weight(case: Case) -> Severity | None:
-    """More commits, more weight; a load that does not write leaves the log alone."""
-    commits, statistics = _commits(case), case.evidence.statistics
+    """More commits, more weight; a load that does not write leaves the log alone.
+
+    A mean with idle times in it says only that at load there are more.
+    """
+    (commits, is_mean), statistics = _commits(case), case.evidence.statistics
     if commits is None:
         return None
     writes = 1.0
     if not isinstance(statistics, Unknown) and not isinstance(statistics.write_share, Unknown):
         writes = statistics.write_share
-    if commits < FEW_COMMITS_S or writes == 0:
+    if writes == 0:
         return Severity.NOTE
-    return Severity.WARNING if commits >= MANY_COMMITS_S else Severity.ADVICE
+    if commits >= MANY_COMMITS_S:
+        return Severity.WARNING
+    if is_mean:
+        return None
+    return Severity.NOTE if commits < FEW_COMMITS_S else Severity.ADVICE
 
 
 def _resolution(condition: str, case: Case) -> Resolution:
-    commits = _commits(case)
+    commits, is_mean = _commits(case)
     rate = f"{'an unknown number of' if commits is None else rate_text(commits)} commits a second"
+    rate += " on average, idle times included" if is_mean else ""
     return Resolution(
         "CON-24",
         f"{condition}, with {rate}: separate disks are a rule of structure, worth 0 to 10 %.",
