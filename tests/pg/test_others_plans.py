@@ -46,6 +46,8 @@ PLAIN = {
     "update": "UPDATE plain SET said = $1 WHERE id = $2",
     "insert": "INSERT INTO shop.plain (id, mood) VALUES ($1, $2)",
     "untyped": "SELECT pg_sleep($1 * $2)",
+    "taken for text": "SELECT pg_sleep(least($1, $2)), coalesce($3, $4) IS NULL",
+    "of no type": "SELECT id FROM plain WHERE $1 IS NULL OR id = $2",
     "own": "SELECT upper(said), lower($1) FROM shop.plain ORDER BY id LIMIT $2",
 }
 HOSTILE = {

@@ -18,6 +18,12 @@ from pgdyno.workloads.script_statements import label, parameters_of
 
 GENERIC_FROM = 160000
 """EXPLAIN (GENERIC_PLAN) came with 16."""
+_UNTYPED = (
+    psycopg.errors.AmbiguousFunction,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.IndeterminateDatatype,
+)
+"""What a server says of parameters whose types nothing around them tells, or tells wrongly."""
 PATIENCE = "5s"
 """A statement that takes longer to be planned stays without a plan."""
 
@@ -56,8 +62,8 @@ def planned(
             lines = _explain(connection, sql.SQL("EXPLAIN (GENERIC_PLAN, COSTS OFF) {}").format(_text(statement)))
         else:
             lines = _explain_prepared(connection, f"pgdyno_plan_{number}", statement, [""] * count)
-    except psycopg.errors.AmbiguousFunction as error:
-        try:  # `$1 + $2` says nothing of its types; pgbench's variables are numbers
+    except _UNTYPED as error:
+        try:  # `$1 + $2` says nothing of its types, `least($1, $2)` is taken for text; most of them are numbers
             lines = _explain_prepared(connection, f"pgdyno_plan_{number}_typed", statement, ["bigint"] * count)
         except psycopg.Error:
             return unknown(name, error)
