@@ -26,5 +26,5 @@ def test_what_cannot_be_taken_back_is_not_said_to_be_kept_for_a_part_of_it_may_b
         SimpleNamespace(ground=ground), "s-1", {"work_mem": "64MB"}, {"work_mem": "4MB"},
         lambda _question: HeardAnswer(Action.UNDO, "alice", "dashboard", "it was slower"), 60.0,
     )  # fmt: skip
-    assert said == ["to take it back failed: the server did not start. Run pgdyno rollback s-1."]
+    assert said == ["it could not be taken back: the server did not start. Run pgdyno rollback s-1."]
     assert asked == [], "nothing is on record that did not happen"

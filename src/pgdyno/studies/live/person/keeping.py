@@ -101,7 +101,7 @@ def _offer_undo(
     try:
         restored = place.roll_back(session)
     except PgdynoError as error:
-        watched.ground.announce(f"to take it back failed: {error.message}. {error.hint or ''}".rstrip())
+        watched.ground.announce(f"it could not be taken back: {error.message}. {error.hint or ''}".rstrip())
         return
     record_rollback(store, session, time.time(), by=f"{answer.who}, {who()}")
     said = "the server is as it was before" if restored.is_whole else f"check it: {_later(session, target)} says what"
