@@ -7,13 +7,14 @@ DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 6
 PURE_JOBS ?= 3
+PUSH_MUTANTS ?= 3
 SERVER_JOBS ?= 8
 FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 # Order and random examples of the tests go by what the commit holds: others with every change, the same for everyone.
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint types pages kernel quiet pure servers unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
+.PHONY: help venv demo test lint types pages kernel quiet pure mutants servers unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -24,7 +25,7 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 	$(BIN)/pgdyno demo --output demo-out
 
 test: $(DEV) system engine ## Install what is missing and run every check: what CI runs
-	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py lint+kernel+pure quiet servers  # the kernel's tests wait, and a busy core is nothing to them
+	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py lint+kernel+pure+mutants quiet servers  # the kernel's tests wait, and a busy core is nothing to them
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(MAKE) --no-print-directory -j 2 --output-sync=target types pages  # mypy takes as long as all the rest
@@ -58,6 +59,9 @@ servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGES
 
 pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do
 	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
+
+mutants: $(DEV)  # a sample of what the night does: lists who survives, and fails nothing
+	nice -n 10 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)
 
 kernel: $(DEV)  # collects what `servers` runs, and so compiles it: on a fresh clone each of the workers would do so
 	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" $(filter-out tests/unit,$(FOLDERS))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import coverage_gate
 import mutants
+import stages
 
 TEXT = """
 def f(a: int = 1) -> list[int]:
@@ -14,6 +17,8 @@ def f(a: int = 1) -> list[int]:
         return [max(a + 1, 2)]
     return [] if a < 7 and a in (8,) else [a]
 """
+
+CHANGES = ("7 -> 8", "a < 7 -> a <= 7")
 
 
 def test_each_way_to_break_a_line_is_one_mutant_and_an_annotation_is_none() -> None:
@@ -38,6 +43,28 @@ def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
     assert first == again != other
     assert len(first) == 4
     assert len(mutants.drawn([tmp_path / "x.py"], 99, 1)) == 11
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_push_lists_who_survives_and_fails_nothing_where_a_night_does(
+    killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    monkeypatch.setattr(mutants, "SOURCE", tmp_path / "src" / "pgdyno")
+    monkeypatch.setattr(mutants, "passes", lambda room, _: asked.append(room) or not killed or len(asked) == 1)
+    monkeypatch.setenv(stages.FAILURES, str(tmp_path / "summary"))
+    file = tmp_path / "src" / "pgdyno" / "stats" / "x.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("y = a < 7\n")
+    assert mutants.main(["--count", "9", str(file)]) == int(not killed)
+    assert asked == ["stats"] * 3, "once without a mutant"
+    assert not (tmp_path / "summary").exists()
+    assert mutants.main(["--sample", "--count", "9", str(file)]) == 0
+    assert asked == ["stats"] * 5
+    assert sorted((tmp_path / "summary").read_text().splitlines()) == (
+        [] if killed else sorted(f"a mutant survives: src/pgdyno/stats/x.py:1: {text}" for text in CHANGES)
+    )
 
 
 def test_a_floor_rises_and_never_falls() -> None:
