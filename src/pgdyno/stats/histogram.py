@@ -60,18 +60,16 @@ BUCKETS = int(bucket_of(np.array([HIGHEST_US]))[0]) + 1
 class LatencyHistogram:
     """Counts of latencies in microseconds. Mutable, and equal in content after `decode(encode())`."""
 
-    __slots__ = ("_counts", "clipped")
+    __slots__ = ("_counts",)
 
     def __init__(self) -> None:
         self._counts: Integers = np.zeros(BUCKETS, np.int64)
-        self.clipped = 0
-        """How many recorded values were above one hour and were counted as one hour; not part of the encoding."""
 
     def __len__(self) -> int:
         return int(self._counts.sum())
 
     def record(self, micros: Integers) -> None:
-        """Count latencies in microseconds; those above one hour count as one hour, and in `clipped`.
+        """Count latencies in microseconds; those above one hour count as one hour.
 
         A million values take some 50 ms. Raises UsageError on negative values.
         """
@@ -80,7 +78,6 @@ class LatencyHistogram:
             return
         if values.min() < 0:
             raise UsageError(f"latency {values.min()} us is negative", hint="Check the clock of the load generator.")
-        self.clipped += int((values > HIGHEST_US).sum())
         self.record_buckets(np.bincount(bucket_of(values)))
 
     def record_buckets(self, counts: Integers) -> None:
@@ -90,7 +87,6 @@ class LatencyHistogram:
     def add(self, other: LatencyHistogram) -> None:
         """Add the counts of another histogram to this one."""
         self._counts += other._counts
-        self.clipped += other.clipped
 
     @classmethod
     def merged(cls, blobs: Iterable[bytes]) -> Self:
