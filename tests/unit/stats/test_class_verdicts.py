@@ -72,6 +72,17 @@ def test_a_few_outliers_do_not_make_a_shift_below_the_limits_matter():
     assert one.word is Word.EQUIVALENT
 
 
+def test_a_class_whose_slowest_executions_became_slower_is_not_equivalent_for_its_median():
+    random = np.random.default_rng(10)
+    a, b = random.normal(100, 1, 3000), random.normal(100, 1, 3000)
+    assert judged(a, b).classes[0].word is Word.EQUIVALENT
+    b[random.choice(3000, 60, replace=False)] = 300
+    one = judged(a, b).classes[0]
+    assert one.quantiles[0].b_ms == pytest.approx(one.quantiles[0].a_ms, rel=0.01)
+    assert one.quantiles[3].interval.lo > 2
+    assert one.word is not Word.EQUIVALENT
+
+
 def test_noise_alone_is_neither_a_finding_nor_equivalence():
     random = np.random.default_rng(5)
     one = judged(random.lognormal(3, 1, 60), random.lognormal(3, 1, 60)).classes[0]

@@ -94,6 +94,15 @@ def test_noise_between_runs_is_helped_by_no_window():
         assert noise.pair_sd == pytest.approx(0.1 * math.sqrt(2), rel=0.15)
 
 
+def test_noise_that_falls_faster_than_windows_grow_is_carried_on_without_a_floor():
+    """Every four seconds make up for themselves. A line with a negative floor, its slope kept, promises too little."""
+    rng, course = np.random.default_rng(4), np.array([1, 1, -1, -1] * 2)
+    found = noise_by_window([SecondsSeries(1000 * (1 + rng.normal(0, 0.1) * course), np.ones(8)) for _ in range(20)])
+    x, y = np.array([(1 / n.window_s, n.pair_sd**2) for n in found if n.measured]).T
+    for noise in found[3:]:
+        assert noise.pair_sd**2 * noise.window_s == pytest.approx((x @ y) / (x @ x))
+
+
 def test_a_steady_drift_is_no_noise():
     drift = [SecondsSeries(np.full(8, 1000 * 1.01**i), np.ones(8)) for i in range(10)]
     assert noise_by_window(drift)[0].pair_sd < 1e-9

@@ -104,6 +104,17 @@ def test_after_a_restart_nothing_is_compared_with_what_was_before_it():
         assert found.add(period(rng, cold)) == []
 
 
+def test_after_a_restart_the_server_is_compared_with_whole_sides_alone():
+    """The first periods of a server with hardly any data, or any statistics, are no past to be slower than."""
+    rng, found, told = np.random.default_rng(6), Regressions(), []
+    for _ in range(40):
+        assert found.add(period(rng)) == []
+    found.forget()
+    for number in range(1, 31):
+        told += [(number, step) for step in found.add(period(rng, 1.0 if number <= 3 else 2.0)) if step.number is None]
+    assert min(number for number, _ in told) >= 2 * 5
+
+
 def test_lost_periods_leave_the_rest_comparable():
     rng, found, told = np.random.default_rng(7), Regressions(), []
     for number in range(60):

@@ -55,6 +55,15 @@ def test_planning_belongs_to_the_time_and_a_plan_without_a_call_is_seen():
     assert (found.calls[0], found.plans[0], found.time_ms[0]) == (0.0, 2.0, 7.0)
 
 
+@pytest.mark.parametrize(
+    ("before_ms", "after_ms", "own_ms"), [(0.0, 40.0, 40.0), (900.0, 940.0, 40.0), (900.0, 5.0, 0.0)]
+)
+def test_what_our_own_role_took_is_that_of_the_period_alone(before_ms, after_ms, own_ms):
+    """Its share of the period is what is judged: of all days it would be more than that of all others together."""
+    before, after = snapshot({1: [5.0]}, own_ms=before_ms), snapshot({1: [5.0, 6.0]}, at=5.0, own_ms=after_ms)
+    assert deltas(before, after).own_ms == own_ms
+
+
 BEFORE = snapshot({1: [5.0, 6.0], 2: [1.0]}, at=100.0, since=np.array([50.0, 60.0]))
 AFTER = snapshot({1: [5.0, 6.0, 7.0], 2: [1.0]}, at=130.0, since=np.array([50.0, 60.0]))
 

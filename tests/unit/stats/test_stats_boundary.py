@@ -5,7 +5,7 @@ import pytest
 from scipy.special import stdtrit
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.boundary import critical_values, crossing_probability
+from pgdyno.stats.boundary import FIRST_LOOK_SHARE, critical_values, crossing_probability
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 10, 40])
@@ -48,6 +48,14 @@ def test_boundary_solves_for_the_error_of_any_design(max_pairs, confidence):
     critical = critical_values(3, max_pairs, confidence)
     assert len(critical) == max_pairs - 2
     assert crossing_probability(critical, 3) == pytest.approx(1 - confidence, rel=1e-4)
+
+
+@pytest.mark.parametrize("max_pairs", [24, 48])
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_the_first_look_spends_its_share_of_the_error_and_no_more(max_pairs, confidence):
+    """Both sides together: three lucky pairs are the easiest way to a claim."""
+    first = critical_values(3, max_pairs, confidence)[:1]
+    assert crossing_probability(first, 3) == pytest.approx(FIRST_LOOK_SHARE * (1 - confidence), rel=1e-3)
 
 
 def test_boundary_asks_for_more_at_every_look_when_it_is_stricter():

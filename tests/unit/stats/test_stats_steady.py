@@ -140,6 +140,14 @@ def test_a_latency_that_drifts_through_the_whole_run_is_not_steady(clients, pace
         assert find_steady(counts, bin_s=0.25, min_window_s=2.0).start == 0, "what the latencies are for"
 
 
+@pytest.mark.parametrize("late", ["counts", "latencies"])
+def test_a_run_is_steady_once_both_its_counts_and_its_latencies_are(late):
+    settled = np.arange(60) >= 10
+    counts = np.where(settled, 40, 10) if late == "counts" else np.full(60, 40)
+    totals = counts * (np.where(settled, 1.0, 3.0) if late == "latencies" else 1.0)
+    assert find_steady(counts, bin_s=0.25, min_window_s=5.0, latency_per_bin=totals).start == 10
+
+
 def test_a_latency_that_falls_is_named():
     counts, totals = closed_loop(lambda at: 0.25 - 0.004 * at, 2)
     found = find_steady(counts, bin_s=0.25, min_window_s=2.0, latency_per_bin=totals)

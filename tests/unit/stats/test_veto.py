@@ -98,6 +98,16 @@ def test_a_rare_statement_is_pooled_over_pairs():
     assert state.score[1] > 0
 
 
+def test_a_statement_that_stays_as_it_was_while_others_gain_is_not_slower():
+    """Only what slows all of them is taken off: a gain of the others is no loss of this one."""
+    state = VetoState.begin(reference([6000, 6000]), COUNTED_S)
+    for _ in range(12):
+        state = state.then(BODY, period([100, 100], [1, 1]), period([100, 100], [0.4, 1]))
+    assert common_shift(BODY, period([100, 100], [1, 1]), period([100, 100], [0.4, 1])) == pytest.approx(math.log(0.4))
+    assert state.log_ratio[1] == pytest.approx(0.0)
+    assert state.vetoed() == {}
+
+
 def test_one_pair_is_no_alarm_however_slow():
     state = VetoState.begin(reference([6000]), COUNTED_S)
     slow = (BODY, period([900], [1]), period([900], [1000]))
