@@ -107,6 +107,13 @@ def test_temporary_files_count_what_grew_and_never_less_than_nothing(sizes: list
     assert value_of(history, "temp") == pytest.approx(grown / (len(window) - 1))
 
 
+@pytest.mark.parametrize("counted_per_s", [0, 60, 100, 250])
+def test_a_temporary_file_that_is_seen_and_counted_is_written_once(counted_per_s: int) -> None:
+    """The folder shows 100 a second; the server's counter says the same a moment later, or what came and went."""
+    each = (a_tick(t, temp_now=100 * t, temp_counted=counted_per_s * t, load=True) for t in range(6))
+    assert value_of(ticks(*each), "temp") == pytest.approx(max(100, counted_per_s))
+
+
 def test_shares_and_counts_belong_to_the_running_load_alone() -> None:
     before = [a_tick(t, commits=0, rollbacks=1000 * t, deadlocks=t) for t in range(3)]
     during = [a_tick(t, commits=95 * t, rollbacks=5 * t, deadlocks=5, load=True) for t in range(3, 8)]

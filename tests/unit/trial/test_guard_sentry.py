@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -241,6 +242,26 @@ def test_what_a_breach_ends(monkeypatch, tmp_path, harm, spec, trips, ends) -> N
     assert parts.said[at : at + 3] == ["terminate load", "apply baseline", "apply"]
     assert parts.said[at + 3 :] == ["stop sampling", "trial failed"]
     assert readings.databases == ["load"]
+
+
+def test_nobody_watches_while_the_baseline_comes_back(monkeypatch, tmp_path) -> None:
+    """A restart would be a second breach, and the sentry's own session one more that a shutdown waits for."""
+    readings = Readings()
+    parts = Guarded(readings, low_memory)
+    watch = Sentry.watch
+
+    @contextmanager
+    def told(sentry):
+        with watch(sentry):
+            yield
+        parts.said.append("watch ended")
+
+    monkeypatch.setattr(Sentry, "watch", told)
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory._sentry = sentry_of(readings)
+        laboratory.run(CANDIDATE)
+    assert parts.said.index("watch ended") < parts.said.index("apply baseline")
+    assert parts.said.count("watch ended") == 1
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,14 @@ def test_a_vetoed_candidate_is_dead_at_once():
     assert not is_candidate_dead(step(step(cycle, LiveEvent.RESTED).cycle, LiveEvent.PLANNED_PAIR).cycle)
 
 
+def test_a_breach_after_a_veto_is_no_veto_of_the_next_candidate():
+    """A guard may trip after the rest, before the next pair is drawn: what rests then has had one stop, and lives."""
+    rested, _ = walked(*START, *GOOD_PAIR, LiveEvent.VETO, *REST)
+    cycle = step(step(rested, LiveEvent.BREACH).cycle, LiveEvent.BASELINE_IN_FORCE).cycle
+    assert (cycle.phase, cycle.candidate_stops) == (LivePhase.RESTING, 1)
+    assert not is_candidate_dead(cycle)
+
+
 def test_void_pairs_are_drawn_again_until_three_in_a_row():
     void = (LiveEvent.PLANNED_PAIR, LiveEvent.IN_FORCE, LiveEvent.CLEAN, LiveEvent.VOID)
     cycle, _ = walked(*START, *void * (LOST_PAIRS - 1), *GOOD_PAIR, LiveEvent.MORE_PAIRS, *void)

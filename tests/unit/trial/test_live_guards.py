@@ -56,6 +56,13 @@ def test_what_the_baseline_does_too_is_no_arm_s_doing():
     assert told(watching, *[step(4.0)] * 3)[-1] is not None
 
 
+def test_a_baseline_that_was_faster_for_once_makes_no_arm_slow():
+    """Only where it is slower than the reference is an arm held against it: one lucky period is no other load."""
+    watching = guards()
+    watching.hold_against(step(0.5), STEP_S)
+    assert told(watching, *[step(2.9)] * 20) == [None] * 20
+
+
 def test_a_load_whose_statements_no_longer_end_is_told_and_one_that_went_home_is_not():
     for at_work, breached in ((3, True), (2, False), (0, False)):
         watching = guards()

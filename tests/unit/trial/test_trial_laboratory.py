@@ -72,6 +72,19 @@ def test_a_sampled_second_ends_with_the_load(monkeypatch, tmp_path):
     assert order == ["mark", "finish load", "stop sampling"]
 
 
+def test_the_logs_of_a_load_are_deleted_once_its_figures_are_kept(monkeypatch, tmp_path):
+    """A night's logs would fill the disk."""
+    parts, kept = Parts(), []
+    monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE))
+    add, finish = Store.add_histograms, Store.finish_trial
+    monkeypatch.setattr(Store, "add_histograms", lambda *words: (parts.said.append("histograms"), add(*words)))
+    monkeypatch.setattr(Store, "finish_trial", lambda *words: (kept.append(words), finish(*words)))
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory.run(SPEC)
+    assert [word for word in parts.said if word in ("histograms", "discard logs")] == ["histograms", "discard logs"]
+    assert len(kept) == 1
+
+
 @pytest.mark.parametrize("where", ["record driver", "reading"])
 def test_a_load_is_never_left_running(monkeypatch, tmp_path, where):
     parts = Parts(**{where: KeyboardInterrupt()})
