@@ -74,6 +74,8 @@ def test_after_a_restart_on_the_old_files_there_is_no_second_one() -> None:
     assert not restart_need.has_returned(journal(BEGUN, asked), None)
     assert restart_need.has_returned(journal(BEGUN, asked), NEW)
     assert restart_need.has_returned(journal(BEGUN, (restart_need.RETURN, restart_need.note(None))), NEW)
+    stopped_again = journal(BEGUN, asked, (restart_need.RETURN, restart_need.note(NEW)))
+    assert not restart_need.has_returned(stopped_again, NEW), "the second restart has not come about yet"
     again = replace(OLD, start_ticks=OLD.start_ticks + 1)
     assert restart_need.has_returned(journal(BEGUN, asked), again)
     assert asdict(again)["pid"] == OLD.pid
