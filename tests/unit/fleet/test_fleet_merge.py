@@ -63,6 +63,23 @@ def test_the_window_ends_where_the_first_generator_ended():
     assert whole.window(whole.began_at, whole.ended_at).throughput == pytest.approx(200, rel=0.01)
 
 
+def test_the_series_begins_where_the_last_generator_began():
+    """With fewer clients the load was another one, and its rise would pass for a warm-up."""
+    parts = [part(0, first_s=0.0, every_s=0.01), part(1, first_s=3.0, every_s=0.01, count=700)]
+    bins = merge(parts, PLAN, began_at=ORIGIN, cores=2).bins
+    assert bins.origin_s == pytest.approx(ORIGIN + 3.25, rel=0, abs=0.01), "the first whole quarter of a second of both"
+    assert np.array(bins.counts) / bins.bin_s == pytest.approx(200, rel=0.05)
+
+
+def test_a_rate_is_that_of_each_generator_and_all_of_them_have_to_reach_it():
+    plan = replace(PLAN, rate=100.0)
+    reached = [part(0, first_s=0.0, every_s=0.01), part(1, first_s=0.0, every_s=0.01)]
+    assert merge(reached, plan, began_at=ORIGIN, cores=2).warnings == ()
+    late = [reached[0], part(1, first_s=0.0, every_s=0.02, count=500)]
+    (warning,) = merge(late, plan, began_at=ORIGIN, cores=2).warnings
+    assert warning.text == "the load came to 150 of 200 transactions per second"
+
+
 def test_generators_that_never_ran_together_have_no_window():
     parts = [part(0, first_s=0.0, every_s=0.001, count=10), part(1, first_s=5.0, every_s=0.01)]
     whole = merge(parts, PLAN, began_at=ORIGIN, cores=2)

@@ -94,6 +94,12 @@ def test_of_points_that_another_beats_in_both_only_baseline_and_taken_stay():
     assert [one.is_taken for one in kept] == [False, False, False, True]
 
 
+def test_of_points_of_the_same_memory_the_one_of_most_gain_stays():
+    points = [point(1, 1.1, "1MB"), point(1, 1.3, "2MB"), point(1, 1.2, "4MB"), point(1, 1.0)]
+    kept = front(points, BASELINE)
+    assert [(one.gain, dict(one.settings)) for one in kept] == [(1.3, {"work_mem": "2MB"}), (1.0, {})]
+
+
 def test_a_study_of_an_earlier_version_has_no_such_section():
     assert gain_memory((), Metric.THROUGHPUT) is None
 

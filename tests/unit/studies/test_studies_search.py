@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import statistics
 from collections import Counter
 from dataclasses import replace
 
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.knobs.space import starting_points
-from pgdyno.model.trial import ENDED_EARLY, Role, TrialState
+from pgdyno.model.trial import ENDED_EARLY, Outcome, Role, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.pairs.blocks import REPEATS
 from pgdyno.studies.tune import search as tune_search
@@ -19,6 +21,7 @@ from pgdyno.studies.tune.noise_runs import measure_noise
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.run import search_space
 from pgdyno.studies.tune.search import Search
+from pgdyno.trial.hopeless import FLOOR_SHARE
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
 OPTIONS = TuneOptions(trials=16, noise_runs=4)
@@ -147,6 +150,45 @@ def test_hopeless_trials_take_half_of_their_time_and_the_search_asks_the_same():
     assert cut.spent_s < whole.spent_s
     assert all(floor is None for role, floor in floors if role is not Role.SEARCH)
     assert any(floor is not None for _, floor in floors)
+
+
+def test_what_is_hopeless_lies_below_the_best_by_more_the_noisier_its_trials_are():
+    """The best of many is a lucky one: with no allowance for that, its equals would be cut."""
+    search, floors = searched(SimulatedLaboratory(shared_buffers_cliff)), []
+    for noise_sd in (0.0, 0.1, 9.0):
+        search.noise_sd = noise_sd
+        floors.append(search.floor_tps())
+    assert floors[1] == pytest.approx(floors[0] * math.exp(-2 * 0.1))
+    baseline = statistics.fmean(trial.outcome.throughput for trial in search.baselines)
+    assert floors[2] == pytest.approx(FLOOR_SHARE * baseline, rel=0.1), "never below that of the baseline itself"
+
+
+@pytest.mark.parametrize(("every", "ends"), [(1, True), (2, False)])
+def test_void_trials_end_a_search_only_where_nothing_lies_between_them(monkeypatch, every, ends):
+    """One that did not come into force says nothing of the others, and is not counted against them."""
+    laboratory, tried = SimulatedLaboratory(shared_buffers_cliff), []
+    measure = laboratory._outcome
+
+    def void(spec, chance):
+        tried.extend([spec] if spec.configuration else [])
+        is_void = spec.configuration and len(tried) % every == 0
+        return Outcome(TrialState.VOID, reason="not in force") if is_void else measure(spec, chance)
+
+    monkeypatch.setattr(laboratory, "_outcome", void)
+    search = searched(laboratory)
+    whole, lost = "the 16 search trials are used up", "5 trials in a row were void: not in force"
+    assert search.stopped == (lost if ends else whole)
+    states = Counter(trial.state for trial in search.trials)
+    assert states[TrialState.VOID] >= 5
+    assert states[TrialState.COMPLETE] == (0 if ends else 16)
+
+
+@pytest.mark.parametrize(("spare", "may"), [(-1, False), (0, True), (1, True)])
+def test_a_trial_that_restarts_leaves_the_proof_its_restarts_and_needs_one_back(monkeypatch, spare, may):
+    search = searched(SimulatedLaboratory(flat))
+    left = OPTIONS.proof_restarts + 2 + spare
+    monkeypatch.setattr(tune_search, "restarts_left", lambda *_: left)
+    assert search._may_restart() is may
 
 
 def is_cached(configuration):
