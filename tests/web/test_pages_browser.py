@@ -81,7 +81,8 @@ def of_live(*, switch: LiveSwitch | None = None, found: LiveSearch | None = None
         WATCHED, switch=switch, search=found, title="a live study", word="better", moments=moments,
         decisions=(decision,),
     )  # fmt: skip
-    study = replace(example.make_study(StudyKind.LIVE), state=StudyState.COMPLETE, result=result)
+    target = "postgres@/var/lib/laboratory/cache/sandboxes/warehouse-of-the-north/server/run:5432/postgres"
+    study = replace(example.make_study(StudyKind.LIVE), state=StudyState.COMPLETE, result=result, target=target)
     return compose(StudyRecord(study, []))
 
 
