@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -81,6 +82,37 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
         assert (study.state, study.result) == (StudyState.COMPLETE, told)
         titles = [one.title for one in build_report(store, study.id).sections]
         assert {"What is compared", "Finalists", "Candidates", "Knobs"} <= {*titles}
+
+
+def test_a_colleague_s_change_in_mid_search_ends_it_with_what_was_measured_and_stays(
+    sandbox18: Sandbox, pgdyno_home: object
+) -> None:
+    """Whenever it comes: the baseline that is read back then is another one."""
+    postgres = sandbox18.target().postgres
+
+    def colleague() -> None:
+        postgres.execute("ALTER SYSTEM SET maintenance_work_mem = '99MB'")
+        postgres.execute("SELECT pg_reload_conf()")
+
+    def decide(plan: CandidatePlan) -> Reply:
+        if plan.proposal.number == 2:
+            threading.Timer(4.0, colleague).start()
+        return Reply(plan.proposal.settings)
+
+    try:
+        with planted_load(postgres, {"4MB": 1.0}, other=0.6):
+            told = short_search(sandbox18.target(), "work_mem", candidates=CANDIDATES, decide=decide)
+        assert told.search is not None
+        assert "maintenance_work_mem" in told.search.stopped
+        assert told.exit_code is ExitCode.RESTORED
+        assert told.search.candidates[0].fate == "measured"
+        shown = {name: settings_of(sandbox18)[name].setting for name in ("maintenance_work_mem", "work_mem")}
+        assert shown == {"maintenance_work_mem": str(99 << 10), "work_mem": "4096"}
+        with Store.open(places.data_dir() / "pgdyno.db") as store:
+            assert store.study(told.study).state is StudyState.COMPLETE
+    finally:
+        postgres.execute("ALTER SYSTEM RESET maintenance_work_mem")
+        postgres.execute("SELECT pg_reload_conf()")
 
 
 def test_where_every_candidate_is_rejected_no_session_begins(sandbox18: Sandbox, pgdyno_home: object) -> None:

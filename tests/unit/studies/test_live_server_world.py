@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable
+from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import GuardKind, GuardPlan
 from pgdyno.probes.statements import DatabaseTotals, Housework, SessionCounts
@@ -173,6 +173,21 @@ def test_a_burst_right_after_the_switch_is_in_no_figure(server):
     assert server.world.wash(5.0, 10.0)
     assert server.calls > 4 * 40 * RATE, "there was one"
     assert server.world.count(25.0).calls[0] == pytest.approx(25 * RATE, rel=0.02)
+
+
+def test_a_kept_session_whose_baseline_somebody_else_has_changed_ends_and_no_arm_comes_after_it(server):
+    def refuse(configuration, *, restart):
+        raise ApplyError("not in force: jit was on, is off; somebody else changed that")
+
+    server.world.keeps_session = True
+    server.world.apply(B)
+    server.apply = refuse
+    server.world.put_back()
+    assert server.back == 1
+    with pytest.raises(LiveStopped, match="somebody else changed that"):
+        server.world.apply(A)
+    server.world.put_back()
+    assert server.back == 1
 
 
 def test_what_began_before_the_switch_is_waited_for_but_not_for_ever(server):

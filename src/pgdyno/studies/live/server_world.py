@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Breach
 from pgdyno.probes.statements import DatabaseTotals, Housework, SessionCounts
@@ -127,6 +127,8 @@ class ServerWorld:
     _next_step: float = 0.0
     _next_sessions: float = 0.0
     _load_left: float = 1.0
+    _ended_by: str = ""
+    """What ended a session that was to be kept."""
 
     def apply(self, arm: str) -> None:
         """Bring an arm into force; see `LiveWorld.apply`."""
@@ -135,6 +137,8 @@ class ServerWorld:
         if is_baseline:
             self._watching.close()  # whatever it says now: the way back is this one
         else:
+            if self._ended_by:
+                raise LiveStopped(self._ended_by)
             self._look()
             self.others.require_none()
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
@@ -233,14 +237,21 @@ class ServerWorld:
             self._watching.close()
 
     def put_back(self) -> None:
-        """End the session, or where it is kept the comparison: the server is as it was found."""
+        """End the session, or where it is kept the comparison: the server is as it was found.
+
+        A baseline that cannot be read back, such as one that somebody else has changed meanwhile, ends a kept one, too.
+        """
         if self.keeps_session:
-            if self._arm != BASELINE_ARM:
-                self.apply(BASELINE_ARM)
-            return
+            try:
+                if self._arm != BASELINE_ARM:
+                    self.apply(BASELINE_ARM)
+                return
+            except ApplyError as error:
+                self._ended_by = error.message
         self._watching.close()
         self.watcher.phase("restore the server")
         self.session.rollback()
+        self._arm = BASELINE_ARM
         self.course.ended()
 
     def _watch_anew(self) -> None:
