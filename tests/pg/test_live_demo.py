@@ -28,6 +28,8 @@ def test_the_planted_answer_is_found(pgdyno_home: Path) -> None:
     assert told.switch.verdict.word in (Word.BETTER, Word.NOT_RESOLVED), said  # as busy as the machine is
     assert told.switch.verdict.interval.lo < FACTOR + 0.1
     assert any("planted" in line for line in said)
+    is_told = said[-1].startswith("planted were 70 % of the time, and the interval")
+    assert is_told is told.switch.verdict.interval.is_closed
     sandbox = Sandbox.open_or_create(SANDBOX)
     try:
         sandbox.start()

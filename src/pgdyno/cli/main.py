@@ -17,6 +17,7 @@ import click
 from pgdyno import __version__
 from pgdyno.cli.arguments.numbers import parameters, settle_number
 from pgdyno.cli.terminal.lettering import let_letters_be_missing
+from pgdyno.cli.terminal.live_line import begin_line
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 from pgdyno.outside.words import PlainStream
 
@@ -187,6 +188,7 @@ def _end_interrupted() -> NoReturn:
     said = "interrupted; nothing of the server is left changed"
     if _wants_json():
         click.echo(json.dumps({"error": {"message": said, "exit_code": INTERRUPTED}}))
+    begin_line()
     click.echo(said, err=True)
     sys.exit(INTERRUPTED)
 
@@ -251,6 +253,7 @@ def in_our_grammar(error: click.ClickException, typed: str) -> UsageError:
 
 def print_error(error: PgdynoError) -> None:
     """Print an error in PostgreSQL's grammar to stderr."""
+    begin_line()
     click.echo(f"error: {error.message}", err=True)
     if error.detail:
         click.echo(f"detail: {error.detail}", err=True)

@@ -16,6 +16,8 @@ from pgdyno.stats.sequential import Design, judge
 
 JUDGED = ("active_ms", "cpu_ms")
 """Of these there is a verdict: database time, server CPU."""
+MOST_VISIBLE = 1.2
+"""Statements cannot take more than the time of their sessions, and little more by when each is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +61,7 @@ def second_metrics(
 
 def _per_work(body: StatementBody, period: PeriodCounts, name: str) -> float | None:
     value = None if period.use is None else getattr(period.use, name)
+    if name == "active_ms" and value is not None and float(period.time_ms.sum()) > MOST_VISIBLE * value:
+        return None  # sessions whose statements touch no relation report their time when they end
     work_s = offered_work(body, period) / 1000
     return None if value is None or work_s <= 0 else float(value) / work_s

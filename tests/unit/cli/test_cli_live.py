@@ -15,11 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli import live
+from pgdyno.cli.main import print_error
 from pgdyno.cli.requests import dbtune, live_approval
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.person.operator_request import OperatorAction as Action
+from pgdyno.outside.words import PlainStream
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
 from pgdyno.studies.live.options import cost_of_periods
@@ -213,16 +215,19 @@ def test_a_question_does_not_follow_the_live_line_on_one_line(monkeypatch):
         def isatty(self):
             return True
 
-    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", PlainStream(terminal))  # as every verb has it
     progress = Progress()
     for show in (
         lambda: live_approval.approve(plan(), None),
         lambda: live_approval.decide(candidate(), live_approval.Asker(0.0, reads=False)),
+        lambda: print_error(UsageError("no", hint="Do not.")),
     ):
         progress.phase("in its baseline, until a person has answered")
         show()
     lines = [line.rpartition("\r\x1b[2K")[2] for line in terminal.getvalue().split("\n")]
     assert lines[0] == "target   db1"
+    assert lines[-3:] == ["error: no", "hint: Do not.", ""]
     assert not [line for line in lines if "until a person" in line], lines
 
 
@@ -257,8 +262,8 @@ def candidate(*, is_final: bool = False) -> CandidatePlan:
 )
 def test_a_candidate_is_approved_rejected_edited_or_ends_the_search(typed_in, settings, ends):
     with CliRunner().isolation() as (_, err, _both), typed(typed_in):
-        answer = live_approval.decide(candidate(), live_approval.Asker(0.05))
-        said = err.getvalue().decode()
+        answer = live_approval.decide(candidate(), live_approval.Asker(0.05 if typed_in is None else 30.0))
+        said = " ".join(err.getvalue().decode().split())
     assert (answer.settings if settings is None else dict(answer.settings), answer.ends) == (settings, ends)
     assert "2 of 20 (by the model): work_mem: 4MB -> 16MB; by reload, no outage" in said
     assert "the best took 12 % less time" in said
@@ -274,8 +279,8 @@ def test_an_edit_that_cannot_be_is_told_at_once_and_the_next_line_asks_for_what_
 
     for words, settings in (("work_mem=1TB\ny\n", "16MB"), ("work_mem=8192kB\ny\n", "8MB")):
         with CliRunner().isolation() as (_, err, _both), typed(words):
-            answer = live_approval.decide(replace(candidate(), check=check), live_approval.Asker(0.05))
-            said = err.getvalue().decode()
+            answer = live_approval.decide(replace(candidate(), check=check), live_approval.Asker(30.0))
+            said = " ".join(err.getvalue().decode().split())
         assert dict(answer.settings) == {"work_mem": settings}
         assert ("work_mem = 1TB is too much. Give less." in said) is ("1TB" in words)
         assert ("(edited by hand): work_mem: 4MB -> 8MB" in said) is ("8192kB" in words)

@@ -45,6 +45,13 @@ def test_a_figure_that_went_up_in_one_pair_and_down_in_another_is_marked():
     assert not second_metrics(BODY, [*some, (some[0][0], some[0][0])], Design())[0].in_each_pair
 
 
+def test_database_time_is_not_known_where_sessions_have_not_reported_that_of_their_statements():
+    """PostgreSQL flushes it with the counters of relations, which a statement that touches none does not have."""
+    some = pairs(1.0)
+    silent = PeriodCounts(some[3][0].calls, some[3][0].time_ms, use=ServerUse(active_ms=3.0))
+    assert second_metrics(BODY, [*some, (silent, some[3][1])], Design()) == ()
+
+
 def test_a_figure_that_one_period_did_not_know_is_not_told():
     some = pairs(1.0)
     some[3] = (some[3][0], PeriodCounts(np.array([1.0]), np.array([2.0])))

@@ -20,7 +20,7 @@ import click
 
 from pgdyno.cli.arguments.flags import two_sides
 from pgdyno.cli.requests.live_flags import ANSWER_S, CLASS_A, EACH, LiveFlags
-from pgdyno.cli.terminal.progress import begin_line
+from pgdyno.cli.terminal.live_line import begin_line
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.model.person.operator_request import OperatorAction as Action
 from pgdyno.owner.inherited import ProgramKind, inherited

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from pgdyno.cli.terminal.live_line import CLEAR
 from pgdyno.model.live import Colour
 from pgdyno.model.loading import LoadedShare
 from pgdyno.model.trial import Role, TrialState
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 REDRAW_S = 0.5
 _BAR = 16
-_CLEAR = "\r\x1b[2K"
 _LAMPS = {Colour.GREEN: ("ok", "32"), Colour.AMBER: ("AMBER", "33"), Colour.RED: ("RED", "31")}
 """A lamp's word, which says it without colour, and its code (ECMA-48 SGR), left out under NO_COLOR."""
 
@@ -165,19 +165,12 @@ class Progress:
         if self._live:
             self._drawn = self._clock()
             shown = printable(text)
-            self._stream.write(f"{_CLEAR}{_coloured(shown) if self._is_coloured else shown}")
+            self._stream.write(f"{CLEAR}{_coloured(shown) if self._is_coloured else shown}")
             self._stream.flush()
 
     def _clear(self) -> None:
         if self._live:
-            self._stream.write(_CLEAR)
-
-
-def begin_line() -> None:
-    """Take away the live line that a `Progress` has left on this terminal, for what others write to it."""
-    if sys.stderr.isatty():
-        sys.stderr.write(_CLEAR)
-        sys.stderr.flush()
+            self._stream.write(CLEAR)
 
 
 def lamps_text(lamps: Sequence[Indicator]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgdyno.model.results.live import LiveResult
+from pgdyno.report.wording import share_text
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.options import LiveOptions
@@ -49,6 +50,14 @@ def live_demo(
             f"takes {percent_text(FACTOR)} of its time: that is planted, and the study does not know it"
         )
         announce(f"a reference of {seconds_text(reference_s)} is too short for a real server")
-        return switch_study(
+        told = switch_study(
             store, target, request, options, AskedArms({}, {KNOB: VALUE}), watcher, approve=approve, announce=announce
         )
+    verdict = None if told.switch is None else told.switch.verdict
+    if verdict is not None and verdict.interval.is_closed:
+        holds = verdict.interval.lo <= FACTOR <= verdict.interval.hi
+        announce(
+            f"planted were {percent_text(FACTOR)} of the time, and the interval {'holds' if holds else 'misses'} it: "
+            f"{share_text(verdict.interval)}{'' if holds else '; one in twenty may'}"
+        )
+    return told

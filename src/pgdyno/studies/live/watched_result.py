@@ -37,6 +37,7 @@ from pgdyno.stats.period_choice import (
     effects_within,
     period_noise,
 )
+from pgdyno.stats.second_metrics import MOST_VISIBLE
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.statement_deltas import StatementDeltas
 from pgdyno.studies.live.checking import watch_notes
@@ -51,8 +52,6 @@ LONG = 4
 POOLED = 0.5
 FEW_WAL_BYTES = 16.0
 """Of WAL for each call of a statement: the shortest record of a changed row has more than 50."""
-MOST_VISIBLE = 1.2
-"""Statements cannot take more than the time of their sessions, and little more by when each is counted."""
 
 
 def live_result(
