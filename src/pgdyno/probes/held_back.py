@@ -30,6 +30,7 @@ _WAL = ("io:wal", "lwlock:wal", "ipc:syncrep")
 _IO = ("io:", "ipc:bufferio")
 _LOCKS = ("lock:", "lwlock:", "bufferpin:", "ipc:procarraygroupupdate", "ipc:xactgroupupdate", "timeout:spindelay")
 _SENDING = ("client:clientwrite",)
+_SLEEPING = ("timeout:pgsleep",)
 
 
 def held_back(run: RunFigures) -> BottleneckVerdict:
@@ -227,9 +228,10 @@ def _client(run: RunFigures) -> Candidate | None:
     machine_is_full = run.cpu is not None and run.cpu.busy >= CPU_BUSY_PCT
     # Time counts once: what waited for the CPUs that are full here is theirs, and not the client's.
     is_the_cpus = machine_is_full and load.driver_is_here and not _is_saturated(run) and not _rate_is_reached(run)
-    share = writes + (min(passed, load.pausing) if is_the_cpus else passed)
+    sleeping = _sleeping(run)
+    share = writes + sleeping + (min(passed, load.pausing) if is_the_cpus else passed)
     is_its_turn = not _rate_is_reached(run) and not machine_is_full and load.on_the_network is not None
-    is_pausing = load.pausing >= OUTSIDE_SHARE and not _rate_is_reached(run)
+    is_pausing = load.pausing + sleeping >= OUTSIDE_SHARE and not _rate_is_reached(run)
     is_outside = outside is not None and share >= OUTSIDE_SHARE and (is_its_turn or is_pausing)
     said = []
     if outside is not None:
@@ -244,6 +246,8 @@ def _client(run: RunFigures) -> Candidate | None:
             "script in them, "
             "not those between two calls of a session."
         )
+    if sleeping >= SEEN_SHARE:
+        said.append(f"{percent_text(sleeping)} was spent in pg_sleep, which the load's own statements call.")
     if writes:
         said.append(f"{percent_text(writes)} was spent sending results that the client did not take in time.")
     if busy is not None:
@@ -271,12 +275,17 @@ def _may_be_next(run: RunFigures, one: Candidate) -> bool:
     busy = _driver_busy(run)
     is_near = (busy is not None and busy >= DRIVER_NEAR_PCT) or _is_saturated(run)
     writes = _part(run, sum(run.waiting(*_SENDING).values())) - _sending(run)
-    return is_near or run.load.pausing >= SEEN_SHARE or writes >= SEEN_SHARE
+    return is_near or run.load.pausing + _sleeping(run) >= SEEN_SHARE or writes >= SEEN_SHARE
 
 
 def _between(run: RunFigures) -> float:
     """Return the part of the time between an answer and the next statement in which no pause was asked for."""
     return max(0.0, (_outside(run) or 0.0) - run.load.pausing)
+
+
+def _sleeping(run: RunFigures) -> float:
+    """Return the part of the time in which statements slept in the server because the load told them to."""
+    return _part(run, sum(run.waiting(*_SLEEPING).values()))
 
 
 def _sending(run: RunFigures) -> float:

@@ -96,7 +96,7 @@ def test_the_drivers_machine_says_nothing_of_the_servers_cpus_but_of_the_driver(
 
 @pytest.mark.requirement("R-MON-14")
 def test_cpus_that_others_keep_busy_are_not_named_where_the_sessions_did_not_want_them():
-    found = judged(load=NEAR, cpu=FULL, active=10.0, waits={"Timeout:PgSleep": 10.0})
+    found = judged(load=NEAR, cpu=FULL, active=10.0, waits={"IPC:BgworkerStartup": 10.0})
     assert found.resource is Resource.NONE
     assert judged(load=NEAR, cpu=FULL, active=10.0, waits={"CPU:CPU": 1.0}).resource is Resource.CPU
 

@@ -31,6 +31,18 @@ def test_who_sleeps_is_held_back_by_the_sleep_and_not_by_what_others_do_with_the
 
 
 @pytest.mark.requirement("R-MON-14")
+def test_who_sleeps_in_the_server_is_held_back_by_that_too() -> None:
+    waits = {"Timeout:PgSleep": 3.5, "CPU:CPU": 0.3}
+    run = replace(RUN, load=replace(THINKING, pause_s=0.0), active=3.8, waits=waits)
+    found = held_back(run)
+    assert found.resource is Resource.CLIENT
+    assert "88 % was spent in pg_sleep, which the load's own statements call" in found.evidence[0]
+    idle = replace(CROWDED, usr=2, sys=1, irq=0)
+    assert held_back(replace(run, cpu=idle)).resource is Resource.CLIENT, "on free CPUs as well"
+    assert held_back(replace(run, waits={"Timeout:PgSleep": 0.5, "CPU:CPU": 3.3})).resource is Resource.CPU
+
+
+@pytest.mark.requirement("R-MON-14")
 def test_pauses_under_a_rate_that_was_reached_hold_nothing_back() -> None:
     assert held_back(replace(RUN, load=replace(THINKING, rate=190.0))).resource is Resource.NONE
     assert held_back(replace(RUN, load=replace(THINKING, rate=400.0))).resource is Resource.CLIENT
