@@ -164,7 +164,7 @@ def wal_file_system(case: Case) -> tuple[float | None, str, tuple[str, ...]]:
     size = mount.free_bytes if shared else mount.size_bytes
     if isinstance(size, Unknown):
         return None, "", unsure
-    return size, f"the free space of {mount.point}, which holds the data too," if shared else mount.point, ()
+    return size, f"the free space of {mount.point} (which holds the data too)" if shared else mount.point, ()
 
 
 MB = 1 << 20
