@@ -31,6 +31,8 @@ SLOW_S = 5.0
 PAGE = 50
 CLOSED_S = 3600.0
 """For how long a study is shown that was killed and whose server was restored: there is nothing to do about it."""
+KILLED, SILENT = "killed", "silent"
+"""What the list says for running where nobody writes any more: with a server as it was found, and otherwise."""
 LAST_TRIALS = 8
 SHOWN_REQUESTS = 6
 HISTORY = 400
@@ -115,9 +117,11 @@ class OverviewReader:
     def _read(self, now: float, page: int = 0) -> Overview:
         counts = self.store.trial_counts()
         (studies, unreadable), jobs = self._seldom(now) if page == 0 else (self._listed(page), self._seldom(now)[1])
-        cards, hidden = self._cards(LiveBoard(self.store).running(), counts, now)
+        running = LiveBoard(self.store).running()
+        cards, hidden = self._cards(running, counts, now)
+        quiet = {live.study: live for live in running if live.is_silent(now)}
         names = {study.id: study.name for study in (*studies, *(card.study for card in cards))}
-        shown = tuple(_row(study, counts.get(study.id, {})) for study in studies[:PAGE])
+        shown = tuple(_row(one, counts.get(one.id, {}), self._ended(one, quiet)) for one in studies[:PAGE])
         return Overview(
             at=moment_text(now),
             store=self.store.name,
@@ -129,6 +133,12 @@ class OverviewReader:
             page=page,
             has_more=len(studies) > PAGE,
         )
+
+    def _ended(self, study: Study, quiet: Mapping[str, Live]) -> str:
+        """Return the word for a study that says to run and of which nothing is heard, empty for every other one."""
+        if study.state is not StudyState.RUNNING or study.id not in quiet:
+            return ""
+        return KILLED if self._is_over(study, quiet[study.id]) else SILENT
 
     def _failures(self, studies: Sequence[Study]) -> Mapping[str, StudyEnd]:
         """Return how the studies ended that failed; an ended study is read once."""
@@ -191,11 +201,12 @@ class OverviewReader:
         )
 
 
-def _row(study: Study, counts: Mapping[str, int]) -> StudyRow:
+def _row(study: Study, counts: Mapping[str, int], ended: str) -> StudyRow:
     found = judged(study)
     is_told = study.state is StudyState.COMPLETE and bool(found.said)
-    word = found.word if is_told and found.word else study.state.value
+    word = found.word if is_told and found.word else ended or study.state.value
     tone = found.tone if is_told or study.state in (StudyState.FAILED, StudyState.INTERRUPTED) else Tone.NEUTRAL
+    tone = Tone.UNSURE if ended else tone
     return StudyRow(
         study, moment_text(study.created_at), _counts(counts), word, tone.value, found.said if is_told else ""
     )

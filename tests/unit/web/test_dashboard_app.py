@@ -159,6 +159,20 @@ def test_a_killed_study_whose_server_was_put_back_is_told_for_an_hour_and_has_no
     assert "pgdyno rollback --list" in shown(2 * 3600, is_over=False)[1]
 
 
+@pytest.mark.parametrize(("age_s", "is_over", "word"), [
+    (1, False, "running"), (600, False, "silent"), (600, True, "killed"), (2 * 3600, True, "killed"),
+    (9 * 86400, True, "killed"),
+])  # fmt: skip
+def test_the_list_says_of_a_study_that_nobody_writes_what_store_list_says(
+    store: Store, age_s: float, is_over: bool, word: str
+) -> None:
+    study, at = example.add_tune(store), time.time() - age_s
+    store.update_study(study, state=StudyState.RUNNING)
+    LiveBoard(store).show(live(study, at=at, began_at=at - 9))
+    rows = event(make_app(store, OPEN, is_over=lambda _study, _live: is_over))["studies"]
+    assert f">{word}<" in rows
+
+
 def test_a_study_that_fell_silent_long_ago_is_shown_no_more(store: Store) -> None:
     study = example.add_tune(store)
     LiveBoard(store).show(live(study, at=100.0, began_at=50.0))
