@@ -14,7 +14,7 @@ from psycopg import sql
 from fix_postgres import BUILDS, NIGHT, ONE_BUILD, find_build, one_build
 from live_driver import LONG_S, resumed_study, short_study
 from live_load import ROLE, planted_load
-from pgdyno.errors import EnvironmentUnsuitable, ExitCode, PolicyError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, ExitCode, OutOfTime, PolicyError, UsageError
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import StudyState
 from pgdyno.model.verdict import Word
@@ -251,6 +251,21 @@ def test_a_stop_file_ends_it_with_the_pairs_that_there_are(sandbox18: Sandbox, p
     assert len(told.switch.pairs) == 2
     assert "stop file" in told.switch.stopped
     assert told.exit_code is ExitCode.NOT_RESOLVED
+
+
+@pytest.mark.requirement("R-SAF-12")
+def test_a_stop_file_at_the_question_ends_it_and_is_nobody_s_rejection(sandbox18: Sandbox, pgdyno_home: Path) -> None:
+    def stop(plan: SwitchPlan) -> bool:
+        Path(plan.stop_file).touch()
+        return False  # as of who was asked, and has not answered
+
+    ended = pytest.raises(OutOfTime, match=r"stop file .* was found, before anything was changed")
+    with as_found(sandbox18), planted_load(sandbox18.target().postgres, {"64MB": 0.9}), ended:
+        short_study(sandbox18.target(), B, approve=stop)
+    with Store.open(places.data_dir() / "pgdyno.db") as store:
+        (study,) = store.studies()
+        assert study.state is StudyState.INTERRUPTED
+    assert bundles() == []
 
 
 @pytest.mark.requirement("R-SAF-01")

@@ -332,11 +332,16 @@ def _require_load(then: StatementReference, now: StatementReference) -> None:
 
 def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announce: Callable[[str], None]) -> Watched:
     def sleep(seconds: float) -> None:
-        stop.look()
+        require_no_stop(stop)
         time.sleep(seconds)
 
+    return watch_baseline(reader, reference_s, announce=announce, sleep=sleep)
+
+
+def require_no_stop(stop: StopFile) -> None:
+    """Raise OutOfTime where somebody wants the study to end before anything was changed."""
     try:
-        return watch_baseline(reader, reference_s, announce=announce, sleep=sleep)
+        stop.look()
     except LiveStopped as asked:
         hint = "Start a new study when it may run." if stop.told else "Remove it to start over."
         raise OutOfTime(f"{asked.message}, before anything was changed", hint=hint) from asked

@@ -14,7 +14,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION
 from pgdyno.studies.live.arms import Arms, arms_of, not_kept
 from pgdyno.studies.live.course.outcome import LiveOutcome
-from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, live_study
+from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, live_study, require_no_stop
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.person.hands import LiveHands
 from pgdyno.studies.live.person.keeping import ANSWER_S, Confirm, concluded
@@ -142,6 +142,7 @@ def switch_study(
         plans = flips.between(arms.a, arms.b)
         watched.recorder.phase(WAITS)
         if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
+            require_no_stop(watched.stop)  # which is nobody's answer
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
         world = watched.world({A: arms.a, B: arms.b}, arms.names)
