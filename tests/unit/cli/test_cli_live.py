@@ -319,8 +319,9 @@ class Answered(LiveHands):
 
 
 def test_an_answer_of_the_dashboard_ends_the_wait_in_the_terminal():
-    with CliRunner().isolation(), typed(None):
+    with CliRunner().isolation() as (_, err, _both), typed(None):
         for reads in (True, False):
+            assert "what is typed here is not read" not in err.getvalue().decode()
             asker = live_approval.Asker(3600.0, reads=reads)
             answer = live_approval.decide(replace(candidate(), hands=Answered()), asker)
             assert dict(answer.settings) == {"work_mem": "8MB"}

@@ -35,6 +35,7 @@ def study(found):
 def test_what_was_confirmed_is_offered_with_its_verdict():
     found = search(finals=(BETTER, WORSE), chosen=0)
     assert (found.exit_code, judged(study(found)).word) == (ExitCode.OK, "better")
+    assert "work_mem = 16MB: what was found is better" in judged(study(found)).title
     offered = offered_by(study(found))
     assert (dict(offered.settings), offered.verdict) == (SETTINGS, BETTER.verdict)
 

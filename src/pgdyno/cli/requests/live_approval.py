@@ -61,7 +61,8 @@ class Asker:
         """
         if self.reads:
             _forget_typed()
-        click.echo(question, nl=False, err=True)
+        waits = "" if self.reads else "\nAn operator answers it in the dashboard; what is typed here is not read.\n"
+        click.echo(f"{question}{waits}", nl=False, err=True)
         self._tell(question)
         is_reading, ends_at = self.reads, time.monotonic() + self.timeout_s
         while (left := ends_at - time.monotonic()) > 0 and not Path(stop_file).exists():

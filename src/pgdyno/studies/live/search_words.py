@@ -17,7 +17,8 @@ def search_judgement(search: LiveSearch) -> Judgement:
     """Return what came of a search: what is offered, or that the settings stay."""
     winner, code = search.winner, search.exit_code
     if winner is not None and winner.verdict is not None:
-        title = f"{settings_text(winner.b)}: {sentence(winner.verdict, FOUND, AS_IT_IS)}"
+        words = sentence(winner.verdict, FOUND, AS_IT_IS)
+        title = f"{settings_text(winner.b)}: {words[:1].lower()}{words[1:]}"
         said = f"{winner.verdict.metric.label} {change_text(winner.verdict.interval.ratio)}"
         said += f" {range_text(winner.verdict.interval)}"
         return Judgement(title, winner.verdict.word.value, TONES[winner.verdict.word], said, code)

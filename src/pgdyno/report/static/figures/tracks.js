@@ -35,14 +35,14 @@ function tracks(host, figure) {
 
 // A moment is a thin stroke over the height of its row, a span a bar that is never thinner than a pixel.
 function spans(one, height) {
-  const fill = barFill(colorOf(one.group), one.group).color;
+  const { color: fill, borderColor = css("--page") } = barFill(colorOf(one.group), one.group);
   return {
     type: "custom", z: 3, encode: { x: [0, 1], y: 2 },
     data: one.x.map((row, at) => ({ value: [one.y[at], one.hi[at], row], note: escaped(one.labels?.[at] ?? one.name) })),
     renderItem: (params, api) => {
       const [x1, y] = api.coord([api.value(0), api.value(2)]), [x2] = api.coord([api.value(1), api.value(2)]);
       const moment = api.value(1) <= api.value(0), tall = moment ? 20 : height;
-      return { type: "rect", shape: { x: moment ? x1 - 1.5 : x1, y: y - tall / 2, width: moment ? 3 : Math.max(1, x2 - x1), height: tall }, style: { fill, stroke: css("--page"), lineWidth: moment ? 0 : 0.5 } };
+      return { type: "rect", shape: { x: moment ? x1 - 1.5 : x1, y: y - tall / 2, width: moment ? 3 : Math.max(1, x2 - x1), height: tall }, style: { fill, stroke: borderColor, lineWidth: moment ? 0 : 0.5 } };
     },
   };
 }
