@@ -119,7 +119,7 @@ def winner_of(study: Study, facts: Facts, *, conservative: bool = False) -> Find
     settings, verdict = Configuration.of(dict(offered.settings)), offered.verdict
     assert verdict is not None, "it is better"
     span, metric = verdict.interval, verdict.metric.value
-    figure = f", {metric} {span.ratio:.3g} times that of the baseline"
+    figure = f", {verdict.metric.label} {span.ratio:.3g} times that of the baseline"
     linux = settings.linux()
     return Finding(
         rule=study.id,

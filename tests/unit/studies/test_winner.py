@@ -83,6 +83,12 @@ def test_a_winner_is_a_tested_finding_of_both_kinds():
     assert next(change.current for change in found.changes if change.knob == "work_mem") == "4MB"
 
 
+def test_a_winner_s_metric_is_called_as_on_every_page():
+    told = {"keep": False, "verdict": {**BETTER, "metric": "latency_p99"}, "winner": {"settings": {"work_mem": "8MB"}}}
+    title = winner_of(tune(result=made(StudyKind.TUNE, told)), facts()).title
+    assert title.endswith(", p99 latency 1.4 times that of the baseline")
+
+
 @pytest.mark.parametrize(
     ("settings", "cost"),
     [
