@@ -10,8 +10,10 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from json_schema import errors
+from pgdyno.model.configuration import Configuration
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
+from pgdyno.undo.apply import Session
 from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
@@ -77,6 +79,22 @@ def test_advice_needs_pg_monitor_alone_and_leaves_no_trace(any_postgres: Sandbox
     rules = [{one["rule"] for one in document["findings"]} for document in found]
     assert rules[0] == rules[1]  # answers may differ: statistics since the reset have gone on
     assert not (tmp_path / "pgdyno").exists()
+
+
+@pytest.mark.requirement("R-ADV-15")
+def test_advice_says_whose_settings_it_sees_while_a_session_is_open(sandbox18: Sandbox, tmp_path: Path) -> None:
+    target = sandbox18.target()
+    words = ("--target", target.postgres.conninfo)
+
+    def told() -> str:
+        done = run_pgdyno("advise", *words, PGDYNO_HOME=str(tmp_path), COLUMNS="300", NO_COLOR="1")
+        assert done.returncode in (0, 1), done.stderr
+        return " ".join(done.stdout.split())
+
+    with Session.begin(target, study="test", undo_root=tmp_path / "state" / "undo") as session:
+        session.apply(Configuration.of({"work_mem": "77MB"}))
+        assert f"note: session {session.bundle.directory.name} runs here" in told()
+    assert "runs here" not in told()
 
 
 @pytest.mark.requirement("R-INV-21")

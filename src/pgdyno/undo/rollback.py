@@ -68,6 +68,11 @@ def list_bundles(undo_root: Path) -> list[BundleInfo]:
     return [describe(directory) for directory in bundle_directories(undo_root)]
 
 
+def sessions_of(target: Target, undo_root: Path) -> list[BundleInfo]:
+    """Return the sessions of this host's bundles that were on this server, newest first."""
+    return [info for info in list_bundles(undo_root) if info.bundle is not None and is_of(info.bundle.manifest, target)]
+
+
 def describe(directory: Path) -> BundleInfo:
     """Return how the session of a bundle stands."""
     reading = read_journal(directory / JOURNAL)

@@ -182,7 +182,8 @@ def _for_hands(findings: Sequence[Finding]) -> UsageError:
     return UsageError(
         f"{' and '.join(found.rule for found in findings)}: nothing of this can be set by pgdyno",
         detail="; ".join(_for_people(found) for found in findings),
-        hint=f"pgdyno advise --explain {findings[0].rule} says how it is done and undone.",
+        hint=f"pgdyno advise --explain {findings[0].rule}, with the flags that name the server, says how it is done "
+        "and undone.",
     )
 
 

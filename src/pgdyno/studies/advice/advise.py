@@ -12,6 +12,7 @@ from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise, facts_used
 from pgdyno.advisor.rulebook import load_rules
 from pgdyno.advisor.selection import depth_for
+from pgdyno.errors import PgdynoError
 from pgdyno.inventory.inspection import inspect, inspect_capture
 from pgdyno.model.advice import Advice
 from pgdyno.model.classes import Criticality
@@ -74,7 +75,8 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
         matrix=_matrix(store, inventory),
         work=work,
     )
-    return _with_remark(advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory)), work)
+    advice = advise_case(target.name, inventory, evidence, request, proofs=_proofs(store, inventory))
+    return replace(found := _with_remark(advice, work), remarks=(*_open_sessions(target), *found.remarks))
 
 
 def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store | None) -> Advice:
@@ -141,6 +143,26 @@ def _remarks(case: Case) -> Sequence[str]:
         rest = f"; and {more} more, which pgdyno inspect lists" if more > 0 else ""
         remarks.append(f"not everything could be read: {first}{rest}")
     return [remark for remark in remarks if remark is not None]
+
+
+def _open_sessions(target: Target) -> Sequence[str]:
+    """Say which session has the server now: what is advised is of its settings, and they go when it ends."""
+    if target.remote is not None:
+        return ()  # its sessions are of the whole host, whichever server
+    from pgdyno.server import places
+    from pgdyno.undo.rollback import SessionState, sessions_of
+
+    told = {
+        SessionState.RUNNING: "runs here: the settings in force are those of its trials. Ask again when it has ended",
+        SessionState.ABANDONED: "was killed and not restored: settings of its trials are in force. First run "
+        "pgdyno rollback {}",
+    }
+    try:
+        found = sessions_of(target, places.state_dir() / "undo")
+    except (PgdynoError, OSError):  # who may not look at them gets advice all the same
+        return ()
+    names = [(info.directory.name, told[info.state]) for info in found if info.state in told]
+    return [f"session {name} {words.format(name)}" for name, words in names]
 
 
 def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, RuleProof]:

@@ -56,7 +56,7 @@ def chosen(findings: Sequence[Finding], rules: Sequence[str], *, all_proved: boo
             raise UsageError(
                 f'rule "{rule}" proposes nothing here: it answers {found.answer}',
                 detail=found.reason or None,
-                hint=f"pgdyno advise --explain {rule} says what it looked at.",
+                hint=f"pgdyno advise --explain {rule}, with the flags that name the server, says what it looked at.",
             )
     return tuple(
         finding

@@ -27,7 +27,7 @@ from pgdyno.server.new_database import UnfinishedDatabase, unfinished_databases
 from pgdyno.server.own_databases import DatabaseState, OwnDatabase, own_databases
 from pgdyno.targets.target import Target
 from pgdyno.undo.one_session import refuse_while_open
-from pgdyno.undo.rollback import BundleInfo, SessionState, is_of, list_bundles
+from pgdyno.undo.rollback import BundleInfo, SessionState, list_bundles, sessions_of
 from pgdyno.units import bytes_text
 from pgdyno.workloads.study_data import drop_left
 
@@ -128,9 +128,7 @@ def _sessions_on(target: Target, undo_root: Path) -> Iterator[BundleInfo]:
     if target.remote is not None:
         yield from target.remote.sessions()  # whichever server of that host: it is told by no path of ours
         return
-    for info in list_bundles(undo_root):
-        if info.bundle is not None and is_of(info.bundle.manifest, target):
-            yield info
+    yield from sessions_of(target, undo_root)
 
 
 def _is_foreign(database: OwnDatabase) -> bool:
@@ -229,7 +227,8 @@ def _dropin(target: Target, dropin: DropIn, undo_root: Path, needed: str) -> Lef
     elif rest:
         refused = refused or f"it holds lines that pgdyno did not write: {rest[0]}"
     noun = "setting" if settings == 1 else "settings"
-    about = f"{settings} {noun} of a session that is over" if settings else "empty"
+    whose = "the open session" if needed else "a session that is over"
+    about = f"{settings} {noun} of {whose}" if settings else "empty"
 
     def remove() -> str | None:
         if included:
