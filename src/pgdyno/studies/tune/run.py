@@ -4,7 +4,8 @@
     search    single-shot trials asked by the optimiser, baselines interleaved
     proof     fresh randomised blocks: baseline, the frugal part of what was found, that part without each of its
               settings, all that was found, rivals. Where the part is worse than the whole, the model that chose it
-              learns from these blocks and chooses another one for the next. What is not shown to matter goes.
+              learns from these blocks and chooses another one for the next. What is not shown to matter goes, of
+              what was left out together half by half.
 
 The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
 and the laboratory gives back the trials that the store has.
@@ -28,6 +29,7 @@ from pgdyno.studies.pairs.blocks import FOUND, WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.pairs.judging import Unjudged
 from pgdyno.studies.tune.frugal import FrugalWinner, frugal
+from pgdyno.studies.tune.halves import split_group
 from pgdyno.studies.tune.missing import TRIALS, seek_missing
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
@@ -177,7 +179,8 @@ def search_and_prove(
         elif missing := seek_missing(search, proof, needed, block=first_block):
             needed, idle = missing, frozenset(found) - frozenset(missing)
             first_block += 1
-    leave_out_unshown(tuned, options, first_block=first_block, announce=announce)
+    first_block = leave_out_unshown(tuned, options, first_block=first_block, announce=announce)
+    split_group(tuned, options, first_block=first_block, announce=announce)
     if tuned.proof is not None:
         _note_proof(tuned, tuned.proof, options)
     elif not is_told:

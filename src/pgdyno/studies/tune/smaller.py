@@ -8,7 +8,7 @@ than the one and not seen to be worse than the other. Where it is seen to be, th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -19,7 +19,7 @@ from pgdyno.stats.sequential import is_final
 from pgdyno.studies.pairs.blocks import BASE, JUDGEABLE, NO_TIME, WINNER, ArmUnmeasured, Blocks, run_blocks
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, verdict_of
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import RIVAL, WITHOUT_REST, Proof, rivals_beside, tolerance_of
+from pgdyno.studies.tune.proof import RIVAL, WITHOUT, WITHOUT_REST, Proof, rivals_beside, tolerance_of
 from pgdyno.studies.tune.restart_room import room_for
 from pgdyno.studies.tune.tuned import Tuned
 
@@ -41,17 +41,27 @@ def _gain(effect: Verdict, metric: Metric) -> float:
     return math.log(effect.interval.ratio) * (1 if metric.higher_is_better else -1)
 
 
-def leave_out_unshown(tuned: Tuned, options: TuneOptions, *, first_block: int, announce: Callable[[str], None]) -> None:
-    """Prove the winner without the settings that are not shown to do anything, and take that where it holds."""
+def leave_out_unshown(tuned: Tuned, options: TuneOptions, *, first_block: int, announce: Callable[[str], None]) -> int:
+    """Prove the winner without the settings that are not shown to do anything, and take that where it holds.
+
+    What could not be left out alone, because they or what is gone already needed it, goes with them. Returns the
+    number of the next block.
+    """
     proof, search = tuned.proof, tuned.search
-    if proof is None or not tuned.is_offered or not (names := unshown_settings(proof, tuned.winner, options.metric)):
-        return
-    which = f"{', '.join(names)}, not shown to do anything alone"
+    if proof is None or not tuned.is_offered:
+        return first_block
+    names = unshown_settings(proof, tuned.winner, options.metric)
+    needless = needed_by_none(tuned, proof, names)
+    if not names and not needless:
+        return first_block
+    whose = "which nothing else needs now"
+    which = f"{', '.join(names)}, not shown to do anything alone" if names else f"{', '.join(needless)}, {whose}"
+    which += f", with {', '.join(needless)}, {whose}" if names and needless else ""
+    names += needless
     smaller = tuned.winner.without(*names)
-    untold = [name for name in smaller if name not in proof.effects and name not in proof.rest]
-    if not search.accepts(smaller) or any(search.accepts(smaller.without(name)) for name in untold):
+    if not smaller or not search.accepts(smaller):
         tuned.notes.append(f"kept: {which}, as other settings need them here")
-        return
+        return first_block
     announce(f"proof: the winner without {which}; fresh pairs")
     try:
         blocks = _measured(tuned, proof, smaller, options, first_block)
@@ -59,7 +69,7 @@ def leave_out_unshown(tuned: Tuned, options: TuneOptions, *, first_block: int, a
         found = None if is_short else _smaller(blocks, proof, names, options)
     except (ArmUnmeasured, Unjudged) as error:
         tuned.notes.append(f"kept: {which}, as the rest could not be judged without: {error.message}")
-        return
+        return first_block + options.confirm_max
     if found is None:
         want = "restarts" if search.laboratory.stopwatch is None else "time"
         why = blocks.stopped_short if blocks.stopped_short != NO_TIME else f"for lack of {want}"
@@ -68,6 +78,17 @@ def leave_out_unshown(tuned: Tuned, options: TuneOptions, *, first_block: int, a
         tuned.take_smaller(found)
     else:
         _keep_together(tuned, proof, names, *found)
+    return first_block + len(blocks.complete) + blocks.lost + len(blocks.unmeasured)
+
+
+def needed_by_none(tuned: Tuned, proof: Proof, names: Sequence[str] = ()) -> list[str]:
+    """Return the settings that could not be left out alone in a proof, and can go once the named ones have gone."""
+    told = {*proof.effects, *proof.rest, *(arm.removeprefix(WITHOUT) for arm in proof.blocks.unmeasured)}
+    accepts, smaller, found = tuned.search.accepts, tuned.winner.without(*names), []
+    while can_go := [name for name in smaller if name not in told and accepts(smaller.without(name))]:
+        found.append(can_go[0])
+        smaller = smaller.without(can_go[0])
+    return found
 
 
 def _measured(tuned: Tuned, proof: Proof, smaller: Configuration, options: TuneOptions, first_block: int) -> Blocks:
