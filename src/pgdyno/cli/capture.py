@@ -92,7 +92,7 @@ class _StartFlags(_WhatFlags):
 
 @verb("start", command)
 def start(flags: _StartFlags) -> int:
-    """Switch the logging of all statements on, wait, and put it back.
+    """Switch on the logging of all statements, wait, and restore it.
 
     The change goes through an undo bundle, with a watchdog and guards; at --for or --max-size, with Ctrl-C, and
     whatever dies, the server logs as it did before. Only a reload is needed.

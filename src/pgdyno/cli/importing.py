@@ -30,7 +30,7 @@ class _SamplesFlags(JsonFlag, StoreFlag):
 
 @verb("sadf", command)
 def sadf(flags: _SamplesFlags) -> None:
-    """Import what sar recorded on another machine, as `sadf -j saDD -- -A` prints it: one run a file."""
+    """Import what sar recorded on another machine, as `sadf -j saDD -- -A` prints it: one run per file."""
     from pgdyno.probes.evidence.sample_files import read_sadf
 
     _import(flags, lambda text, path: read_sadf(text, source=path))
@@ -44,7 +44,7 @@ class _IostatFlags(_SamplesFlags):
 
 @verb("iostat", command)
 def iostat(flags: _IostatFlags) -> None:
-    """Import reports of `iostat -x -t` of another machine: one run a file."""
+    """Import reports of `iostat -x -t` of another machine: one run per file."""
     from pgdyno.probes.evidence.sample_files import read_iostat
 
     _import(flags, lambda text, path: read_iostat(text, source=path, interval_s=flags.interval))
@@ -118,7 +118,7 @@ class _PodsFlags(JsonFlag, StoreFlag):
 
 @verb("pods", command)
 def pods(flags: _PodsFlags) -> int:
-    """Import what the pods of matrix --manifests printed, one file a pod, as one matrix.
+    """Import what the pods of matrix --manifests printed, one file per pod, as one matrix.
 
     run.sh beside the manifests fetches it into logs/. Exit code 0 when every row is complete, 3 when some are not.
     """

@@ -51,7 +51,7 @@ VERBS: dict[str, str] = {
     "project": "Keep the plan of a benchmark project, and report planned against actual.",
     "preflight": "Say what would keep a configuration from coming into force.",
     "privileges": "List the rights that a role lacks for a verb, as GRANT statements.",
-    "rollback": "Put a server back after a killed session.",
+    "rollback": "Restore a server after a killed session, or take back what apply kept.",
     "cleanup": "List and drop what pgdyno left: databases, drop-ins, logs, sandboxes.",
     "guards": "List what is watched during a trial, where it trips, and its reading now.",
     "knobs": "List and explain the knobs, their ranges and durability classes.",
@@ -96,6 +96,7 @@ class Verbs(click.Group):
         assert isinstance(command, click.Command), f"cli/{cmd_name}.py has no command"
         for param in parameters(command):
             settle_number(param)
+        _say_whole_sentences(command)
         if "_PGDYNO_COMPLETE" in os.environ:
             from pgdyno.cli.arguments.completing import let_complete
 
@@ -128,6 +129,12 @@ class Verbs(click.Group):
         """Write the verbs from the table above, without importing them."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
+
+
+def _say_whole_sentences(command: click.Command) -> None:
+    """Let the list of a verb's own commands have their first sentences whole: click cuts them to a line."""
+    for one in command.commands.values() if isinstance(command, click.Group) else ():
+        one.short_help = one.short_help or " ".join((one.help or "").split("\n\n")[0].split())
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -61,7 +61,7 @@ class _AmendFlags(_FileFlags):
 
 @verb("amend", command)
 def amend(flags: _AmendFlags) -> None:
-    """Put edits of what was fixed on record, with the old text, who and why."""
+    """Record edits of what was fixed: the old text, who made them, and why."""
     from pgdyno.errors import UsageError
     from pgdyno.studies.project.fix import amend as put_on_record
     from pgdyno.studies.project.fix import read_record

@@ -40,7 +40,7 @@ class _ClassesFlags(TargetFlags, JsonFlag):
 
 @verb("classes", command)
 def classes(flags: _ClassesFlags) -> None:
-    """List the classes of working sets with the rows and bytes that they are on a server. Reads only."""
+    """List the classes of working sets, with their rows and bytes on a server. Reads only."""
     from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
     from pgdyno.workloads.working_set import CLASSES, measured_by

@@ -26,9 +26,7 @@ def _interface(capture: Capture, name: str) -> NetworkInterface:
     return NetworkInterface(
         name=name,
         driver=_driver(capture, base),
-        speed_mbit=Unknown("the driver does not tell the speed")
-        if speed == -1 or isinstance(speed, Unknown)
-        else speed,
+        speed_mbit=Unknown("the driver does not tell it") if speed == -1 or isinstance(speed, Unknown) else speed,
         mtu=capture.number(f"{base}/mtu"),
         physical_port=_port(capture, base),
         physical_function=_link(capture, f"{base}/device/physfn", "it is not a virtual function"),
@@ -37,7 +35,7 @@ def _interface(capture: Capture, name: str) -> NetworkInterface:
 
 
 def _driver(capture: Capture, base: str) -> str | Unknown:
-    driver = _link(capture, f"{base}/device/driver", "it is not a device's")
+    driver = _link(capture, f"{base}/device/driver", "no device is behind it")
     card = (capture.maybe(f"{base}/device/card_type") or capture.maybe(f"{base}/card_type") or "").strip()
     # OSA adapters and HiperSockets have one driver, qeth; the card type tells them apart
     return f"{driver} ({card})" if card and isinstance(driver, str) else driver

@@ -160,7 +160,7 @@ def _databases(capture: Capture) -> tuple[Database, ...] | Unknown:
             Database(
                 name,
                 size if isinstance(size, int) else hidden,
-                Unknown("its statistics were never reset") if isinstance(age, Unknown) else age,
+                Unknown("never reset") if isinstance(age, Unknown) else age,
                 _field(row, "frozen_xid_age", int),
             )
         )

@@ -82,6 +82,10 @@ _SHORT = {
 }
 
 
+FAR = 1000
+"""A bound beyond so many times, or below as small a part, bounds nothing: two or three pairs leave such ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class IntervalForm:
     """An interval in JSON, which has no infinity: an upper end that does not exist is null."""
@@ -118,8 +122,15 @@ class Interval:
         return cls(form.ratio, low, math.inf if high is None else high, form.confidence)
 
     def __str__(self) -> str:
-        bounds = f"{digits_text(self.lo)}, {digits_text(self.hi)}" if self.is_closed else NO_INTERVAL
-        return f"{digits_text(self.ratio)}x [{bounds}]"
+        return f"{digits_text(self.ratio)}x {self.bounds_text()}"
+
+    def bounds_text(self) -> str:
+        """Write the bounds as ratios; the digits of one that bounds nothing would only look exact."""
+        if not self.is_closed:
+            return f"[{NO_INTERVAL}]"
+        low = "below 0.001" if self.lo < 1 / FAR else digits_text(self.lo)
+        high = f"over {FAR:,}" if self.hi > FAR else digits_text(self.hi)
+        return f"[{low}, {high}]"
 
 
 NO_INTERVAL = "no interval yet"

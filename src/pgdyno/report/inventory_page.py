@@ -115,9 +115,9 @@ def _databases(server: ServerInventory) -> Iterable[Row]:
         yield "databases", str(server.databases)
         return
     for place, database in enumerate(server.databases):
-        age = shown(database.statistics_age_s, lambda age: f"statistics for {seconds_text(age)}")
+        age = shown(database.statistics_age_s, lambda age: f"for {seconds_text(age)}")
         size = shown(database.size_bytes, bytes_text)
-        yield "databases" if place == 0 else "", f"{database.name}: {size}, {age}"
+        yield "databases" if place == 0 else "", f"{database.name}: {size}, statistics {age}"
 
 
 _WIDEST_VALUE = 24
@@ -175,7 +175,7 @@ def _processor(inventory: Inventory) -> Iterable[Row]:
     )
     yield (
         "cores",
-        f"{shown(part.cores)}{_of_whom(inventory)}, threads a core: {shown(part.threads_per_core)} of at most "
+        f"{shown(part.cores)}{_of_whom(inventory)}, threads per core: {shown(part.threads_per_core)} of at most "
         f"{shown(part.max_threads)}",
     )
     levels = {"sockets": part.sockets, "books": part.books, "drawers": part.drawers, "NUMA nodes": part.numa_nodes}
@@ -349,7 +349,7 @@ def _network(inventory: Inventory) -> Iterable[Row]:
         parts = [
             up,
             f"driver {shown(port.driver)}",
-            shown(port.speed_mbit, lambda speed: f"{speed} Mbit/s"),
+            f"speed {shown(port.speed_mbit, lambda speed: f'{speed} Mbit/s')}",
             f"MTU {shown(port.mtu)}",
         ]
         if not isinstance(port.physical_function, Unknown):

@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
 from pgdyno.model.trial import LatencySummary, Role, TrialState
-from pgdyno.model.verdict import NO_INTERVAL, Interval, Metric, Verdict, Word
+from pgdyno.model.verdict import FAR, Interval, Metric, Verdict, Word
 from pgdyno.units import digits_text
 
 
@@ -136,16 +136,10 @@ def change_text(ratio: float) -> str:
     return f"{digits_text(ratio)}x" if ratio >= 2 else f"{(ratio - 1) * 100:+.3g} %".replace("-", "−")
 
 
-FAR = 1000
-"""A bound beyond so many times bounds nothing: its digits would only look exact."""
-
-
 def range_text(interval: Interval) -> str:
     """Write the bounds of an interval in the form that `change_text` gives its estimate."""
-    if not interval.is_closed:
-        return f"[{NO_INTERVAL}]"
-    if interval.ratio >= 2:
-        return f"[{digits_text(interval.lo)}, {digits_text(interval.hi)}]"
+    if interval.ratio >= 2 or not interval.is_closed:
+        return interval.bounds_text()
     bounds = [(bound - 1) * 100 for bound in (interval.lo, interval.hi)]
     low, high = (f"{bound:+,.0f}" if abs(bound) >= 1000 else f"{bound:+.3g}" for bound in bounds)
     if interval.hi > FAR:
@@ -155,9 +149,7 @@ def range_text(interval: Interval) -> str:
 
 def bare_range_text(interval: Interval) -> str:
     """Write the bounds of an interval as ratios."""
-    if not interval.is_closed:
-        return f"[{NO_INTERVAL}]"
-    return f"[{digits_text(interval.lo)}, {digits_text(interval.hi)}]"
+    return interval.bounds_text()
 
 
 def latency_text(latency: LatencySummary | None) -> str:

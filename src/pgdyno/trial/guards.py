@@ -108,9 +108,10 @@ def _is_near(guard: Guard, value: float, limit: float, before: GuardStatus | Non
 
 
 def _words(guard: Guard, reading: GuardReading, value: float, limit: float) -> str:
-    side = "at least" if guard.is_floor else "at most"
+    allowed = quantity_text(guard.unit, limit)
+    bound = f"at least {allowed} is required" if guard.is_floor else f"at most {allowed} is allowed"
     about = f" ({reading.about})" if reading.about else ""
-    return f"{quantity_text(guard.unit, value)}{about}, allowed is {side} {quantity_text(guard.unit, limit)}"
+    return f"{quantity_text(guard.unit, value)}{about}, {bound}"
 
 
 @lru_cache(maxsize=256)

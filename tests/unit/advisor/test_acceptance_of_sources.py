@@ -57,7 +57,7 @@ def test_a_machine_of_128_gb_gets_the_sizes_of_the_guide_in_its_own_pages(name: 
 def test_power_reports_thp_smt_and_shmall_in_pages_of_64_kb() -> None:
     found = advice(CAPTURES / "ppc64le-64k", "--depth", "deep")
     assert changes(found)["transparent_hugepage.enabled"] == "never"
-    assert "SMT: 8 of 8 threads a core" in str(found["smt-level"])
+    assert "SMT: 8 of 8 threads per core" in str(found["smt-level"])
     assert "kernel.shmall = 1048576 counts pages of 64 KiB: 64 GiB." in str(found)
 
 

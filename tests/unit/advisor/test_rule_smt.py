@@ -24,7 +24,7 @@ def test_power_gets_commands_for_smt_8_4_and_2():
         "ppc64_cpu --smt=4",
         "ppc64_cpu --smt=2",
     ]
-    assert "8 of 8 threads a core" in finding.evidence[0]
+    assert "8 of 8 threads per core" in finding.evidence[0]
 
 
 @pytest.mark.requirement("R-SCH-12")

@@ -33,6 +33,15 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+def test_the_commands_of_a_verb_are_listed_with_whole_sentences():
+    groups = [verb for verb in VERBS if isinstance(command.get_command(click.Context(command), verb), click.Group)]
+    assert len(groups) > 10
+    for verb in groups:
+        told = CliRunner().invoke(command, [verb, "--help"], terminal_width=80).output.partition("Commands:")[2]
+        assert told.strip(), verb
+        assert "..." not in told.replace("V1,V2,...", ""), told
+
+
 @pytest.mark.parametrize(
     ("words", "needless"),
     [

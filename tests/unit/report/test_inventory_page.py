@@ -85,10 +85,10 @@ def test_json_of_a_section_holds_that_section() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("loose/x86_64-vm-6.18", "2 virtual ones of KVM, threads a core: 1"),
-        ("ppc64le-64k", "8 virtual ones of PowerVM, threads a core: 8"),
-        ("s390x-lpar-128g", "24, threads a core: 2"),
-        ("x86_64-128g", "16, threads a core: 2"),
+        ("loose/x86_64-vm-6.18", "2 virtual ones of KVM, threads per core: 1"),
+        ("ppc64le-64k", "8 virtual ones of PowerVM, threads per core: 8"),
+        ("s390x-lpar-128g", "24, threads per core: 2"),
+        ("x86_64-128g", "16, threads per core: 2"),
     ],
 )
 def test_virtual_cores_are_told_from_real_ones(name: str, words: str) -> None:

@@ -83,8 +83,8 @@ def oom(first: Tick, later: Tick) -> GuardStatus:
 @pytest.mark.parametrize(
     ("own", "kills", "colour", "says"),
     [
-        (OwnKills("/g", 2), 7, Colour.GREEN, '0 (killed in the server\'s cgroup "/g"), allowed'),
-        (OwnKills("/g", 3), 8, Colour.RED, '1 (killed in the server\'s cgroup "/g"), allowed'),
+        (OwnKills("/g", 2), 7, Colour.GREEN, '0 (killed in the server\'s cgroup "/g"), at most 0 is allowed'),
+        (OwnKills("/g", 3), 8, Colour.RED, '1 (killed in the server\'s cgroup "/g"), at most 0 is allowed'),
         (OwnKills("/g", 2), 9, Colour.AMBER, '0 (killed in the server\'s cgroup "/g", 2 elsewhere on the host)'),
         (OwnKills("/g", 3), 9, Colour.RED, '1 (killed in the server\'s cgroup "/g", 1 elsewhere on the host)'),
         (OwnKills("/new", 5), 7, Colour.GREEN, "0 (killed on the whole host, because the server's cgroup is another"),

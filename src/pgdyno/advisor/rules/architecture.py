@@ -124,7 +124,7 @@ def page_size(case: Case) -> Judgement:
     if isinstance(memory.huge_page_bytes, int):
         small = memory.huge_page_bytes // page
         evidence.append(f"A huge page of {binary_text(memory.huge_page_bytes)} replaces {small} pages, not 512.")
-    evidence.append(f"SMT: {processor.threads_per_core} of {processor.max_threads} threads a core.")
+    evidence.append(f"SMT: {processor.threads_per_core} of {processor.max_threads} threads per core.")
     return Fires(
         current=f"pages of {binary_text(page)}",
         proposed="figures in pages divided by 16 where a source means 4 KiB" if page == 65536 else "bytes, not pages",

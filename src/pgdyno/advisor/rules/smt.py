@@ -17,12 +17,12 @@ NAMES = {"s390x": "SMT of IFLs", "x86_64": "Hyper-Threading or SMT", "ppc64le": 
 def smt_level(case: Case) -> Judgement:
     """Report the level, propose the most where less is in force, and print the plan of a comparison."""
     processor = case.host.processor
-    level = known(processor.threads_per_core, "the number of threads a core")
+    level = known(processor.threads_per_core, "the number of threads per core")
     most = known(processor.max_threads, "the most threads of a core")
     if most == 1:
         return DoesNotApply("a core runs one thread here")
     architecture = known(processor.architecture, "the architecture")
-    evidence = [f"{NAMES.get(architecture, 'SMT')}: {level} of {most} threads a core are in force, {_cores(case)}."]
+    evidence = [f"{NAMES.get(architecture, 'SMT')}: {level} of {most} threads per core are in force, {_cores(case)}."]
     plan = _plan(case, architecture, most)
     if level >= most:
         return Fires(

@@ -101,7 +101,8 @@ def _folds(advice: Advice, told: Sequence[Finding]) -> Iterator[tuple[int, str]]
     refuted = [one for one in rest if one.state is ProofState.REFUTED and one not in waiting]
     open_ones = [one for one in rest if one not in waiting and one not in refuted]
     if waiting:
-        yield len(waiting), f"for a load, and there is none: {_names(waiting)}; --window 300 looks while one runs"
+        need = "needs" if len(waiting) == 1 else "need"
+        yield len(waiting), f"{need} a load, and none was seen: {_names(waiting)}; --window 300 watches one"
     if refuted:
         yield len(refuted), f"refuted here: {_names(refuted)}"
     for severity in Severity:
