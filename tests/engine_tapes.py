@@ -45,12 +45,13 @@ def run_tape(
     tape: Path,
     shards: int = 1,
     watch: Callable[[RunTally], bool] = lambda _: False,
+    pauses: Callable[[], bool] = lambda: False,
 ) -> tuple[RunTally, Records]:
     """Return the sum of all shares, and the records of the first."""
     files = [tape.with_name(f"{number}.records") for number in range(shards)]
     for file in files:
         file.write_bytes(b"")
-    tally = run_engines(plan, tape, files, program=program, watch=watch)
+    tally = run_engines(plan, tape, files, program=program, watch=watch, pauses=pauses)
     return tally, read_records(files[0])
 
 

@@ -4,6 +4,7 @@
 //! sent is in `engine/sends.rs`, what comes back in `engine/answers.rs`.
 
 mod answers;
+mod pause;
 mod sends;
 
 use crate::keys::KeyBook;
@@ -13,6 +14,7 @@ use crate::session::{skip, Session};
 use crate::sys::{self, Poll};
 use crate::tally::Tally;
 use crate::tape::Tape;
+use pause::Pausing;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fs::File;
@@ -56,6 +58,7 @@ pub struct Engine {
     pool: Pool,
     poll: Poll,
     begin: i64,
+    pausing: Pausing,
     /// Since when it was to run and did not, where that is long enough to matter.
     away: i64,
 }
@@ -90,6 +93,7 @@ impl Engine {
             pool: Pool::new(plan.clone(), poll.waker()?),
             poll,
             begin: 0,
+            pausing: Pausing::default(),
             away: i64::MAX,
             plan,
         })
@@ -105,6 +109,7 @@ impl Engine {
         }
         let mut buffer = vec![0; CHUNK];
         while self.live > 0 && self.ended.is_empty() {
+            self.heed_pause();
             if let Err(error) = self.step(&mut buffer) {
                 self.end(&error.to_string());
             }
@@ -144,7 +149,11 @@ impl Engine {
             if kind == Timed::Tick {
                 self.tick(now);
             } else if self.sessions[number as usize].place == place {
-                self.at_moment(number as usize, kind, moment, now);
+                if kind != Timed::Cancel && self.rests(number as usize) {
+                    self.rest(number as usize, kind, now);
+                } else {
+                    self.at_moment(number as usize, kind, moment, now);
+                }
             }
         }
         let armed = next.min(now - now.rem_euclid(PULSE_US) + PULSE_US);
@@ -245,13 +254,14 @@ impl Engine {
             sys::let_go(self.tape.content); // about once a second, so that a tape of any length takes the memory of one
         }
         self.flush();
-        if self.plan.max_seconds.is_some_and(|most| now as f64 >= most * 1e6) {
+        if self.plan.max_seconds.is_some_and(|most| (now - self.pausing.total(now)) as f64 >= most * 1e6) {
             self.end("the time limit");
         }
         self.tell(now);
     }
 
     fn tell(&mut self, now: i64) {
+        self.count_open();
         (self.tally.at_us, self.tally.cpu_s) = (now, sys::process_cpu_s());
         let mut out = io::stdout().lock();
         if out.write_all(self.tally.line().as_bytes()).and_then(|()| out.flush()).is_err() {
@@ -276,6 +286,7 @@ impl Engine {
 
     /// End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there.
     fn close(&mut self) {
+        self.end_pause(self.now());
         let busy = self.sessions.iter().filter(|session| session.is_at_work());
         let busy = busy.map(|session| (session.pid, session.key.clone())).collect();
         self.pool.end(busy);

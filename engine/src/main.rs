@@ -1,5 +1,7 @@
 //! pgdyno's compiled engine: a plan as JSON on standard input, lines of progress on standard output.
 //!
+//! SIGINT and SIGTERM end it, SIGUSR1 pauses it and SIGUSR2 has it go on: once it has told something, and not before.
+//!
 //! It does what `python -m pgdyno.trace.engine` does, and `tests/contract/test_engine_contract.py` holds both to it.
 
 mod digest;

@@ -50,6 +50,8 @@ pub struct Session {
     pub is_held: bool,
 
     pub due: i64,
+    /// By how much pauses of the run have shifted its schedule.
+    pub shift: i64,
     pub sent: i64,
     pub first: i64,
     pub previous_done: i64,
@@ -74,6 +76,11 @@ impl Session {
     pub fn is_at_work(&self) -> bool {
         self.is_busy && self.connection.is_some()
     }
+
+    /// Tell whether it is at something that a pause of the run lets end: a statement, or a transaction.
+    pub fn is_open(&self) -> bool {
+        self.is_busy || self.answer.in_transaction
+    }
 }
 
 /// What has come of an answer.
@@ -82,6 +89,8 @@ pub struct Answer {
     pub rows: i64,
     pub received: u64,
     pub sqlstate: SqlState,
+    /// A transaction is open, failed or not, by what the server said last.
+    pub in_transaction: bool,
     /// The server waits for data of a COPY.
     pub wants_copy: bool,
     /// Keys that it brings.
@@ -105,7 +114,7 @@ impl Answer {
     /// Forget what a connection that is no more has begun to say.
     pub fn forget(&mut self) {
         self.partial.clear();
-        (self.passing, self.wants_copy) = (0, false);
+        (self.passing, self.wants_copy, self.in_transaction) = (0, false, false);
         self.forget_keys();
     }
 
@@ -166,7 +175,10 @@ impl Answer {
                         self.rows = if self.rows < 0 { rows } else { self.rows.saturating_add(rows) };
                     }
                 }
-                b'Z' => is_ready = true,
+                b'Z' => {
+                    is_ready = true;
+                    self.in_transaction = matches!(content.first(), Some(b'T' | b'E'));
+                }
                 b'E' => self.sqlstate = code_of(content),
                 b'G' => self.wants_copy = true,
                 b'D' if is_row => {

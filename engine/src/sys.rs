@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ compile_error!("the numbers below are other ones on this processor; the Python e
 
 pub const SIGINT: i32 = 2;
 pub const SIGTERM: i32 = 15;
+const SIGUSR1: i32 = 10;
+const SIGUSR2: i32 = 12;
 const O_NONBLOCK: c_int = 0o4000;
 const O_CLOEXEC: c_int = 0o2000000;
 const EPOLL_ADD: c_int = 1;
@@ -80,20 +82,29 @@ extern "C" {
 }
 
 static SIGNALLED: AtomicI32 = AtomicI32::new(0);
+static PAUSED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note(number: c_int) {
-    SIGNALLED.store(number, Ordering::Relaxed);
+    match number {
+        SIGUSR1 | SIGUSR2 => PAUSED.store(number == SIGUSR1, Ordering::Relaxed),
+        _ => SIGNALLED.store(number, Ordering::Relaxed),
+    }
 }
 
-/// Take SIGINT and SIGTERM as a wish to end, which `signalled` tells.
+/// Take SIGINT and SIGTERM as a wish to end, which `signalled` tells, and SIGUSR1 and SIGUSR2 as one to pause and go on.
 pub fn listen_to_signals() {
-    for number in [SIGINT, SIGTERM] {
+    for number in [SIGINT, SIGTERM, SIGUSR1, SIGUSR2] {
         // SAFETY: the handler stores one atomic and does nothing else, which any moment allows.
         unsafe { signal(number, note) };
     }
 }
 
-/// Return the signal that came last; 0 for none.
+/// Tell whether the run is to pause.
+pub fn pause_asked() -> bool {
+    PAUSED.load(Ordering::Relaxed)
+}
+
+/// Return the signal to end that came last; 0 for none.
 pub fn signalled() -> i32 {
     SIGNALLED.load(Ordering::Relaxed)
 }

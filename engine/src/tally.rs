@@ -24,6 +24,8 @@ pub struct Tally {
     pub late_us: i64,
     pub cpu_s: f64,
     pub reasons: Vec<(String, u64)>,
+    /// Begin, end (-1: it lasts), and the sessions that are at something in it, or were at its end.
+    pub pauses: Vec<[i64; 3]>,
     pub ended: String,
 }
 
@@ -66,7 +68,7 @@ impl Tally {
             write_text(&mut out, reason);
             let _ = write!(out, ": {count}");
         }
-        out.push_str("}, \"ended\": ");
+        let _ = write!(out, "}}, \"pauses\": {:?}, \"ended\": ", self.pauses);
         write_text(&mut out, &self.ended);
         out.push_str("}\n");
         out
@@ -80,7 +82,8 @@ mod tests {
 
     #[test]
     fn a_line_is_one_of_json_with_few_reasons() {
-        let mut tally = Tally { at_us: -5, ended: "complete".into(), ..Tally::default() };
+        let pauses = vec![[-5, 7, 1], [9, -1, 0]];
+        let mut tally = Tally { at_us: -5, pauses, ended: "complete".into(), ..Tally::default() };
         for number in 0..30 {
             tally.because(&format!("\"{number}\"\n{}", "ü".repeat(5000)));
         }
@@ -88,6 +91,7 @@ mod tests {
         assert_eq!(line.matches('\n').count(), 1);
         let Ok(Json::Object(members)) = read(line.trim_end()) else { panic!("{line}") };
         assert_eq!(members[0], ("at_us".into(), Json::Number(-5.0)));
+        assert!(line.contains("\"pauses\": [[-5, 7, 1], [9, -1, 0]], \"ended\": \"complete\""), "{line}");
         let Json::Object(reasons) = &members[15].1 else { panic!("{line}") };
         assert_eq!((reasons.len(), &reasons[20].1), (21, &Json::Number(10.0)));
     }

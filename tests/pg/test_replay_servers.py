@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,38 @@ def test_an_engine_that_is_kept_from_running_voids_the_run(
     injector, _, server = found.fidelity.lateness
     assert injector.p99 > 1000
     assert injector.p50 > server.p50, "though statements waited for answers meanwhile"
+
+
+def test_a_run_that_was_paused_is_shown_and_does_not_count(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path
+) -> None:
+    sandbox, resting = make_sandbox("rested"), tmp_path / "rest"
+    sandbox.start()
+    postgres = sandbox.target().postgres
+    postgres.execute(TABLE, dbname="postgres")
+    user = postgres.parameters["user"]
+    trace = made_trace(tmp_path / "t.parquet", seconds=3.0, pause_s=0.02, by_key=True, user=user, database="postgres")
+    told = list[RunTally]()
+
+    def tell(tally: RunTally) -> None:
+        told.append(replace(tally))
+        if tally.sent > 40 and not tally.pauses:
+            resting.touch()
+        elif tally.is_paused and tally.schedule_us + 1_000_000 < tally.at_us:
+            resting.unlink(missing_ok=True)
+
+    found = replayed(sandbox, trace, tmp_path, tell=tell, pause_file=resting)
+    assert (found.ended, found.exit_code) == ("complete", ExitCode.NOT_RESOLVED)
+    assert found.fidelity.sent == found.fidelity.statements
+    assert found.fidelity.invalid[0].startswith("the run was paused once, ")
+    (pause,) = found.pauses
+    assert read_facts(tmp_path / "run").pauses == found.pauses
+    assert pause.seconds == pytest.approx(pause.end_s - pause.begin_s)
+    assert pause.seconds > 1
+    rested = [tally.sent for tally in told if tally.is_paused and not tally.pauses[-1][2]]
+    assert len(rested) > 2
+    assert len(set(rested)) == 1, "nothing is sent in a pause"
+    assert found.took_s > found.wanted_s + 1
 
 
 def engines() -> list[int]:

@@ -20,7 +20,7 @@ impl Engine {
             if session.lost != skip::SENT || session.act == SKIP {
                 let why = if session.lost == skip::SENT { skip::REFUSED } else { session.lost };
                 self.skip(number, why);
-            } else if session.due > now || !session.gates.is_empty() {
+            } else if session.due > now || !session.gates.is_empty() || self.pausing.since.is_some() {
                 self.after(number, session.due.max(now), Timed::Due);
                 return;
             } else if !self.act(number) {
@@ -44,10 +44,13 @@ impl Engine {
         (session.cancel_us, session.seq, session.act) = (record.cancel, record.seq, record.act);
         (session.flags, session.expected) = (record.flags, record.expected);
         session.payload = record.payload..record.end;
+        if !session.answer.in_transaction {
+            session.shift = self.pausing.shift;
+        }
         session.due = if self.plan.thinks && record.think >= 0 && session.previous_done > 0 {
             session.previous_done.saturating_add((record.think as f64 / self.plan.speed) as i64)
         } else {
-            (record.due as f64 / self.plan.speed) as i64
+            ((record.due as f64 / self.plan.speed) as i64).saturating_add(session.shift)
         };
         (session.sent, session.first, session.released) = (-1, -1, -1);
         session.answer.reset();

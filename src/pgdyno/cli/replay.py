@@ -62,6 +62,7 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
         "End the run after this time.  [default: twice the schedule and a minute]", type=Time("s", 1)
     )
     stop_file: Path | None = flag("End the run when this file exists.")
+    pause_file: Path | None = flag("Pause the run while this file exists; a run that was paused does not count.")
     user_words: tuple[str, ...] = flag(
         "Open sessions of a captured role as another; may be given again.", "--user-map", metavar="OLD=NEW"
     )
@@ -122,10 +123,10 @@ def command(flags: _Flags) -> int:
     unless --restore brings the state back before each run. With --versus or --versus-set runs of an old and a new side
     take turns, and are compared.
 
-    Exit code 0 for a run that counts, 3 for one that does not, with the reason: its injector was late, statements were
-    not sent, or more answers differ than --error-limit; of two sides 1 where the new one is worse, 3 where nothing can
-    be told; 1 where --check found what would fail; 4 where a guard ended the run; 6 for a target that may not or cannot
-    be replayed to.
+    Exit code 0 for a run that counts, 3 for one that does not, with the reason: its injector was late, it was paused,
+    statements were not sent, or more answers differ than --error-limit; of two sides 1 where the new one is worse, 3
+    where nothing can be told; 1 where --check found what would fail; 4 where a guard ended the run; 6 for a target
+    that may not or cannot be replayed to.
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
@@ -237,6 +238,7 @@ def _options(flags: _Flags) -> ReplayOptions:
         engine=flags.engine,
         max_seconds=flags.max_seconds,
         stop_file=flags.stop_file,
+        pause_file=flags.pause_file,
         users=_map(flags.user_words, "--user-map"),
         databases=_map(flags.database_words, "--database-map"),
         stand_in=flags.stand_in,
@@ -293,20 +295,22 @@ def _check(ready: Ready, options: ReplayOptions) -> int:
 
 
 def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:
-    """Say every few seconds how far a run is."""
+    """Say every few seconds how far a run is, and when it pauses and goes on."""
+    from pgdyno.studies.replay.words import pause_text
     from pgdyno.units import seconds_text
 
-    told = 0.0
+    told, was_paused = 0.0, False
 
     def tell(tally: RunTally) -> None:
-        nonlocal told
-        if time.monotonic() - told < _TELL_S:
+        nonlocal told, was_paused
+        if time.monotonic() - told < _TELL_S and tally.is_paused is was_paused:
             return
-        told = time.monotonic()
-        left = max(ready.seconds - tally.at_us / 1e6, 0)
+        told, was_paused = time.monotonic(), tally.is_paused
+        left = max(ready.seconds - tally.schedule_us / 1e6, 0)
         progress.announce(
             f"{tally.done:,} answered, {tally.errors:,} of them differently than captured; {tally.open_sessions:,} "
-            f"sessions; latest {tally.late_us / 1000:,.1f} ms by the injector; {seconds_text(left)} left"
+            f"sessions; latest {tally.late_us / 1000:,.1f} ms by the injector; "
+            f"{pause_text(tally)}{seconds_text(left)} left"
         )
 
     return tell

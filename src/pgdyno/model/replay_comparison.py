@@ -48,6 +48,19 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayPause:
+    """A pause of a replay, in seconds since its begin.
+
+    `open_sessions` were at a statement or in a transaction when it ended: these did not rest.
+    """
+
+    begin_s: float
+    end_s: float
+    seconds: float
+    open_sessions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CountedShare:
     """A count and its share; those of one list sum to 100."""
 

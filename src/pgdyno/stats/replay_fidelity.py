@@ -7,14 +7,15 @@ server is what is measured, and its lateness is in the response time from the du
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.model.replay_comparison import Errors, Fidelity, Lateness, Limits
-from pgdyno.units import digits_text
+from pgdyno.model.replay_comparison import Errors, Fidelity, Lateness, Limits, ReplayPause
+from pgdyno.units import digits_text, plural, seconds_text
 
 Integers: TypeAlias = NDArray[np.integer]
 
@@ -24,7 +25,8 @@ class Schedule:
     """What was sent when, in microseconds: one element a sent row, and of think times one a pause.
 
     `statements` counts what the trace wants sent, without the `refused`, and `sent` what was. `think` are captured
-    pauses of more than 0 between an answer and the next statement of its session, at the speed of the replay.
+    pauses of more than 0 between an answer and the next statement of its session, at the speed of the replay. `pauses`
+    are those of the run, by which `due` was shifted.
     """
 
     due: Integers
@@ -35,6 +37,7 @@ class Schedule:
     statements: int
     sent: int
     refused: int
+    pauses: tuple[ReplayPause, ...] = ()
 
 
 def injector_limit_ms(think_ms: float | None, limits: Limits) -> float:
@@ -68,6 +71,8 @@ def _invalid(
     schedule: Schedule, errors: Errors, injector_p99: float, limit: float, off: float | None, limits: Limits
 ) -> list[str]:
     found = list[str]()
+    if schedule.pauses:
+        found.append(f"the run {paused_text(schedule.pauses)}")
     sent, wanted = schedule.sent, schedule.statements
     if not wanted or 100 * sent < limits.sent_percent * wanted:
         found.append(f"{sent:,} of {wanted:,} statements were sent, less than {limits.sent_percent:g} %")
@@ -87,6 +92,13 @@ def _invalid(
             f"more than {limits.refused_percent:g} %"
         )
     return found
+
+
+def paused_text(pauses: Sequence[ReplayPause]) -> str:
+    """Say how long a run was paused, and why it cannot count: `was paused once, ...`."""
+    times = "once" if len(pauses) == 1 else plural(len(pauses), "time")
+    took = seconds_text(sum(one.seconds for one in pauses))
+    return f"was paused {times}, {took} in all: the server rested, its caches and background work are not the capture's"
 
 
 def _warnings(transactions: int, limits: Limits) -> tuple[str, ...]:
@@ -110,4 +122,5 @@ def _rate_off(schedule: Schedule) -> float | None:
     if last <= first:
         return None
     end = int((schedule.due + schedule.injector.astype(np.int64) + schedule.gate).max())
-    return 100 * (end - last) / (last - first)
+    span = last - first - 1e6 * sum(one.seconds for one in schedule.pauses)
+    return 100 * (end - last) / span if span > 0 else None

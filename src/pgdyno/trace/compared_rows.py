@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.model.replay_comparison import RowsCompared
+from pgdyno.model.replay_comparison import ReplayPause, RowsCompared
 from pgdyno.owner.temporary import temporary
 from pgdyno.trace import side_tables
 from pgdyno.trace.error_causes import Suspect
@@ -36,6 +36,8 @@ class ReplaySide:
     name: str
     outcome: tuple[Path, ...] = ()
     log: Path | None = None
+    pauses: tuple[ReplayPause, ...] = ()
+    """Of the run that it is the outcome of."""
 
     @property
     def is_capture(self) -> bool:
@@ -128,8 +130,8 @@ class ReadComparison:
             again=found_again.times if found_again else None,
         )
 
-    def sent(self) -> Sent | None:
-        """Return how B kept its schedule; None where only its server's log is there."""
+    def sent(self, paused_s: float) -> Sent | None:
+        """Return how B kept its schedule, without `paused_s` of pauses; None where only its server's log is there."""
         if self._outcome is None:
             return None
         names = ("due_us", *(f"short({part}_us)" for part in ("injector", "gate", "server")))
@@ -138,7 +140,7 @@ class ReadComparison:
         pause = rows.due[1:] - ended[:-1]
         think = pause[(rows.session[1:] == rows.session[:-1]) & (ended[:-1] >= 0) & (pause > 0)]
         span = int(rows.due.max()) if rows.due.size else 0
-        speed = int(due.max()) / span if due.size and span > 0 else 1.0
+        speed = (int(due.max()) - 1e6 * paused_s) / span if due.size and span > 0 else 1.0
         return Sent(due, injector, gate, server, think * speed)
 
     def refused(self) -> int:

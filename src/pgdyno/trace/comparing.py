@@ -23,13 +23,14 @@ from pgdyno.model.replay_comparison import (
     Limits,
     RawShare,
     ReplayComparison,
+    ReplayPause,
     ShareDifference,
 )
 from pgdyno.model.verdict import Word
 from pgdyno.stats import delays
 from pgdyno.stats.block_bootstrap import DependentBlocks, Weights, drawn, make_blocks, share_interval
 from pgdyno.stats.class_verdicts import EffectLimits, Timed, judge_classes
-from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
+from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity, paused_text
 from pgdyno.trace.compared_rows import (
     NOT_SENT,
     OF_ENVIRONMENT,
@@ -110,7 +111,7 @@ def compare_replay(
             {one.fingerprint: texts.of(one.fingerprint) for one in suspects},
             has_control=read.has_control,
         )
-        fidelity = _fidelity(read, rows, errors, int(found.first.size), rules.limits)
+        fidelity = _fidelity(read, rows, errors, int(found.first.size), rules.limits, (kept or b).pauses)
         blocks = make_blocks(rows.session, rows.due)
         weights = drawn(blocks.count, rules.seed)
         statements, delayed = _statement_classes(rows, blocks, weights, rules, texts)
@@ -118,6 +119,8 @@ def compare_replay(
         timed = (found.worst == 0) & (found.a.service >= 0) & (found.b.service >= 0)
         kinds = _transaction_classes(rows, found, timed, by_transaction, weights, rules, texts)
         compared = read.rows_compared()
+    rested = tuple(f"{one.name} {paused_text(one.pauses)}" for one in (a, again) if one is not None and one.pauses)
+    fidelity = replace(fidelity, invalid=(*fidelity.invalid, *rested))
     before, after = _response(found.a)[timed], _response(found.b)[timed]
     good = int(delays.not_slower(before, after).sum())
     bad = int((found.has_unlike).sum())
@@ -334,12 +337,20 @@ def _sequence_text(members: list[int], texts: _Texts) -> str:
     return "; ".join(texts.of(number) or "?" for number in members[:_NAMED_STATEMENTS])[:LONGEST_TEXT]
 
 
-def _fidelity(read: ReadComparison, rows: ComparedRows, errors: Errors, transactions: int, limits: Limits) -> Fidelity:
-    sent, refused, found = read.sent(), read.refused(), int((rows.differs != NOT_SENT).sum())
+def _fidelity(
+    read: ReadComparison,
+    rows: ComparedRows,
+    errors: Errors,
+    transactions: int,
+    limits: Limits,
+    pauses: tuple[ReplayPause, ...],
+) -> Fidelity:
+    sent = read.sent(sum(one.seconds for one in pauses))
+    refused, found = read.refused(), int((rows.differs != NOT_SENT).sum())
     none = np.zeros(0, np.int64)
     kept = sent or Sent(none, none, none, none, none)
     schedule = Schedule(
-        kept.due, kept.injector, kept.gate, kept.server, kept.think, int(rows.session.size), found, refused
+        kept.due, kept.injector, kept.gate, kept.server, kept.think, int(rows.session.size), found, refused, pauses
     )
     judged = judge_fidelity(schedule, errors, transactions, limits)
     return judged if sent else replace(judged, unknown=NO_OUTCOME, lateness=(), injector_limit_ms=None)

@@ -82,9 +82,23 @@ class ToldShares:
                     setattr(whole, one.name, mine + other)
             for reason, count in share.reasons.items():
                 whole.because(reason, count)
+            whole.pauses = _together(whole.pauses, share.pauses)
             if share.ended and whole.ended in ("", "complete"):
                 whole.ended = share.ended
         return whole
+
+
+def _together(*shares: list[list[int]]) -> list[list[int]]:
+    """Return the pauses of several shares as those of all: what overlaps is one, and lasts as long as any of it."""
+    found = list[list[int]]()
+    for begin, end, count in sorted(pause for share in shares for pause in share):
+        if found and (found[-1][1] < 0 or begin <= found[-1][1]):
+            before = found[-1]
+            before[1] = -1 if min(before[1], end) < 0 else max(before[1], end)
+            before[2] += count
+        else:
+            found.append([begin, end, count])
+    return found
 
 
 def run_engines(
@@ -94,15 +108,18 @@ def run_engines(
     *,
     program: Sequence[str] = PYTHON,
     watch: Callable[[RunTally], bool] = lambda _: False,
+    pauses: Callable[[], bool] = lambda: False,
 ) -> RunTally:
     """Send a tape by as many engines as there are files for records, which exist and are empty; return the sum.
 
     `tape` is a file or a descriptor. `plan` is that of all; descriptors and shares are filled in here. `watch` is
-    called about five times a second with the sum so far, and ends the run where it returns True. Whatever ends this
-    ends the engines, and they their sessions. Raises EnvironmentUnsuitable where an engine ends without telling how.
+    called about five times a second with the sum so far, and ends the run where it returns True; `pauses`, asked as
+    often, pauses it for as long as it returns True. Whatever ends this ends the engines, and they their sessions.
+    Raises EnvironmentUnsuitable where an engine ends without telling how.
     """
     told = ToldShares([RunTally() for _ in records])
     processes: list[subprocess.Popen[bytes]] = []
+    paused = [False for _ in records]
     try:
         for share, file in enumerate(records):
             processes.append(_start(replace(plan, shard=share, shards=len(records)), tape, file, program))
@@ -119,6 +136,12 @@ def run_engines(
                         selector.unregister(key.fileobj)
                 if watch(told.whole()):
                     _end(processes)
+                wanted = pauses()
+                for share, process in enumerate(processes):
+                    # one that has told nothing yet would be ended by the signal
+                    if paused[share] is not wanted and told.shares[share].at_us and process.poll() is None:
+                        process.send_signal(signal.SIGUSR1 if wanted else signal.SIGUSR2)
+                        paused[share] = wanted
         for share, process in enumerate(processes):
             process.wait(END_TIMEOUT_S)
             if not told.shares[share].ended:

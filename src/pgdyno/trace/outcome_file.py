@@ -16,6 +16,7 @@ import numpy as np
 
 from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.model.replay_comparison import ReplayPause
 from pgdyno.model.shapes import plain
 from pgdyno.outputs import new_folder, open_new, write_output
 from pgdyno.trace.engine.tally import RunTally
@@ -63,6 +64,8 @@ class OutcomeFacts:
     owner: ProcessIdentity | None = None
     """Who writes the parts; None where that is not known."""
     tally: RunTally = field(default_factory=RunTally)
+    pauses: tuple[ReplayPause, ...] = ()
+    """When nothing new was begun, as somebody paused the run."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds of each step: prepare, inject, analyse."""
 
@@ -104,9 +107,14 @@ class OutcomeWriter:
     def finish(self, ended: str, tally: RunTally, phases: dict[str, float]) -> None:
         """Write the last part and how the run ended, and remove the engines' files."""
         self.take()
-        self.update(replace(self.facts, ended=ended, tally=tally, phases=phases))
+        self.update(replace(self.facts, ended=ended, tally=tally, pauses=pauses_of(tally), phases=phases))
         for file in self.files:
             file.unlink()
+
+
+def pauses_of(tally: RunTally) -> tuple[ReplayPause, ...]:
+    """Return the pauses of a run that has ended."""
+    return tuple(ReplayPause(begin / 1e6, end / 1e6, (end - begin) / 1e6, count) for begin, end, count in tally.pauses)
 
 
 def write_part(path: Path, records: Records) -> None:

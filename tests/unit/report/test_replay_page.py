@@ -116,6 +116,18 @@ def test_an_edit_of_the_outcome_shows_in_the_comparison_and_on_its_page(folder, 
     assert "names no study" in " ".join(run(*words).output.split())
 
 
+def test_an_outcome_of_a_run_that_was_paused_has_no_verdict(folder):
+    facts = json.loads((folder / "b" / "outcome.json").read_text())
+    pause = {"begin_s": 1.0, "end_s": 1.5, "seconds": 0.5, "open_sessions": 0}
+    (folder / "b" / "outcome.json").write_text(json.dumps(facts | {"pauses": [pause]}))
+    try:
+        found = run("--replay", folder / "a", folder / "b", "--again", folder / "again")
+    finally:
+        write_facts(folder, "d1")
+    assert found.return_value == ExitCode.NOT_RESOLVED
+    assert "INVALID: the run was paused once, 0.5 s in all" in " ".join(found.output.split())
+
+
 def test_an_outcome_of_another_trace_is_refused(folder):
     meta = TraceMeta(TRACE_VERSION, "csvlog B", None, None, "", 1.0, 1, 1, 1, 0, digest="d2")
     write_meta(folder / "trace.parquet", meta)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pgdyno.model.replay_comparison import Cause, ErrorLine, Errors, Limits
+from pgdyno.model.replay_comparison import Cause, ErrorLine, Errors, Limits, ReplayPause
 from pgdyno.stats.replay_fidelity import Schedule, injector_limit_ms, judge_fidelity
 
 N = 10_000
 
 
-def judged(*, injector=0, gate=0, server=0, sent=N, refused=0, errors=0, transactions=10**6, limits=None):
+def judged(*, injector=0, gate=0, server=0, sent=N, refused=0, errors=0, transactions=10**6, limits=None, pauses=()):
     due = np.arange(N, dtype=np.int64) * 1000
     parts = [np.broadcast_to(np.asarray(part, np.int64), N) for part in (injector, gate, server)]
     lines = (
         ErrorLine("new", "", "40001", Cause.ORDER, errors, ""),
         ErrorLine("new", "", "42P01", Cause.ENVIRONMENT, N, ""),
     )
-    schedule = Schedule(due, *parts, np.array([100_000]), N, sent, refused)
+    schedule = Schedule(due, *parts, np.array([100_000]), N, sent, refused, pauses)
     return judge_fidelity(schedule, Errors(0, lines, True), transactions, limits or Limits())
 
 
@@ -51,6 +51,20 @@ def test_gates_that_lower_the_rate_void_the_run():
     found = judged(gate=growing)
     assert found.invalid == ("the schedule took 1.50 % longer by the injector or the gates, more than 1 %",)
     assert judged(gate=growing / 2).is_valid
+
+
+def test_a_run_that_was_paused_does_not_count_and_its_pause_is_no_schedule():
+    late = np.linspace(0, 50_000, N)
+    assert judged(gate=late).rate_off_percent == pytest.approx(0.5, rel=0.01)
+    one = ReplayPause(2.0, 7.0, 5.0)
+    for pauses, words in (((one,), "once, 5.0 s"), ((one, one), "2 times, 10 s")):
+        found = judged(pauses=pauses)
+        assert found.invalid == (
+            f"the run was paused {words} in all: "
+            "the server rested, its caches and background work are not the capture's",
+        )
+    assert judged(gate=late, pauses=(one,)).rate_off_percent == pytest.approx(1.0, rel=0.01), "of 10 s 5 were none"
+    assert judged(gate=late, pauses=(one, one)).rate_off_percent is None
 
 
 def test_what_was_not_sent_voids_the_run():

@@ -35,6 +35,19 @@ def test_statements_are_due_by_the_tenth_and_the_speed(at_s: float, due: int) ->
     assert f"of 18 statements sent, {due} due;" in progress.words(RunTally(at_us=int(at_s * 1e6)))
 
 
+def test_a_pause_is_said_first_and_takes_no_time_of_the_schedule() -> None:
+    row = Row()
+    progress = ReplayProgress(row, {0: DueTenth(10), 2: DueTenth(5)}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]
+    progress.tell(RunTally(at_us=5_200_000, sent=10, pauses=[[200_000, -1, 2]]), 100.0)
+    progress.tell(RunTally(at_us=5_200_000, sent=10, pauses=[[200_000, 5_000_000, 0]]), 101.0)
+    (before, _, paused), (after, _, going) = row.told
+    assert (before, after) == (pytest.approx(0.2), pytest.approx(0.4))
+    assert paused.startswith(
+        "paused since 5.0 s, 2 sessions are still at a statement or in a transaction; 10 of 15 statements sent, 10 due"
+    )
+    assert going.startswith("10 of 15 statements sent, 15 due")
+
+
 def test_rates_are_of_the_time_between_two_tellings() -> None:
     row = Row()
     progress = ReplayProgress(row, {0: DueTenth(100)}, speed=1.0, seconds=1.0)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.replay_comparison import Fidelity, Lateness
+from pgdyno.model.replay_comparison import Fidelity, Lateness, ReplayPause
 from pgdyno.model.results.replay import KeysKept, ReplayResult
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import WorkloadSpec
@@ -50,6 +50,15 @@ def test_times_have_their_thousands_and_the_driver_is_the_engine() -> None:
     load = WorkloadSpec("replay", {}, "d", "trace t", read_only=False, unit="statements")
     study = replace(make_study(StudyKind.REPLAY, "replay-1"), workload=load)
     assert dict(environment(study, ()).rows)["driver"].startswith("pgdyno's own engine of replays, 1 load generator")
+
+
+def test_each_pause_is_named_with_who_did_not_rest() -> None:
+    pauses = (ReplayPause(2.0, 62.0, 60.0, 1), ReplayPause(70.0, 71.5, 1.5))
+    fidelity = replace(GOOD.fidelity, lateness=(Lateness("injector", 1.0, 2.0, 3.0),))
+    times = {"p50": 1.0}
+    text = repr(_sections(replace(GOOD, pauses=pauses, fidelity=fidelity, service_ms=times, response_ms=times)))
+    assert "('paused', 'from 2.0 s to 1:02 min after the begin, 1:00 min; 1 session did not rest')" in text
+    assert "('paused', 'from 1:10 min to 1:12 min after the begin, 1.5 s')" in text
 
 
 def test_keys_of_the_server_are_counted_mapped_and_not_by_reason() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
-from pgdyno.trace.engines import PYTHON, choose_engine
+from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engines import PYTHON, ToldShares, choose_engine
 
 LOCAL = EnginePlan(-1, -1, EndPoint("/run/postgresql", 5432, "verify-full"), Login({"a": "b"}))
 
@@ -42,3 +43,12 @@ def test_the_python_one_where_there_is_no_other(tmp_path: Path) -> None:
     program, reason = choose_engine(LOCAL, tmp_path / "pgdyno-engine")
     assert program == PYTHON
     assert "make engine" in reason
+
+
+def test_pauses_of_shares_that_overlap_are_one_of_all() -> None:
+    early = RunTally(at_us=30, pauses=[[2, 5, 1], [10, 20, 0], [27, -1, 2]])
+    late = RunTally(at_us=29, pauses=[[3, 6, 2], [26, 28, 1]])
+    told = ToldShares([early, late, RunTally()])
+    assert told.whole().pauses == [[2, 6, 3], [10, 20, 0], [26, -1, 3]]
+    assert (told.whole().is_paused, told.whole().schedule_us) == (True, 30 - 4 - 10 - 4)
+    assert early.pauses[0] == [2, 5, 1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.model.replay_comparison import Basis, Cause, Limits, ReplayComparison
+from pgdyno.model.replay_comparison import Basis, Cause, Limits, ReplayComparison, ReplayPause
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.verdict import Word
 from pgdyno.trace.build import BuildOptions, build_trace
@@ -54,6 +54,18 @@ def test_a_class_that_is_slower_is_named_and_the_others_are_not(tmp_path):
     assert found.difference is not None
     assert found.difference.again.percent == pytest.approx(50, abs=6)
     assert found.difference.hi < 0
+
+
+def test_a_side_that_was_paused_has_no_verdict_whichever_it_is(tmp_path):
+    load, pause = usual_load(), ReplayPause(0.1, 1.1, 1.0)
+    trace = load.write(tmp_path / "trace.parquet")
+    sides = [of_outcome(load.replay(tmp_path / name, noisy(n))) for n, name in enumerate(("a", "b", "again"))]
+    for paused, name in enumerate(("a", "the run", "again")):
+        one = [replace(side, pauses=(pause,)) if n == paused else side for n, side in enumerate(sides)]
+        found = compare_replay(trace, one[0], one[1], again=one[2])
+        assert (found.word, found.exit_code) == (Word.NOT_RESOLVED, ExitCode.NOT_RESOLVED)
+        assert f"{name} was paused once, 1.0 s in all" in found.sentence
+        assert found.share.of == TRANSACTIONS, "its figures are shown"
 
 
 @pytest.mark.requirement("R-RPL-10")

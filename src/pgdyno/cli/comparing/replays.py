@@ -56,17 +56,19 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
 def _side(path: Path, trace: Path) -> ReplaySide:
     """Return what a path stands for: the capture, an outcome's folder or file, or a server's log as a trace."""
     from pgdyno.trace.compared_rows import ReplaySide, is_outcome
-    from pgdyno.trace.outcome_file import FACTS, recover
+    from pgdyno.trace.outcome_file import FACTS, read_facts, recover
 
     if path.is_dir():
+        facts = None
         if (path / FACTS).exists():
             recover(path)
+            facts = read_facts(path)
         parts = tuple(sorted(path.glob("part-*.parquet")))
         if not parts:
             raise UsageError(
                 f'"{path}" is no outcome: it has no part-*.parquet', hint="Name the folder that pgdyno replay made."
             )
-        return ReplaySide(str(path), parts)
+        return ReplaySide(str(path), parts, pauses=facts.pauses if facts else ())
     if is_outcome(path):
         return ReplaySide(str(path), (path,))
     return ReplaySide("the capture") if _same(path, trace) else ReplaySide(str(path), log=path)

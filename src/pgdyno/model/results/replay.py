@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.replay_comparison import Fidelity
+from pgdyno.model.replay_comparison import Fidelity, ReplayPause
 from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.parts import StudyResult
 
@@ -63,6 +63,9 @@ class ReplayResult(StudyResult):
     wanted_s: float = 0.0
     """The schedule's length at this speed."""
     took_s: float = 0.0
+    """Until the last answer, pauses included."""
+    pauses: tuple[ReplayPause, ...] = ()
+    """Of the run; one that was paused does not count."""
     restored_by: str = ""
     """How the state that it began from was brought back; empty where nothing was."""
     restored_s: float | None = None

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.model.live import LivePoint
+from pgdyno.studies.replay.words import pause_text
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import read_records
@@ -51,7 +52,7 @@ class ReplayProgress:
 
     def tell(self, tally: RunTally, now: float) -> None:
         """Put on the board what the engines said last; `now` is seconds since the epoch."""
-        elapsed_s = max(0.0, tally.at_us / 1e6)
+        elapsed_s = max(0.0, tally.schedule_us / 1e6)
         self._row.progress(elapsed_s, self._seconds, self.words(tally))
         if not self._row.is_due(now):
             return
@@ -67,12 +68,13 @@ class ReplayProgress:
         over = self._over_at(tally)
         due, whole = (self._due[over - 1] if over else 0), (self._due[-1] if self._due else 0)
         return (
-            f"{tally.sent:,} of {whole:,} statements sent, {due:,} due; {tally.errors:,} answered differently; "
+            f"{pause_text(tally)}{tally.sent:,} of {whole:,} statements sent, {due:,} due; "
+            f"{tally.errors:,} answered differently; "
             f"the injector at most {tally.late_us / 1000:,.1f} ms late{self._times}"
         )
 
     def _over_at(self, tally: RunTally) -> int:
-        return bisect_right(self._moments, tally.at_us / 1e5 * self._speed - 1)
+        return bisect_right(self._moments, tally.schedule_us / 1e5 * self._speed - 1)
 
     def _beside(self, tally: RunTally, answers: NDArray[np.int64]) -> str:
         """Say how long the last answers took, and those of the capture that were due in that time."""

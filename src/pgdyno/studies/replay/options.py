@@ -28,6 +28,8 @@ class ReplayOptions:
     max_seconds: float | None = None
     """None: twice the schedule and a minute."""
     stop_file: Path | None = None
+    pause_file: Path | None = None
+    """The run pauses while it is there."""
     users: Mapping[str, str] = field(default_factory=dict)
     databases: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -107,6 +107,7 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
                     ),
                     *_state(result),
                     ("schedule", seconds_text(result.wanted_s)),
+                    *_paused(result),
                     ("last answer", f"after {seconds_text(result.took_s)}"),
                     ("sent by", f"{result.engine}; it took {seconds_text(result.cpu_s)} of CPU"),
                     *((name, seconds_text(value)) for name, value in result.phases.items()),
@@ -185,6 +186,19 @@ def _data(compared: tuple[ContentsComparison, ...]) -> Section:
         "data", "Are the data the same?", "Which rows differ at the end?",
         (*(block if differing else ()), Prose(lines, points=True)),
     )  # fmt: skip
+
+
+def _paused(result: ReplayResult) -> tuple[tuple[str, str], ...]:
+    """Return a line for each pause of the run."""
+    return tuple(
+        (
+            "paused",
+            f"from {seconds_text(one.begin_s)} to {seconds_text(one.end_s)} after the begin, "
+            f"{seconds_text(one.seconds)}"
+            + (f"; {plural(one.open_sessions, 'session')} did not rest" if one.open_sessions else ""),
+        )
+        for one in result.pauses
+    )
 
 
 def _state(result: ReplayResult) -> tuple[tuple[str, str], ...]:

@@ -19,6 +19,7 @@ from pgdyno.studies.replay.words import UNLIKE
 from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import Records, classes
+from pgdyno.trace.outcome_file import pauses_of
 from pgdyno.trace.refusals import OURS
 from pgdyno.trace.schema import AnswerClass, TraceMeta
 
@@ -62,6 +63,7 @@ def result_of(
         due=sent["due_us"], injector=sent["injector_us"], gate=sent["gate_us"], server=sent["server_us"],
         think=think.astype(np.int64), statements=taped.statements, sent=int(sent["due_us"].size),
         refused=max(taped.refused - meta.refused.get(OURS, 0), 0),  # its own statements are no part of the load
+        pauses=pauses_of(tally),
     )  # fmt: skip
     fidelity = judge_fidelity(schedule, errors, meta.transactions, limits)
     level = meta.captured_level * options.speed
@@ -84,6 +86,7 @@ def result_of(
         keys=_keys(meta, taped, tally),
         cpu_s=tally.cpu_s,
         wanted_s=wanted_s,
+        pauses=schedule.pauses,
         took_s=float(sent["done_us"].max()) / 1e6,
         service_ms=_quantiles(sent["done_us"] - sent["sent_us"]),
         response_ms=_quantiles(sent["done_us"] - sent["due_us"]),

@@ -249,7 +249,9 @@ def _send(
         )  # fmt: skip
         watch = _Watch(writer, options, sentry, tell, progress)
         with sentry.watch():
-            tally = run_engines(ready.plan, tape, writer.files, program=ready.program, watch=watch.look)
+            tally = run_engines(
+                ready.plan, tape, writer.files, program=ready.program, watch=watch.look, pauses=watch.pauses
+            )
     finally:
         reader.close()
     return replace(tally, ended=watch.why or tally.ended)
@@ -319,6 +321,10 @@ class _Watch:
         except GuardBreached as stopped:
             self.why = self.why or str(stopped.breach)
         return bool(self.why)
+
+    def pauses(self) -> bool:
+        """Return whether the run is to rest."""
+        return self._options.pause_file is not None and os.path.lexists(self._options.pause_file)
 
 
 def _facts_of(ready: Ready, options: ReplayOptions, study: Study) -> OutcomeFacts:

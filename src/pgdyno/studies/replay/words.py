@@ -5,8 +5,9 @@ from __future__ import annotations
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
+from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.schema import AnswerClass
-from pgdyno.units import agreeing, plural
+from pgdyno.units import agreeing, plural, seconds_text
 
 COUNTS, VOID = "counts", "invalid"
 UNLIKE = (AnswerClass.NEW, AnswerClass.MISSING, AnswerClass.CHANGED)
@@ -33,6 +34,15 @@ def void_text(result: ReplayResult) -> str:
     if result.ended != "complete":
         return f"ended before the trace did: {result.ended}"
     return next(iter(result.fidelity.invalid), "")
+
+
+def pause_text(tally: RunTally) -> str:
+    """Say since when a run is paused, and who does not rest, before what is left of it; empty where it is not."""
+    if not tally.is_paused:
+        return ""
+    begin, _, count = tally.pauses[-1]
+    still = f", {agreeing(count, 'session', 'is', 'are')} still at a statement or in a transaction" if count else ""
+    return f"paused since {seconds_text((tally.at_us - begin) / 1e6)}{still}; "
 
 
 def unlike_of(result: ReplayResult) -> int:

@@ -1,4 +1,7 @@
-"""`python -m pgdyno.trace.engine`: an `EnginePlan` as JSON on standard input, lines of progress on standard output."""
+"""`python -m pgdyno.trace.engine`: an `EnginePlan` as JSON on standard input, lines of progress on standard output.
+
+SIGINT and SIGTERM end it, SIGUSR1 pauses it and SIGUSR2 has it go on: once it has told something, and not before.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,8 @@ def main() -> int:
     engine = Engine(plan, tape, write, tell)
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda number, _: setattr(engine, "ended", signal.Signals(number).name))
+    for name, is_pause in ((signal.SIGUSR1, True), (signal.SIGUSR2, False)):
+        signal.signal(name, lambda *_, asked=is_pause: setattr(engine.pausing, "is_asked", asked))
     is_complete = engine.run().ended == "complete"
     sys.stderr.write(engine.ledger.broken)
     return 0 if is_complete else 1

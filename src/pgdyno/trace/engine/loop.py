@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import heapq
 import os
-import queue
 import select
 import ssl
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 
 from pgdyno.trace.engine import tape as tapes
 from pgdyno.trace.engine.keys import KeyBook
 from pgdyno.trace.engine.ledger import Ledger
-from pgdyno.trace.engine.login import Opened, cancel, open_session
+from pgdyno.trace.engine.opener import Opener
+from pgdyno.trace.engine.pausing import Moment, Pausing
 from pgdyno.trace.engine.plan import Clock, EnginePlan
 from pgdyno.trace.engine.poll import Poll
 from pgdyno.trace.engine.records import CONNECTION_FAILURE, REFUSED_CONNECTION, Skip
@@ -30,8 +29,6 @@ from pgdyno.trace.engine.stalls import opens_at
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.wire import COPY_FAIL, SYNC, TERMINATE
 
-_CONNECTORS = 16
-_CANCEL_TIMEOUT_S = 2.0
 _CHUNK = 65536
 _TICK_US = 200_000
 _DUE = 0  # as `_Timed.DUE`: the look-up of an enum member costs as much as the push
@@ -68,14 +65,13 @@ class Engine:
         self._live = len(self._sessions)
         self._by_ordinal = {session.ordinal: session for session in self._sessions}
         self._by_fd: dict[int, ReplaySession] = {}
-        self._heap: list[tuple[int, int, int, int]] = []
-        """Moment, `_Timed`, number of the session, and its place: what is past its place is of no meaning."""
+        self._heap: list[Moment] = []
         self._waiting: dict[int, list[ReplaySession]] = defaultdict(list)
         self._ended_seq: dict[int, int] = {}
         """By ordinal of a session, the seq of its last statement that ended."""
-        self._opened: queue.SimpleQueue[tuple[ReplaySession, int, Opened | LoginError]] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(_CONNECTORS, "open")
         self._poll = Poll()
+        self._opener = Opener(plan, self._poll.wake)
+        self.pausing = Pausing(self.tally, thinks=plan.clock is Clock.THINK)
         self._begin = 0
 
     def run(self) -> RunTally:
@@ -87,6 +83,8 @@ class Engine:
             for session in self._sessions:
                 self._advance(session, now)
             while self._live and not self.ended:
+                if self.pausing.is_asked is not (self.pausing.since is not None):
+                    self._pause_or_go_on()
                 self._step()
         finally:
             self._close()
@@ -119,7 +117,9 @@ class Engine:
     def _at_moment(self, session: ReplaySession, kind: int, moment: int, now: int) -> None:
         stall = self.plan.stall_ms * 1000
         if kind == _Timed.DUE:
-            if not session.gates:
+            if self.pausing.rests(session):
+                self.pausing.rest(session)
+            elif not session.gates:
                 self._do(session, now)
             else:
                 session.is_held = True
@@ -127,7 +127,9 @@ class Engine:
         elif kind == _Timed.CANCEL:
             if session.is_busy:
                 self.tally.cancelled += 1
-                self._pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
+                self._opener.cancel(session)
+        elif self.pausing.rests(session):
+            self._after(session, now + stall, _Timed.STALL)
         elif session.gates and (opens := opens_at(session, self._by_ordinal, moment, now, stall)) > now:
             self._after(session, opens, _Timed.STALL)
         elif session.gates:
@@ -146,7 +148,7 @@ class Engine:
             self._load(session)
             if session.lost or session.act == tapes.Act.SKIP:
                 self._skip(session, session.lost or Skip.REFUSED)
-            elif session.due > now or session.gates:
+            elif session.due > now or session.gates or self.pausing.since is not None:
                 heapq.heappush(self._heap, (max(session.due, now), _DUE, session.number, session.place))
                 return
             else:
@@ -162,10 +164,12 @@ class Engine:
         ) = tapes.RECORD.unpack_from(self.tape.content, offset)  # fmt: skip
         session.start = offset + tapes.RECORD.size + gates * tapes.GATE.size
         session.end = session.start + length
+        if not session.in_transaction:
+            session.shift = self.pausing.shift
         if self.plan.clock is Clock.THINK and think >= 0 and session.previous_done > 0:
             session.due = session.previous_done + int(think / self.plan.speed)
         else:
-            session.due = int(due / self.plan.speed)
+            session.due = int(due / self.plan.speed) + session.shift
         session.sent = session.first = session.released = session.rows = -1
         session.received, session.sqlstate = 0, tapes.NO_ERROR
         if gates:
@@ -191,8 +195,7 @@ class Engine:
             self._advance(session, now)
         elif session.act == tapes.Act.CONNECT:
             session.is_busy = True
-            words = bytes(self.tape.view[session.start : session.end]).decode().split("\0")
-            self._pool.submit(self._open, session, *words[:3])
+            self._opener.open(session, bytes(self.tape.view[session.start : session.end]))
         else:
             self._disconnect(session)
 
@@ -291,23 +294,20 @@ class Engine:
                 waiting.is_held, waiting.released = False, now
                 self._after(waiting, now, _Timed.DUE)  # not at once: what it sets free may be a chain of thousands
 
+    def _pause_or_go_on(self) -> None:
+        now = self._now()
+        if self.pausing.since is None:
+            self.pausing.begin(now)
+            return
+        self._heap = self.pausing.go_on(now, self._sessions, self._heap, _DUE)
+        heapq.heapify(self._heap)
+
     # -- sessions -------------------------------------------------------------------------------------------
 
-    def _open(self, session: ReplaySession, user: str, database: str, application: str) -> None:
-        """Open a session; runs in a thread of the pool."""
-        began = self._now()
-        try:
-            found: Opened | LoginError = open_session(self.plan, user, database, application)
-        except LoginError as error:
-            found = error
-        self._opened.put((session, began, found))
-        os.eventfd_write(self._poll.wake, 1)
-
     def _take_opened(self) -> None:
-        while not self._opened.empty():
-            session, began, found = self._opened.get()
+        for session, began, found in self._opener.answered():
             now = session.first = self._now()
-            session.sent = began
+            session.sent = (began - self._begin) // 1000
             if isinstance(found, LoginError):
                 self.tally.not_opened += 1
                 self.tally.because(str(found))
@@ -346,6 +346,7 @@ class Engine:
 
     def _drop(self, session: ReplaySession) -> None:
         connection, session.connection, session.unsent = session.connection, None, None
+        session.in_transaction = False
         if connection is not None:
             self._by_fd.pop(connection.fileno(), None)
             connection.close()
@@ -365,26 +366,20 @@ class Engine:
         self.ledger.flush()
         if self.ledger.broken:
             self.ended = self.ledger.broken
-        if self.plan.max_seconds is not None and now >= self.plan.max_seconds * 1e6:
+        if self.plan.max_seconds is not None and now - self.pausing.total(now) >= self.plan.max_seconds * 1e6:
             self.ended = "the time limit"
         self._report(now)
 
     def _report(self, now: int) -> None:
+        self.pausing.count(self._sessions)
         self.tally.at_us, self.tally.cpu_s = now, time.process_time()
         self._tell(self.tally)
 
     def _close(self) -> None:
         """End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.pausing.end(self._now(), self._sessions)
         busy = [session for session in self._sessions if session.is_busy and session.connection is not None]
-        with ThreadPoolExecutor(_CONNECTORS, "cancel") as pool:  # of its own: sessions may still be at being opened
-            for session in busy:
-                pool.submit(cancel, self.plan.end_point, session.pid, session.key, _CANCEL_TIMEOUT_S)
-        self._pool.shutdown()
-        while not self._opened.empty():
-            found = self._opened.get()[2]
-            if isinstance(found, Opened):
-                found.socket.close()
+        self._opener.close(busy)
         for session in busy:
             if not session.is_restoring:
                 self._keep(session, -1, Skip.RUN_ENDED)

@@ -16,6 +16,8 @@ _COMPLETE, _ERROR, _READY, _COPY_IN, _ROW = b"CEZGD"
 _KEPT = (_COMPLETE, _ERROR, _READY, _COPY_IN)
 _KEPT_ALSO = (*_KEPT, _ROW)
 """Where keys are waited for."""
+_OPEN = (b"T", b"E")
+"""What the server is ready with in a transaction, and in a failed one."""
 _PASSED = (_ERROR, _ROW)
 """Of these, what is too long is passed over."""
 _COUNT = struct.Struct("!H").unpack_from
@@ -53,6 +55,8 @@ class ReplaySession:
     """It is due, and a gate is closed."""
 
     due: int = 0
+    shift: int = 0
+    """By how much pauses of the run have shifted its schedule."""
     sent: int = -1
     first: int = -1
     previous_done: int = 0
@@ -61,6 +65,8 @@ class ReplaySession:
     debt: int = 0
     """By how much the engine was late at its last statement, or in reading the answer."""
     is_busy: bool = False
+    in_transaction: bool = False
+    """A transaction is open, failed or not, by what the server said last."""
     is_restoring: bool = False
     """It is at a statement of ours, after one that reset its role."""
     unsent: memoryview | None = None
@@ -82,6 +88,11 @@ class ReplaySession:
     """The begin of a message whose rest has not come."""
     passing: int = 0
     """Bytes of a message that is passed over and have not come."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it is at something that a pause of the run lets end: a statement, or a transaction."""
+        return self.is_busy or self.in_transaction
 
     def take(self, data: bytes) -> bool:
         """Take bytes of the answer apart; return whether the server is ready for the next statement.
@@ -113,7 +124,7 @@ class ReplaySession:
                 if rows is not None:
                     self.rows = rows if self.rows < 0 else min(self.rows + rows, _MOST_ROWS)
             elif kind == _READY:
-                is_ready = True
+                is_ready, self.in_transaction = True, data[position + 5 : end] in _OPEN
             elif kind == _ERROR:
                 at = data.find(b"\0C", position + 5, end)  # its length before that may look alike
                 code = data[at + 2 : at + 7] if at >= 0 else b""

@@ -37,8 +37,21 @@ class RunTally:
     cpu_s: float = 0.0
     reasons: dict[str, int] = field(default_factory=dict)
     """Why sessions could not be opened, or were lost: the first few kinds, by count."""
+    pauses: list[list[int]] = field(default_factory=list)
+    """Of each its begin, its end (-1: it lasts), both in us since the begin of the run, and how many sessions were at a
+    statement or in a transaction at its end, or are now."""
     ended: str = ""
     """At the end: `complete`, or why it ended before."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether a pause lasts."""
+        return any(end < 0 for _, end, _ in self.pauses)
+
+    @property
+    def schedule_us(self) -> int:
+        """Return where the schedule is: the moment of this telling, without what pauses took until then."""
+        return self.at_us - sum((self.at_us if end < 0 else end) - begin for begin, end, _ in self.pauses)
 
     def because(self, reason: str, count: int = 1) -> None:
         """Count a reason; of more kinds than are kept, what is left is one kind."""
