@@ -10,6 +10,9 @@ sessions; it is the machine's as much as the engine's, so compare it within a ro
 a trace took against what they had to take, at speeds from 0.6 to 2.5. pgreplay replays the same statements from a file
 that it has made beforehand (`-f`); it has no lag to show.
 
+A statement at a rate needs two wake-ups, one when it is due and one when its answer comes. What a wake-up costs is the
+machine's, so that beside it stands `sleep`: a process that sleeps from one due moment to the next and does nothing.
+
 Beside each figure stands the share of the machine's CPUs that others used meanwhile: all that was busy, without engine,
 server and this program. Above 5 % it is printed and not counted.
 """
@@ -49,6 +52,7 @@ ROWS = ("saturated", "paced", "lag", "speeds")
 SPEEDS = (0.6, 1.0, 1.25, 1.5, 1.667, 2.083, 2.5)
 FIRST_DUE_US = 1_000_000
 AT_ONCE = 1e9
+SLEEP = "sleep"
 MOST_FOREIGN = 5.0
 """Per cent of all CPUs: what is measured beside more is not counted."""
 
@@ -116,6 +120,14 @@ def cpu_of(work: Callable[[], object]) -> float:
     work()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def sleep(times: int, seconds: float) -> float:
+    """Sleep so often for so long, and return the CPU seconds that this took."""
+    before = time.process_time()
+    for _ in range(times):
+        time.sleep(seconds)
+    return time.process_time() - before
 
 
 def foreign_percent(busy_s: float, own_s: float, wall_s: float, cpus: int) -> float:
@@ -196,6 +208,17 @@ class Bench:
         foreign = self.beside(peer)
         return spent, foreign
 
+    def run_sleep(self, load: Load) -> tuple[float, float]:
+        """Sleep once for each statement of a load; return the CPU seconds of that, and the share of others."""
+        spent = 0.0
+
+        def sleeps() -> None:
+            nonlocal spent
+            spent = sleep(load.statements, 1 / load.rate)
+
+        foreign = self.beside(sleeps)
+        return spent, foreign
+
     def cost(self, load: Load, rounds: int) -> None:
         """Print the CPU that 1,000 statements cost, engine by engine, and the lag of each."""
         tape, log, file = (self.folder / name for name in ("tape", "log.csv", "pgreplay"))
@@ -205,6 +228,8 @@ class Bench:
             load.write_csvlog(log, self.user)
             subprocess.run([self.pgreplay, "-f", "-c", "-o", file, log], check=True, capture_output=True)
             names.append("pgreplay")
+        if load.rate != AT_ONCE:
+            names.append(SLEEP)
         costs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         pace = "at once" if load.rate == AT_ONCE else f"at {load.rate:.0f} a second"
         print(f"{load.statements} statements from {load.sessions} sessions, {pace}: CPU ms for 1,000 statements")
@@ -213,6 +238,8 @@ class Bench:
                 said = ""
                 if name == "pgreplay":
                     spent, foreign = self.run_pgreplay(file, at_once=load.rate == AT_ONCE)
+                elif name == SLEEP:
+                    spent, foreign = self.run_sleep(load)
                 else:
                     spent, foreign, sent = self.run(name, tape)
                     p50, p99 = np.percentile(sent["injector_us"], [50, 99]) / 1000

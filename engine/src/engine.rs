@@ -23,7 +23,10 @@ use std::sync::Arc;
 
 const CHUNK: usize = 65536;
 const TICK_US: i64 = 200_000;
+/// It wakes at least so often, so that one that was kept from running knows since when.
 const PULSE_US: i64 = 10_000;
+/// What is due within it is looked out for: to sleep and to wake up takes as long of the processor.
+const NEAR_US: i64 = 10;
 /// Lateness of ours that is passed on to what a session sends next; less may be of any machine.
 const LATE_US: i64 = 2000;
 const RECORD_SIZE: usize = 91;
@@ -59,6 +62,8 @@ pub struct Engine {
     poll: Poll,
     begin: i64,
     pausing: Pausing,
+    /// For when the timer is set.
+    armed: i64,
     /// Since when it was to run and did not, where that is long enough to matter.
     away: i64,
 }
@@ -94,6 +99,7 @@ impl Engine {
             poll,
             begin: 0,
             pausing: Pausing::default(),
+            armed: i64::MIN,
             away: i64::MAX,
             plan,
         })
@@ -156,10 +162,13 @@ impl Engine {
                 }
             }
         }
-        let armed = next.min(now - now.rem_euclid(PULSE_US) + PULSE_US);
-        self.poll.arm(self.begin + armed * 1000);
-        let events = self.poll.wait()?;
-        self.away = if self.now() - armed >= LATE_US { armed } else { i64::MAX };
+        let is_near = next - now <= NEAR_US;
+        if !is_near {
+            self.arm(now, next);
+        }
+        let events = self.poll.wait(is_near)?;
+        let over = if is_near { next } else { self.armed };
+        self.away = if self.now() - over >= LATE_US { over } else { i64::MAX };
         for event in 0..events {
             match self.poll.token(event) {
                 Poll::TIMER => {}
@@ -176,6 +185,17 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Have the timer wake it at `next`, or by the pulse; one that is on its way for that is left alone.
+    fn arm(&mut self, now: i64, next: i64) {
+        let pulse = now + PULSE_US;
+        if next <= pulse {
+            self.armed = next;
+        } else if self.armed <= now || self.armed > pulse {
+            self.armed = pulse;
+        }
+        self.poll.arm(self.begin + self.armed * 1000);
     }
 
     fn at_moment(&mut self, number: usize, kind: Timed, moment: i64, now: i64) {

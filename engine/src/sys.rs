@@ -37,6 +37,8 @@ const PR_SET_NO_NEW_PRIVS: c_int = 38;
 const AF_UNIX: u16 = 1;
 const SOCK_STREAM: c_int = 1;
 const EAGAIN: i32 = 11;
+const MSG_DONTWAIT: c_int = 0x40;
+const MSG_NOSIGNAL: c_int = 0x4000;
 const MOST_EVENTS: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -79,6 +81,8 @@ extern "C" {
     fn getrandom(buffer: *mut u8, size: usize, flags: c_uint) -> isize;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn connect(fd: c_int, address: *const UnixAddress, size: c_uint) -> c_int;
+    fn send(fd: c_int, buffer: *const u8, size: usize, flags: c_int) -> isize;
+    fn recv(fd: c_int, buffer: *mut u8, size: usize, flags: c_int) -> isize;
 }
 
 static SIGNALLED: AtomicI32 = AtomicI32::new(0);
@@ -240,6 +244,22 @@ pub fn connect_unix(path: &str, deadline: Instant) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// Send what a connection takes at once: as `write` does, without what that asks of a file.
+#[inline]
+pub fn send_some(connection: &File, data: &[u8]) -> io::Result<usize> {
+    // SAFETY: pointer and length are those of one slice.
+    let sent = unsafe { send(connection.as_raw_fd(), data.as_ptr(), data.len(), MSG_DONTWAIT | MSG_NOSIGNAL) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receive what is there of a connection; 0 at its end.
+#[inline]
+pub fn receive_some(connection: &File, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: as above; the kernel writes no more than the length.
+    let got = unsafe { recv(connection.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), MSG_DONTWAIT) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
 /// One epoll with a timer to the microsecond and a descriptor by which other threads wake it.
 pub struct Poll {
     epoll: OwnedFd,
@@ -304,11 +324,12 @@ impl Poll {
         unsafe { timerfd_settime(self.timer.as_raw_fd(), ABSOLUTE, &new, std::ptr::null_mut()) };
     }
 
-    /// Wait, and return how many tokens there are; 0 where a signal came.
-    pub fn wait(&mut self) -> io::Result<usize> {
+    /// Wait, or only look, and return how many tokens there are; 0 where a signal came.
+    pub fn wait(&mut self, only_looks: bool) -> io::Result<usize> {
+        let timeout = if only_looks { 0 } else { -1 };
         let events = self.events.as_mut_ptr();
         // SAFETY: the kernel writes at most as many events as there are places.
-        match checked(unsafe { epoll_wait(self.epoll.as_raw_fd(), events, MOST_EVENTS as c_int, -1) }) {
+        match checked(unsafe { epoll_wait(self.epoll.as_raw_fd(), events, MOST_EVENTS as c_int, timeout) }) {
             Ok(count) => Ok(count as usize),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(error) => Err(error),

@@ -32,6 +32,10 @@ def test_a_figure_beside_a_busy_machine_is_shown_and_not_counted() -> None:
     assert BENCH["beside"](5.0).endswith("others 5.0 %")
 
 
+def test_a_sleep_costs_what_the_processor_spent_on_it_and_not_its_time() -> None:
+    assert 0 < BENCH["sleep"](5, 0.02) < 0.1
+
+
 def test_the_table_says_what_it_will_take_and_does_not_run_again_what_is_there(tmp_path: Path) -> None:
     rows = TABLE["ROWS"]
     assert {(FOLDER / row.program).exists() for row in rows} == {True}

@@ -4,9 +4,10 @@ use super::{Engine, KEPT, LATE_US};
 use crate::login::said;
 use crate::pool::Answered;
 use crate::session::skip;
+use crate::sys::receive_some;
 use crate::tape::{SqlState, NO_ERROR, RESETS_ROLE};
 use crate::wire::{COPY_FAIL, COPY_FAIL_SYNC};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 
 /// SQLSTATE of a statement whose connection ended before the answer.
 const CONNECTION_FAILURE: SqlState = *b"08006";
@@ -18,8 +19,8 @@ impl Engine {
     pub(super) fn read(&mut self, number: usize, buffer: &mut [u8]) {
         loop {
             let session = &mut self.sessions[number];
-            let Some(mut connection) = session.connection.as_ref() else { return };
-            let size = match connection.read(buffer) {
+            let Some(connection) = session.connection.as_ref() else { return };
+            let size = match receive_some(connection, buffer) {
                 Ok(size) => size,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,

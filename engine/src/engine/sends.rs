@@ -4,9 +4,10 @@ use super::{Engine, Timed};
 use crate::keys;
 use crate::pool::Job;
 use crate::session::skip;
+use crate::sys::send_some;
 use crate::tape::{CONNECT, DISCONNECT, HAS_KEYS, SEND, SKIP};
 use crate::wire::TERMINATE;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 
 impl Engine {
     /// Load the session's next record and do it, or wait for its moment.
@@ -111,8 +112,8 @@ impl Engine {
             DISCONNECT if session.lost == skip::SENT => {
                 session.sent = (crate::sys::monotonic_ns() - self.begin).div_euclid(1000);
                 let done = session.sent;
-                if let Some(mut connection) = session.connection.as_ref() {
-                    let _ = connection.write(TERMINATE);
+                if let Some(connection) = session.connection.as_ref() {
+                    let _ = send_some(connection, TERMINATE);
                 }
                 self.drop_connection(number);
                 self.keep(number, done, skip::SENT);
@@ -199,14 +200,14 @@ impl Engine {
     /// Send what is to be sent; return whether that ended the record, as the connection is lost.
     fn send(&mut self, number: usize) -> bool {
         let session = &mut self.sessions[number];
-        let Some(mut connection) = session.connection.as_ref() else { return false };
+        let Some(connection) = session.connection.as_ref() else { return false };
         loop {
             let from_tape = self.tape.content.get(session.unsent.clone()).unwrap_or_default();
             let data = if from_tape.is_empty() { &session.unsent_own[..] } else { from_tape };
             if data.is_empty() {
                 break;
             }
-            match connection.write(data) {
+            match send_some(connection, data) {
                 Ok(size) if from_tape.is_empty() => drop(session.unsent_own.drain(..size)),
                 Ok(size) => session.unsent.start += size,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,

@@ -13,6 +13,8 @@ LATE_US = 2000
 NEVER = 1 << 62
 _PULSE_US = 10_000
 """It wakes at least so often, so that one that was kept from running knows since when."""
+_NEAR_US = 10
+"""What is due within it is looked out for: to sleep and to wake up takes as long of the processor."""
 
 
 class Poll:
@@ -21,6 +23,8 @@ class Poll:
     def __init__(self) -> None:
         self.epoll, self._timer = select.epoll(), Timer()
         self.wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._armed = -NEVER
+        """For when the timer is set."""
         self.away = NEVER
         """Since when, in us since the begin, the last wait was to be over and was not, where that matters."""
         self.epoll.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)  # its expiry need not be read
@@ -28,11 +32,19 @@ class Poll:
 
     def wait(self, begin_ns: int, now: int, until: int) -> list[tuple[int, int]]:
         """Return what is ready: descriptors with their events; none where it waited until `until`, in us."""
-        armed = min(until, now - now % _PULSE_US + _PULSE_US)
-        self._timer.arm(begin_ns + armed * 1000)
-        ready = self.epoll.poll()
-        late = (time.monotonic_ns() - begin_ns) // 1000 - armed
-        self.away = armed if late >= LATE_US else NEVER
+        if until - now <= _NEAR_US:
+            over, ready = until, self.epoll.poll(0)
+        else:
+            pulse = now + _PULSE_US
+            if until <= pulse:
+                self._armed = until
+            elif not now < self._armed <= pulse:
+                self._armed = pulse
+            over = self._armed
+            self._timer.arm(begin_ns + over * 1000)
+            ready = self.epoll.poll()
+        late = (time.monotonic_ns() - begin_ns) // 1000 - over
+        self.away = over if late >= LATE_US else NEVER
         return ready
 
     def close(self) -> None:
