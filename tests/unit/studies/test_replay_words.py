@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from pgdyno.cli.replay import _teller
 from pgdyno.errors import ExitCode
 from pgdyno.model.replay_comparison import Fidelity, Lateness, ReplayPause
 from pgdyno.model.results.replay import KeysKept, ReplayResult
@@ -14,6 +16,7 @@ from pgdyno.model.trial import WorkloadSpec
 from pgdyno.report.provenance import environment
 from pgdyno.studies.replay.page import _keys, _sections, _tiles
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
+from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.schema import AnswerClass
 from study_example import make_study
 
@@ -72,3 +75,23 @@ def test_keys_of_the_server_are_counted_mapped_and_not_by_reason() -> None:
         "2 places, as",
     ):
         assert words in text
+
+
+def test_progress_says_paused_at_once_and_what_is_left_of_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = list[str]()
+    progress, ready = SimpleNamespace(announce=lines.append), SimpleNamespace(seconds=20.0)
+    monkeypatch.setattr("pgdyno.cli.replay.time.monotonic", lambda: 100.0)
+    tell = _teller(progress, ready)  # type: ignore[arg-type]
+    for at_us, pauses in (
+        (5_000_000, []),
+        (5_200_000, []),
+        (5_400_000, [[5_300_000, -1, 1]]),
+        (8_000_000, [[5_300_000, -1, 0]]),
+        (9_000_000, [[5_300_000, 8_300_000, 0]]),
+    ):
+        tell(RunTally(at_us=at_us, pauses=pauses))
+    assert [line.split("injector; ")[1] for line in lines] == [
+        "15 s left",
+        "paused since 0.1 s, 1 session is still at a statement or in a transaction; 15 s left",
+        "14 s left",
+    ]
