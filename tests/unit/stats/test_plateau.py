@@ -28,6 +28,13 @@ def test_the_plateau_begins_where_going_further_gains_nothing():
     )
 
 
+@pytest.mark.parametrize(("count", "pairs"), [(2, 1), (3, 3), (4, 6), (6, 15)])
+def test_all_pairs_of_levels_share_the_error(count, pairs):
+    """A gain may be claimed of any two of them, so that their intervals have to hold together."""
+    found = find_plateau(levels(*[100] * count), confidence=0.95)
+    assert [one.confidence for one in found.over_first] == pytest.approx([1 - 0.05 / pairs] * count)
+
+
 def test_noise_leaves_the_plateau_unproven_and_says_what_is_not_excluded():
     found = find_plateau(levels(100, 130, 160, 161, cv=0.05))
     assert found.start == 2
