@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.tally import RunTally
-from pgdyno.trace.engine.tape import Act
+from pgdyno.trace.engine.tape import GATE, RECORD, Act, Tape, map_tape
 from pgdyno.trace.engines import run_engines
 from pgdyno.trace.outcome import Records, read_records
 from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
@@ -37,6 +38,25 @@ def write_tape(path: Path, records: Iterable[TapeRecord]) -> None:
         for record in records:
             writer.add(record)
         writer.close()
+
+
+def mapped(path: Path) -> Tape:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return map_tape(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_record(tape: Tape, place: int) -> TapeRecord:
+    """Return the record at a place of the index."""
+    offset = tape.index[place]
+    due, think, cancel, session, seq, act, flags, expected, gates, length = RECORD.unpack_from(tape.content, offset)
+    start = offset + RECORD.size + gates * GATE.size
+    found = tuple(GATE.iter_unpack(tape.view[offset + RECORD.size : start]))
+    state = expected.decode() if expected.strip(b"\0") else None
+    payload = bytes(tape.view[start : start + length])
+    return TapeRecord(session, seq, Act(act), due, payload, think, cancel, flags, state, found)
 
 
 def run_tape(

@@ -6,29 +6,29 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.outputs import open_new
 from pgdyno.replay.key_map import MappedKeys, map_keys
 from pgdyno.trace.engine.tape import Act
 from pgdyno.trace.gates import Order, OrderedRow, gates, key_columns
-from pgdyno.trace.parquet import connection, read_meta, trace_source, work_folder, write_rows
+from pgdyno.trace.parquet import connection, fetched, read_meta, trace_source, work_folder, write_rows
 from pgdyno.trace.schema import Row, TraceColumn
-from pgdyno.trace.tape_maker import TraceRow, records_of
+from pgdyno.trace.tape_maker import TraceRow, out_of_order, records_of
 from pgdyno.trace.tape_writer import TapeWriter
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
-_BATCH = 20_000
 _GATES = (
     TraceColumn("session", "INTEGER", "who waits"),
     TraceColumn("seq", "INTEGER", "with which statement"),
     TraceColumn("gate_sessions", "INTEGER[]", "for which sessions"),
     TraceColumn("gate_seqs", "INTEGER[]", "until which statement of each has ended"),
 )
-_GATE_LISTS = ("gate_sessions", "gate_seqs")
-_UNGATED = tuple(name for name in TraceRow._fields if name not in TraceRow._field_defaults)
+_MADE = tuple(TraceRow._field_defaults)
+"""What is made here for some rows; the other columns are those of the trace."""
+_STORED = TraceRow._fields[: -len(_MADE)]
 _TELL_EVERY = 200_000
 
 
@@ -76,23 +76,40 @@ def _distinct(db: Connection, source: str, column: str) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in found.fetchall() if row[0] is not None)
 
 
-def _by_session(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> Iterator[TraceRow]:
-    """Give the rows session by session; what does not fit into memory is sorted on the disk of the outcome."""
+def _rows(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> Iterator[TraceRow]:
+    """Give the rows in the order of the trace, a batch at a time; what is sorted is on the disk of the outcome."""
     with connection(folder) as db, trace_source(trace, db) as source:
         keys = map_keys(source, read_meta(trace), folder, db)
         mapped.append(keys)
+        beside = _beside(source, folder, order, db, keys)
+        db.execute("SET preserve_insertion_order = true")
+        stored = ", ".join(f'"{name}"' for name in _STORED)
+        more = next(beside, None)
+        for row in fetched(db, f"SELECT {stored} FROM {source}"):
+            if more is not None and more[:2] == row[:2]:
+                yield TraceRow(*row, *more[2:])
+                more = next(beside, None)
+            else:
+                yield TraceRow(*row)
+        if more is not None:
+            raise out_of_order(*more[:2])
+
+
+def _beside(source: str, folder: Path, order: Order, db: Connection, keys: MappedKeys) -> Iterator[tuple[Any, ...]]:
+    """Give session, seq, gates and keys of the rows that have any, in the order of the trace."""
+    joined, made = f"(SELECT session, seq, due_us FROM {source})", list[str]()
+    if order is not Order.SESSION:
         gated = folder / "gates.parquet"
-        if order is not Order.SESSION:
-            write_rows(gated, _GATES, _gated(source, order, db, has_turns=keys.captured > 0))
-            source = f"{source} LEFT JOIN '{gated}' USING (session, seq)"
-        columns = [f'"{name}"' for name in _UNGATED]
-        columns += _GATE_LISTS if gated.exists() else ["NULL AS gate_sessions", "NULL AS gate_seqs"]
-        if keys.named:
-            source = f"{source} LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
-            columns += ["learns", "names"]
-        found = db.execute(f"SELECT {', '.join(columns)} FROM {source} ORDER BY session, seq")
-        while batch := found.fetchmany(_BATCH):
-            yield from (TraceRow(*row) for row in batch)
+        write_rows(gated, _GATES, _gated(source, order, db, has_turns=keys.captured > 0))
+        joined, made = f"{joined} LEFT JOIN '{gated}' USING (session, seq)", ["gate_sessions", "gate_seqs"]
+    if keys.named:
+        joined += " LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
+        made += ["learns", "names"]
+    if made:
+        columns = ", ".join(name if name in made else "NULL" for name in _MADE)
+        known = " OR ".join(f"{name} IS NOT NULL" for name in made)
+        query = f"SELECT session, seq, {columns} FROM {joined} WHERE {known} ORDER BY due_us, session, seq"
+        yield from fetched(db, query)
 
 
 def _gated(
@@ -100,21 +117,15 @@ def _gated(
 ) -> Iterator[tuple[int, int, list[int], list[int]]]:
     """Give session, seq and gates of the statements that wait."""
     asked = f"FROM {source} WHERE sql IS NOT NULL AND refused IS NULL"
-    texts = db.execute(f"SELECT sql, count(*) {asked} GROUP BY sql").fetchall() if order is Order.ROW else []
+    texts = fetched(db, f"SELECT sql, count(*) {asked} GROUP BY sql") if order is Order.ROW else ()
     keys = key_columns((str(sql), int(calls)) for sql, calls in texts)
     turns = "turn, before_session, before_seq" if has_turns else "NULL, NULL, NULL"
     joined = asked.replace(" WHERE", " LEFT JOIN turns USING (session, seq) WHERE", 1) if has_turns else asked
-    found = db.cursor().execute(
-        f"""SELECT session, seq, tx, sql, params, sqlstate IS NOT NULL,
-                   seq = max(seq) OVER (PARTITION BY session, tx), {turns} {joined}
-            ORDER BY place NULLS LAST, end_us NULLS LAST, session, seq"""
-    )
-
-    def rows() -> Iterator[OrderedRow]:
-        while batch := found.fetchmany(_BATCH):
-            yield from map(OrderedRow._make, batch)
-
-    for session, seq, waits in gates(rows(), keys):
+    query = f"""
+        SELECT session, seq, tx, sql, params, sqlstate IS NOT NULL,
+               seq = max(seq) OVER (PARTITION BY session, tx), {turns} {joined}
+        ORDER BY place NULLS LAST, end_us NULLS LAST, session, seq"""
+    for session, seq, waits in gates(map(OrderedRow._make, fetched(db, query)), keys):
         yield session, seq, [one for one, _ in waits], [one for _, one in waits]
 
 
@@ -130,7 +141,7 @@ def write_tape(
     with open_new(tape) as file, work_folder(tape) as folder:
         writer = TapeWriter(file)
         mapped = list[MappedKeys]()
-        rows = _by_session(trace, folder, order, mapped)
+        rows = _rows(trace, folder, order, mapped)
         named = rows if application is None else (row._replace(application=application) for row in rows)
         for number, record in enumerate(records_of(named)):
             writer.add(record)

@@ -11,18 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.trace.engine.keys import KeyPlace
 from pgdyno.trace.keys.matching import KeyColumn, KeyedRow, KeyNames, MadeKey, keys_in, made_keys, root_of
 from pgdyno.trace.keys.mentions import Mention, Within, key_text
-from pgdyno.trace.parquet import write_rows
+from pgdyno.trace.parquet import fetched, write_rows
 from pgdyno.trace.schema import TraceColumn, TraceMeta
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
-_BATCH = 20_000
 EXTENDED = "constants in statements of the extended protocol"
 _LEFT = {-1: Within.ARRAY.value, -2: Within.EXPRESSION.value, -3: EXTENDED}
 """Places that stay as captured, by the number that stands for a `KeyPlace`."""
@@ -115,7 +114,7 @@ def map_keys(source: str, meta: TraceMeta, folder: Path, db: Connection) -> Mapp
 def _made(
     source: str, names: KeyNames, db: Connection, without: Counter[str], counted: Counter[str]
 ) -> Iterator[MadeKey]:
-    rows = map(KeyedRow._make, _fetched(db, _WITH_KEYS.format(source=source)))
+    rows = map(KeyedRow._make, fetched(db, _WITH_KEYS.format(source=source)))
     for _, group in groupby(rows, key=lambda row: (row.session, row.tx)):
         transaction = list(group)
         for told in filter(None, (row.keys for row in transaction)):
@@ -134,7 +133,7 @@ def _named(
         f'SELECT session, seq, "database", kind, sql, params FROM {source}'
         f" WHERE kind IN ('simple', 'extended') AND refused IS NULL AND ({has_any})"
     )
-    for session, seq, database, kind, sql, params in _fetched(db, query, words):
+    for session, seq, database, kind, sql, params in fetched(db, query, words):
         text = key_text(sql, names.columns)
         left[UNREAD] += text.is_unread
         for one in text.mentions:
@@ -171,9 +170,3 @@ def elements(mention: Mention, params: Sequence[str | None] | None) -> list[str]
 def _bound(params: Sequence[str | None] | None, number: int) -> str | None:
     """Return the value of a parameter, from 1; none is called $0, though a text may say so."""
     return params[number - 1] if params and 0 < number <= len(params) else None
-
-
-def _fetched(db: Connection, query: str, values: list[str] | None = None) -> Iterator[tuple[Any, ...]]:
-    found = db.cursor().execute(query, values or [])
-    while batch := found.fetchmany(_BATCH):
-        yield from batch

@@ -33,6 +33,8 @@ _RECORDS = "engine-{}.records"
 _MOST_FACTS = 1 << 20
 _ONE_PART = 200_000
 """Records; a part takes about as much memory as it has records x 400 bytes."""
+_LOOKED_AT = 20_000
+"""Records that are given at once; who judges them takes a few hundred bytes for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,10 @@ class OutcomeWriter:
                 self._parts += 1
 
     def records(self) -> Iterator[Records]:
-        """Give all records of the run so far, file by file and as many at a time as a part has, mapped from disk."""
+        """Give all records of the run so far, file by file and some at a time, mapped from disk."""
         for file in self.files:
             start = 0
-            while len(records := read_records(file, start, _ONE_PART)):
+            while len(records := read_records(file, start, _LOOKED_AT)):
                 yield records
                 start += len(records)
 

@@ -39,6 +39,9 @@ SORTED = 2_000_000
 DICTIONARY = "DICTIONARY_SIZE_LIMIT 1000"
 """Of COPY: numbers and texts that are nearly all different are faster to write as they are, and no larger."""
 _BATCH = 20_000
+"""Rows that are written at once."""
+_FETCHED = 2_048
+"""Rows that are read at once: one of DuckDB's vectors."""
 _META = 4 << 20
 _BLOCK = 1 << 20
 _ALL = tuple(one.name for one in TRACE)
@@ -217,9 +220,14 @@ def read_rows(path: Path, columns: Sequence[str] = _ALL, *, where: str = "true")
     asked = ", ".join(f'"{name}"' for name in columns)
     with parquet_source(path) as source, connection() as db:
         db.execute("SET preserve_insertion_order = true")
-        found = db.execute(f"SELECT {asked} FROM {source} WHERE {where}")
-        while batch := found.fetchmany(_BATCH):
-            yield from batch
+        yield from fetched(db, f"SELECT {asked} FROM {source} WHERE {where}")
+
+
+def fetched(db: Connection, query: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+    """Give the rows of a query as Python values, a few at a time, while the connection serves other queries."""
+    found = db.cursor().execute(query, list(values))
+    while batch := found.fetchmany(_FETCHED):
+        yield from batch
 
 
 def write_rows(path: Path, columns: Sequence[TraceColumn], rows: Iterable[Sequence[Any]]) -> str:

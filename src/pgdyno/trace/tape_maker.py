@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pgdyno.errors import UsageError
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.keys import HEAD, LEARN, NAME, KeyPlace
 from pgdyno.trace.engine.tape import HAS_KEYS, RESETS_ROLE, Act
@@ -51,18 +53,42 @@ class TraceRow(NamedTuple):
     """Keys that it names: number, `KeyPlace`, parameter or byte of the text, and length of each, in their order."""
 
 
-def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
-    """Give the record of each row. Rows come session by session, each in its order; memory is that of one session.
+@dataclass(slots=True)
+class _OpenSession:
+    """What of a session's rows so far matters to those that follow."""
 
-    A row that cannot be sent, as it is refused or its text is not known, becomes one that is skipped.
+    seq: int = -1
+    end_us: int | None = None
+    names: set[str] = field(default_factory=set)
+    """Under which statements are prepared."""
+
+
+def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
+    """Give the record of each row. Rows of a session come in its order; memory is that of the sessions that are open.
+
+    A row that cannot be sent, as it is refused or its text is not known, becomes one that is skipped. Raises UsageError
+    for a session that is out of order.
     """
-    session, names, previous_end = -1, set[str](), None
+    sessions = dict[int, _OpenSession]()
     for row in rows:
-        if row.session != session:
-            session, names, previous_end = row.session, set(), None
-        think = -1 if previous_end is None else max(row.due_us - previous_end, 0)
-        yield _record(row, names, think)
-        previous_end = row.due_us if row.end_us is None else row.end_us
+        session = sessions.get(row.session)
+        if session is None:
+            session = sessions[row.session] = _OpenSession()
+        if row.seq <= session.seq:
+            raise out_of_order(row.session, row.seq)
+        think = -1 if session.end_us is None else max(row.due_us - session.end_us, 0)
+        yield _record(row, session.names, think)
+        session.seq, session.end_us = row.seq, row.due_us if row.end_us is None else row.end_us
+        if row.kind == Row.DISCONNECT:
+            del sessions[row.session]
+
+
+def out_of_order(session: int, seq: int) -> UsageError:
+    """Return the error for a trace whose rows are not ordered by `due_us`, `session`, `seq`."""
+    return UsageError(
+        f"statement {seq} of session {session} is not in its place in the trace",
+        hint="Make the trace anew: pgdyno trace build.",
+    )
 
 
 def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:

@@ -33,7 +33,7 @@ class TapeRecord:
 
 
 class TapeWriter:
-    """Writes records as they come, and at the end what leads to them. Keeps 16 bytes a record in memory."""
+    """Writes records as they come, and at the end what leads to them. Keeps 24 bytes a record in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -62,13 +62,13 @@ class TapeWriter:
 
     def close(self) -> None:
         """Write the index and the sessions, then the header that makes the tape whole."""
-        offsets, sessions = np.array(self._offsets, np.uint64), np.array(self._sessions, np.uint32)
-        order = np.lexsort((np.array(self._seqs, np.uint32), sessions))
+        offsets, sessions = np.frombuffer(self._offsets, np.uint64), np.frombuffer(self._sessions, np.uint32)
+        order = np.lexsort((np.frombuffer(self._seqs, np.uint32), sessions))
         grouped = sessions[order]
         first = np.flatnonzero(np.concatenate(([True], grouped[1:] != grouped[:-1]))) if grouped.size else order
         counts = np.diff(np.append(first, grouped.size))
-        due = np.array(self._due, np.int64)[order][first]
-        self._file.write(offsets[order].tobytes())
+        due = np.frombuffer(self._due, np.int64)[order[first]]
+        self._file.write(offsets[order].data)
         for place in np.argsort(due, kind="stable"):
             self._file.write(SESSION.pack(int(grouped[first[place]]), int(first[place]), int(counts[place])))
         self._file.seek(0)

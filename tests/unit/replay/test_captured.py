@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.replay.captured import asked_of
-from pgdyno.trace.parquet import write_rows
+import pytest
+
+from engine_tapes import mapped, read_record
+from made_trace import made_trace
+from pgdyno.errors import UsageError
+from pgdyno.replay.captured import asked_of, write_tape
+from pgdyno.trace.gates import Order, OrderedRow, gates
+from pgdyno.trace.parquet import read_meta, read_rows, write_meta, write_rows
 from pgdyno.trace.schema import TRACE
+from pgdyno.trace.tape_maker import TraceRow, records_of
 
 
 def test_roles_and_databases_of_sessions_that_are_not_opened_are_not_asked_for(tmp_path: Path) -> None:
@@ -19,3 +27,40 @@ def test_roles_and_databases_of_sessions_that_are_not_opened_are_not_asked_for(t
     write_rows(tmp_path / "a.parquet", TRACE, ([row.get(one.name) for one in TRACE] for row in rows))
     asked = asked_of(tmp_path / "a.parquet")
     assert (asked.users, asked.databases) == (("app",), ("shop",))
+
+
+STORED = tuple(name for name in TraceRow._fields if name not in TraceRow._field_defaults)
+
+
+@pytest.mark.parametrize("order", [Order.SESSION, Order.TABLE])
+def test_a_tape_has_what_each_session_has_with_its_gates(tmp_path: Path, order: Order) -> None:
+    trace = made_trace(tmp_path / "a.parquet", sessions=3, seconds=3.0)
+    rows = [TraceRow(*row) for row in read_rows(trace, STORED)]
+    sent = sorted((row for row in rows if row.sql is not None), key=lambda row: (row.end_us, row.session))
+    waits = gates((OrderedRow(row.session, row.seq, row.seq, row.sql, None, False, True) for row in sent), {})
+    asked = {(session, seq): found for session, seq, found in waits if order is Order.TABLE}
+    rows = [
+        row._replace(gate_sessions=[one for one, _ in found], gate_seqs=[one for _, one in found])
+        if (found := asked.get((row.session, row.seq)))
+        else row
+        for row in rows
+    ]
+    taped = write_tape(trace, tmp_path / "a.tape", order, lambda _: None)
+    tape = mapped(tmp_path / "a.tape")
+    found = [read_record(tape, place) for place in range(len(tape.index))]
+    wanted = list(records_of(sorted(rows, key=lambda row: (row.session, row.seq))))
+    assert found == [replace(one, is_edge=False) for one in wanted]
+    assert taped.statements == len(sent)
+    assert taped.gated == len(asked)
+    assert bool(asked) is (order is Order.TABLE)
+
+
+@pytest.mark.parametrize("order", [Order.SESSION, Order.TABLE])
+def test_a_trace_that_is_not_in_its_order_is_refused(tmp_path: Path, order: Order) -> None:
+    trace = made_trace(tmp_path / "a.parquet", sessions=2, seconds=3.0)
+    rows, meta = list(read_rows(trace)), read_meta(trace)
+    write_rows(tmp_path / "b.parquet", TRACE, reversed(rows))
+    write_meta(tmp_path / "b.parquet", meta)
+    with pytest.raises(UsageError, match="is not in its place in the trace"):
+        write_tape(tmp_path / "b.parquet", tmp_path / "b.tape", order, lambda _: None)
+    assert [one.name for one in tmp_path.iterdir() if "work" in one.name] == []

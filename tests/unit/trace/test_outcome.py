@@ -55,8 +55,8 @@ def test_a_run_that_was_killed_can_be_read_up_to_the_kill_and_says_so(
         assert (read_facts(folder).ended, file.exists(), (folder / TAPE).exists()) == (KILLED, False, False)
 
 
-def test_records_are_read_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome_file, "_ONE_PART", 2)
+def test_records_are_read_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome_file, "_LOOKED_AT", 2)
     ok = b"\0" * 5
     writer = OutcomeWriter(
         tmp_path / "x", OutcomeFacts(1, "t", "d", "db", "18", "1", "python", 1.0, "schedule", "session", 2, 0.0, 1.0)

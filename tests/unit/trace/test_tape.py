@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.trace.engine.tape import GATE, HEADER, RECORD, Act, Tape, TapeError, map_tape
+from engine_tapes import mapped, read_record
+from pgdyno.trace.engine.tape import HEADER, Act, Tape, TapeError
 from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
 
 RECORDS = st.builds(
@@ -36,29 +36,12 @@ def written(path: Path, records: list[TapeRecord]) -> Tape:
     return mapped(path)
 
 
-def mapped(path: Path) -> Tape:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return map_tape(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def read(tape: Tape, place: int) -> TapeRecord:
-    offset = tape.index[place]
-    due, think, cancel, session, seq, act, flags, expected, gates, length = RECORD.unpack_from(tape.content, offset)
-    start = offset + RECORD.size + gates * GATE.size
-    found = tuple(GATE.iter_unpack(tape.view[offset + RECORD.size : start]))
-    state = expected.decode() if expected.strip(b"\0") else None
-    payload = bytes(tape.view[start : start + length])
-    return TapeRecord(session, seq, Act(act), due, payload, think, cancel, flags, state, found)
-
-
 @given(records=st.lists(RECORDS, max_size=20, unique_by=lambda one: (one.session, one.seq)))
 def test_each_session_reads_its_own_in_its_order(tmp_path_factory: pytest.TempPathFactory, records) -> None:
     tape = written(tmp_path_factory.mktemp("tape") / "x.tape", records)
     found = {
-        session: [read(tape, place) for place in range(first, first + count)] for session, first, count in tape.sessions
+        session: [read_record(tape, place) for place in range(first, first + count)]
+        for session, first, count in tape.sessions
     }
     assert found == {
         session: sorted((one for one in records if one.session == session), key=lambda one: one.seq)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pgdyno.errors import UsageError
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.tape import RESETS_ROLE, Act
 from pgdyno.trace.tape_maker import TraceRow, records_of
@@ -99,3 +102,23 @@ def test_what_could_give_a_session_back_to_its_stand_in_is_marked() -> None:
     ):
         assert records(row(0, sql=text))[0].flags == RESETS_ROLE
     assert records(row(0))[0].flags == 0
+
+
+def test_sessions_that_take_turns_come_out_as_one_after_another() -> None:
+    def session(number: int) -> list[TraceRow]:
+        return [
+            row(0, "connect", None, session=number, user="joe"),
+            row(1, "parse", statement="p", session=number, due_us=10, end_us=20),
+            row(2, "extended", statement="p", session=number, due_us=50 + number, end_us=60),
+            row(3, "disconnect", None, session=number, due_us=90),
+        ]
+
+    in_turn = [one for rows in zip(session(0), session(1), strict=True) for one in rows]
+    found = sorted(records(*in_turn), key=lambda one: (one.session, one.seq))
+    assert found == records(*session(0), *session(1))
+    assert [one.think_us for one in found] == [-1, 10, 30, 30, -1, 10, 31, 30]
+
+
+def test_a_session_that_is_out_of_order_is_an_error() -> None:
+    with pytest.raises(UsageError, match="statement 4 of session 0 is not in its place"):
+        records(row(5), row(0, session=1), row(4))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from pgdyno.trace.refusals import OURS
 from pgdyno.trace.schema import AnswerClass, TraceMeta
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+_AT_ONCE = 20_000
 _TIMES = ("due_us", "sent_us", "done_us", "injector_us", "gate_us", "server_us")
 
 
@@ -36,15 +37,18 @@ def result_of(
     `files` has the records of each process of the engine, `wanted_s` is how long the tape should have taken.
     """
     answers = dict.fromkeys(AnswerClass, 0)
-    parts, lines = list[Mapping[str, NDArray[Any]]](), dict[tuple[str, str, str], int]()
+    times, lines = {name: _Times(taped.statements) for name in _TIMES}, dict[tuple[str, str, str], int]()
     for records in files:
         found = classes(records)
         for name, count in zip(*np.unique(found, return_counts=True), strict=True):
             answers[AnswerClass(name)] += int(count)
         _count_errors(records, found, lines)
-        parts.append(_sent(records))
-    sent = {name: np.concatenate([part[name] for part in parts]) for name in _TIMES} if parts else {}
-    if not sent or not sent["due_us"].size:
+        # of connects and disconnects no bytes are counted
+        answered = (records["skip"] == Skip.SENT) & (records["bytes"] > 0) & (records["done_us"] >= 0)
+        for name, column in times.items():
+            column.add(records[name][answered])
+    sent = {name: column.all() for name, column in times.items()}
+    if not sent["due_us"].size:
         raise EnvironmentUnsuitable(
             "no statement was answered",
             detail="; ".join(tally.reasons) or None,
@@ -58,10 +62,9 @@ def result_of(
         ),
         has_control=False,
     )
-    think = np.frombuffer(taped.think_us, np.int64) / options.speed
     schedule = Schedule(
         due=sent["due_us"], injector=sent["injector_us"], gate=sent["gate_us"], server=sent["server_us"],
-        think=think.astype(np.int64), statements=taped.statements, sent=int(sent["due_us"].size),
+        think=_think(taped, options.speed), statements=taped.statements, sent=int(sent["due_us"].size),
         refused=max(taped.refused - meta.refused.get(OURS, 0), 0),  # its own statements are no part of the load
         pauses=pauses_of(tally),
     )  # fmt: skip
@@ -109,16 +112,32 @@ def _keys(meta: TraceMeta, taped: Taped, tally: RunTally) -> KeysKept | None:
     )
 
 
-def _sent(records: Records) -> Mapping[str, NDArray[Any]]:
-    """Return the times of statements that were sent and answered: of connects and disconnects no bytes are counted."""
-    is_sent = (records["skip"] == Skip.SENT) & (records["bytes"] > 0) & (records["done_us"] >= 0)
-    return {name: _narrow(records[name][is_sent]) for name in _TIMES}
+class _Times:
+    """Times in 32 bits, while they fit: a run may have tens of millions."""
+
+    def __init__(self, most: int) -> None:
+        self._values: NDArray[Any] = np.empty(most, np.int32)
+        self._count = 0
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Append some."""
+        if not np.array_equal(values.astype(self._values.dtype), values):
+            self._values = self._values.astype(np.int64)
+        end = self._count + len(values)
+        self._values[self._count : end] = values
+        self._count = end
+
+    def all(self) -> NDArray[Any]:
+        """Return those that were appended."""
+        return self._values[: self._count]
 
 
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the same numbers in half of the memory, where they have room there: a run may have tens of millions."""
-    narrow = values.astype(np.int32)
-    return narrow if np.array_equal(narrow, values) else np.asarray(values)
+def _think(taped: Taped, speed: float) -> NDArray[Any]:
+    """Return the captured pauses at the speed of the replay."""
+    captured, found = np.frombuffer(taped.think_us, np.int64), _Times(len(taped.think_us))
+    for at in range(0, len(captured), _AT_ONCE):
+        found.add((captured[at : at + _AT_ONCE] / speed).astype(np.int64))
+    return found.all()
 
 
 def _count_errors(records: Records, found: NDArray[Any], lines: dict[tuple[str, str, str], int]) -> None:
