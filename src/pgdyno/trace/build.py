@@ -113,6 +113,8 @@ def _built(
             "the compiled builder cannot read this", detail=why, hint="Leave it out: the Python builder can."
         )
     with connection(folder) as db:
+        db.execute("SET preserve_insertion_order = true")  # carried lines stand before the others
+        db.execute("SET disabled_optimizers = 'build_side_probe_side'")  # rows are many, what is joined to them is not
         builder = _Builder(db, folder, options, stderr)
         for log in logs:
             builder.read(log)
@@ -236,11 +238,8 @@ class _Builder:
         self._pair(is_last=False)
 
     def _load(self, query: str) -> None:
-        if not self.carried:
-            self.lines = self._number(f"CREATE OR REPLACE TEMP TABLE events AS {query}")
-            return
-        self.lines = self._number("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
-        self.lines += self._number(f"INSERT INTO events {query}")
+        carried = "SELECT * FROM carry UNION ALL " if self.carried else ""
+        self.lines = self._number(f"CREATE OR REPLACE TEMP TABLE events AS {carried}({query})")
 
     def _number(self, query: str) -> int:
         """Return the number of rows that a command wrote."""

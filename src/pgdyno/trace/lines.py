@@ -26,6 +26,8 @@ _END = (
     r"(?i)^\s*(?:(?:commit|end|rollback|abort)(?:\s+(?:work|transaction))?(?:\s+and\s+(?:no\s+)?chain)?"
     r"|prepare\s+transaction\s[^;]*)\s*;?\s*$"
 )
+_EITHER = r"(?i)^\s*(?:begin|start|commit|end|rollback|abort|prepare)\b"
+"""What most texts are not: one look tells that neither pattern fits."""
 _TEXTS = "('S', 'T', 'X', 'U', 'E')"
 
 
@@ -61,19 +63,19 @@ WITH given AS (
   SELECT usr, db, app, tag, state, msg, detail, context, query, backend, sev,
     TRY_CAST('0x' || replace(session_id, '.', '') AS BIGINT) AS sid,
     TRY_CAST(line_num AS BIGINT) AS n,
-    epoch_us(TRY_CAST(substr(log_time, 1, 23) AS TIMESTAMP)) - CASE substr(log_time, 25) {zones} END AS t,
-    CASE WHEN substr(log_time, 25) NOT IN ({", ".join(f"'{name}'" for name in offsets)}) THEN substr(log_time, 25)
-      END AS zone,
-    TRY_CAST(split_part(vxid, '/', 2) AS BIGINT) AS vx,
+    epoch_us(TRY_CAST(substr(log_time, 1, 23) AS TIMESTAMP)) AS local, substr(log_time, 25) AS zone,
+    CASE substr(log_time, 25) {zones} END AS east,
+    TRY_CAST(substr(vxid, instr(vxid, '/') + 1) AS BIGINT) AS vx,
     TRY_CAST(txid AS BIGINT) AS xid,
     sev = 'LOG' AND starts_with(msg, 'duration: ') AS is_timed
   FROM {source}
 ), timed AS (
-  SELECT *, CASE WHEN is_timed THEN instr(msg, ' ms') END AS ms, CASE WHEN is_timed THEN substr(msg, 11, 40) END AS head
+  SELECT * EXCLUDE (local, zone, east), local - east AS t, CASE WHEN east IS NULL THEN zone END AS zone,
+    CASE WHEN is_timed THEN instr(msg, ' ms') END AS ms
   FROM given
 ), worded AS (
-  SELECT * EXCLUDE (head),
-    CASE WHEN is_timed THEN TRY_CAST(replace(split_part(head, ' ms', 1), '.', '') AS BIGINT) END AS dur,
+  SELECT *,
+    CASE WHEN is_timed THEN TRY_CAST(replace(substr(msg, 11, ms - 11), '.', '') AS BIGINT) END AS dur,
     CASE WHEN NOT is_timed THEN msg WHEN substr(msg, ms, 5) = ' ms  ' THEN substr(msg, ms + 5) END AS rest
   FROM timed
 ), kinds AS (
@@ -117,8 +119,9 @@ SELECT sid, n, t, zone, usr, db, app, coalesce(vx, -1) AS vx, coalesce(nullif(xi
   coalesce(dur, -1) AS dur, label, sql,
   CASE WHEN kind IN ('B', 'U', 'X') THEN detail WHEN kind = 'E' THEN context END AS detail,
   CASE WHEN kind IN ('E', 'L') THEN state END AS state, CASE WHEN kind = 'E' THEN tag END AS tag,
-  CASE WHEN kind NOT IN {_TEXTS} THEN 0 WHEN regexp_matches(sql, '{_BEGIN}') THEN 1
-    WHEN length(sql) < 300 AND regexp_matches(sql, '{_END}') THEN 2 ELSE 0 END AS ctl,
+  CASE WHEN kind NOT IN {_TEXTS} OR NOT regexp_matches(sql, '{_EITHER}') THEN 0
+    WHEN regexp_matches(sql, '{_BEGIN}') THEN 1 WHEN length(sql) < 300 AND regexp_matches(sql, '{_END}') THEN 2
+    ELSE 0 END AS ctl,
   CASE WHEN kind IN ('P', 'B', 'E') AND sql IS NOT NULL THEN (hash(sql) >> 2)::BIGINT + 1 ELSE 0 END AS h,
   backend IS NOT DISTINCT FROM 'walsender' AS is_walsender
 FROM texts"""

@@ -159,35 +159,45 @@ def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int 
     kind = _Csv() if log.format == "csvlog" else _Json()
     line = 1
     left = None if log.end is None else max(log.end - log.begin, 0)
+    buffer, filled, at_end = bytearray(size), 0, False  # one for all segments, as fresh memory costs more than copying
     with reading(log.path, log.begin) as file:
-        rest, at_end = b"", False
         while not at_end:
-            data = rest
-            while len(data) < size and (block := file.read(size - len(data) if left is None else min(size, left))):
-                data = data + block if data else block
-                left = None if left is None else left - len(block)
-            at_end = len(data) < size
-            end = kind.end(data)
+            most = size if left is None else min(size, filled + left)
+            while filled < most and (count := _readinto(file, memoryview(buffer)[filled:most])):
+                filled += count
+                left = None if left is None else left - count
+            at_end = filled < size
+            end = kind.end(buffer, filled)
             broken = 0
-            if at_end and (last := data[end:]).strip():  # a line may lack its end alone, a record all that follows
+            # at the end of the log a line may lack its end alone, a record all that follows
+            if at_end and (last := bytes(buffer[end:filled])).strip():
                 broken = int(not kind.is_whole(last))
-                data = data[:end] if broken else data + b"\n"
-                end = len(data)
-            if end == 0 and data:
-                if len(data) > LONGEST:
+                if not broken:
+                    buffer[filled : filled + 1] = b"\n"
+                    end = filled = filled + 1
+            if end == 0 and filled and not at_end:
+                if filled > LONGEST:
                     raise UsageError(f'log "{log.path}" line {line}: a record of more than {LONGEST >> 20} MB')
-                rest, size = data, size * 2
+                buffer, size = buffer + bytes(size), size * 2
                 continue
-            rest = data[end:]
-            if not end or data[:end].isspace():
+            with memoryview(buffer) as view:
+                data = bytes(view[:end])
+            buffer[: filled - end] = buffer[end:filled]
+            filled -= end
+            if not data or data.isspace():
                 if not broken:
                     continue
                 raise UsageError(f'log "{log.path}" line {line}: no record is whole', hint=_HINT)
-            whole = _in_utf8(data[:end], kind, encodings, log.path, line)
-            line += data.count(b"\n", 0, end)
+            whole = _in_utf8(data, kind, encodings, log.path, line)
             place, lines = write_segment(folder, whole), _count(whole, 0, len(whole), b"\n")
-            yield Segment(place, log.format, kind.columns(whole), longest_line(whole), lines, broken)
+            line += lines
+            columns, longest = kind.columns(whole), longest_line(whole)
             del data, whole
+            yield Segment(place, log.format, columns, longest, lines, broken)
+
+
+def _readinto(file: IO[bytes], place: memoryview) -> int:
+    return file.readinto(place)  # type: ignore[attr-defined,no-any-return] # it is buffered, or unpacks
 
 
 def write_segment(folder: Path, data: bytes) -> Path:
@@ -217,7 +227,7 @@ def count_records(segment: Segment) -> int:
     return _Csv().count(segment.path.read_bytes())
 
 
-def _count(data: bytes, begin: int, end: int, letter: bytes) -> int:
+def _count(data: bytes | bytearray, begin: int, end: int, letter: bytes) -> int:
     """Return how often a letter is there; `bytes.count` is slow where it is often."""
     letters = np.frombuffer(data, np.uint8, end - begin, begin)
     return sum(int(np.count_nonzero(letters[at : at + _BLOCK] == letter[0])) for at in range(0, len(letters), _BLOCK))
@@ -232,9 +242,9 @@ def longest_line(data: bytes) -> int:
 
 
 class _Csv:
-    def end(self, data: bytes) -> int:
+    def end(self, data: bytes | bytearray, size: int) -> int:
         """Return where the last whole record ends. Quotes within quotes are doubled, so that an odd number is open."""
-        end = data.rfind(b"\n") + 1
+        end = data.rfind(b"\n", 0, size) + 1
         odd = _count(data, 0, end, b'"') % 2
         while end and odd:
             before = data.rfind(b"\n", 0, end - 1) + 1
@@ -284,8 +294,8 @@ def _fields(record: bytes) -> list[str]:
 
 
 class _Json:
-    def end(self, data: bytes) -> int:
-        return data.rfind(b"\n") + 1
+    def end(self, data: bytes | bytearray, size: int) -> int:
+        return data.rfind(b"\n", 0, size) + 1
 
     def records(self, data: bytes) -> Iterator[bytes]:
         return iter(data.splitlines(keepends=True)) if b"\r" not in data else iter(io.BytesIO(data))

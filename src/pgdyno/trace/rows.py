@@ -75,7 +75,8 @@ WITH errors AS (
 ), split AS (
   SELECT *, CASE WHEN values_ <> '' THEN string_split(values_, '''') END AS pieces FROM named
 ), parsed AS (
-  SELECT *, is_plain(pieces) AS is_plain, CASE WHEN NOT is_plain(pieces) THEN elements(values_) END AS found FROM split
+  SELECT *, CASE WHEN NOT is_plain THEN elements(values_) END AS found
+  FROM (SELECT *, is_plain(pieces) AS is_plain FROM split)
 )
 SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
   CASE WHEN kind NOT IN ('parse', 'extended') THEN NULL WHEN letter = 'E' THEN coalesce(name_by_text, '')
