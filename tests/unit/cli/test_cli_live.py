@@ -26,7 +26,7 @@ from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
 from pgdyno.studies.live.options import cost_of_periods
 from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
-from pgdyno.studies.live.run import SwitchPlan
+from pgdyno.studies.live.run import SwitchPlan, shows
 from pgdyno.studies.live.search_run import CandidatePlan
 
 
@@ -208,6 +208,14 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
         "Approve?",
     ):
         assert words in said
+
+
+def test_the_plan_says_what_fits_into_the_time_and_what_is_known_so_far():
+    title = "An hour on this load shows effects from 2 % on"
+    assert shows(title, 48, 30.0, 3600.0) == f"48 pairs take 24:00 min. {title}"
+    assert shows(title, 48, 30.0, 1000.0) == f"the time is enough for about 33 of 48 pairs. {title}"
+    said = shows("Not resolved: B has a time", 48, 30.0, 3600.0, pairs=2)
+    assert said == "48 pairs take 24:00 min. So far, after 2 pairs: not resolved: B has a time"
 
 
 def test_a_question_does_not_follow_the_live_line_on_one_line(monkeypatch):

@@ -141,7 +141,7 @@ def switch_study(
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
         watched.recorder.phase(WAITS)
-        if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans))):
+        if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans), len(recorded))):
             require_no_stop(watched.stop)  # which is nobody's answer
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
@@ -169,6 +169,18 @@ def switch_study(
         )  # fmt: skip
 
 
+def shows(title: str, most: int, pair_s: float, left_s: float, *, pairs: int = 0) -> str:
+    """Return how many pairs fit into the time that is left, and what is known so far: of a study that has `pairs`.
+
+    `title` is what its reference showed, or what its pairs came to.
+    """
+    fit, length = int(left_s // pair_s), f"{plural(most, 'pair')} take {seconds_text(most * pair_s)}"
+    if fit < most:
+        length = f"the time is enough for about {fit} of {plural(most, 'pair')}"
+    so_far = f"So far, after {plural(pairs, 'pair')}: {title[:1].lower()}{title[1:]}" if pairs and title else title
+    return f"{length}. {so_far}".rstrip()
+
+
 def _critical(watched: WatchedServer, asked: AskedArms) -> tuple[int, ...]:
     """Return the numbers of the statements that the user named. Raises UsageError for one that did not run."""
     ran = {key.queryid for key, calls in zip(watched.keys, watched.reference.calls, strict=True) if calls > 0}
@@ -181,20 +193,17 @@ def _critical(watched: WatchedServer, asked: AskedArms) -> tuple[int, ...]:
 
 
 def _plan(
-    watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float, flips: tuple[str, ...]
+    watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float, flips: tuple[str, ...], pairs: int
 ) -> SwitchPlan:
-    most, pair_s, told = options.design.max_pairs, 2 * (period_s + SWITCH_S), watched.told
-    fit = int(watched.left_s // pair_s)
-    length = f"{most} pairs take {seconds_text(most * pair_s)}"
-    if fit < most:
-        length = f"the time is enough for about {fit} of {plural(most, 'pair')}"
+    most, told = options.design.max_pairs, watched.told
+    effect = shows(told.title if told.period_s else "", most, 2 * (period_s + SWITCH_S), watched.left_s, pairs=pairs)
     return SwitchPlan(
         target=watched.ground.target.name,
         arms=arms,
         period_s=period_s,
         left_s=watched.left_s,
         max_pairs=options.design.max_pairs,
-        effect=f"{length}. {told.title if told.period_s else ''}",
+        effect=effect,
         stop_file=str(watched.stop.path),
         pause_file=str(watched.quiet.pause),
         rollback=watched.rollback,
