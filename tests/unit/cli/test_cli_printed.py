@@ -166,6 +166,17 @@ def test_a_table_that_cannot_be_read_is_refused_by_row_and_column(
     assert not (tmp_path / "s.db").exists(), "nothing was begun"
 
 
+def test_rows_without_latencies_say_so_and_the_default_must_be_one_of_the_tests(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("Test,PODs,C/J,TPS\nAlpha,1,8,1000\nBeta,1,8,1100\n")
+    words = ("import", "rows", "rows.csv", "--scale", 100, "--store", "s.db")
+    page = " ".join(call(*words, "--default", "alpha").output.split())
+    assert "1100.00 transactions per second at an unknown mean latency" in page
+    assert "mean latency there unknown" in page
+    refused = failure(call(*words, "--default", "Gamma"))
+    assert 'has no test "Gamma"' in refused.message
+    assert "It has Alpha, Beta." in str(refused.hint)
+
+
 @pytest.mark.requirement("R-EXP-03", "R-EXP-04", "R-REP-03")
 def test_printed_steps_multiply(call: Call) -> None:
     rows = [row for row in seed_rows("tuning_steps_2017") if row["pct"] > 0]

@@ -76,6 +76,9 @@ def read_table(text: str, name: str, plain: PrintedTable, table: str = "") -> li
     ]
     if not rows:
         raise UsageError(f'"{name}" has no rows', hint=_HINT)
+    tests = sorted({row.cell.configuration for row in rows})
+    if plain.default != BASELINE_NAME and not any(row.cell.is_default for row in rows):
+        raise UsageError(f'"{name}" has no test "{plain.default}"', hint=f"It has {', '.join(tests)}.")
     for at, row in enumerate(rows):
         twin = next(
             (before for before in range(at) if (rows[before].cell, rows[before].system) == (row.cell, row.system)), None

@@ -58,6 +58,11 @@ def figure(value: float | None, digits: int = 2) -> str:
     return rounded_text(value, digits).replace(",", "")
 
 
+def latency_text(milliseconds: float | None) -> str:
+    """Write a mean latency with its unit, unknown where a table that was printed elsewhere has none."""
+    return "an unknown mean latency" if milliseconds is None else f"{figure(milliseconds)} ms"
+
+
 def _text(value: int | None) -> str:
     return "" if value is None else str(value)
 
@@ -76,7 +81,7 @@ def best_sentences(rows: Sequence[MatrixRow]) -> list[str]:
         runs = "one run" if len(row.runs) < 2 else plural(len(row.runs), "run")
         found.append(
             f"Best cell: {names.cell(row)}, {plural(figure(row.tps), 'transaction')} per second "
-            f"at {figure(row.latency_ms)} ms ({runs})."
+            f"at {latency_text(row.latency_ms)} ({runs})."
         )
         found += _rivals(rivals(rows, row), names)
     return found
