@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -122,3 +123,10 @@ def test_roles_that_log_less_are_named_by_the_statement_that_made_them_so() -> N
         "ALTER ROLE batch SET log_min_duration_statement = -1",
         "ALTER DATABASE app SET log_parameter_max_length = 64",
     ]
+
+
+def test_a_folder_that_was_removed_and_named_again_is_of_the_new_capture_alone(home: Path) -> None:
+    shutil.rmtree(begun("1-a", GONE, home / "monday").folder)
+    begun("2-b", output=home / "monday")
+    assert [one.record.id for one in known_captures()] == ["2-b"]
+    assert find_capture(None).state is find_capture("2-b").state is CaptureState.RUNNING

@@ -137,7 +137,8 @@ def known_captures() -> list[KnownCapture]:
         with suppress(OSError, ValueError, UsageError):
             progress = shaped(CaptureProgress, load_json((place / PROGRESS).read_bytes()), strict=False)
             record = parse_record((progress.folder / RECORD).read_bytes(), str(progress.folder / RECORD))
-            found.append(KnownCapture(place, progress, record))
+            if record.id == place.name:  # else somebody removed its folder, and another capture has that name
+                found.append(KnownCapture(place, progress, record))
     return found
 
 
