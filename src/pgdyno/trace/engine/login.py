@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - getaddrinfo asks for it when the rights to read Python's files may be given up
 import socket
 import ssl
 import struct
@@ -29,7 +30,7 @@ class Opened:
 
 
 def open_session(plan: EnginePlan, user: str, database: str, application: str) -> Opened:
-    """Open a session for a role of the trace. Raises LoginError, in words for the outcome; OSError never leaves it.
+    """Open a session for a role of the trace. Raises LoginError, in words for the outcome, and nothing else.
 
     `user` and `database` are as captured, before the maps of `plan`; `application` is the session's application_name.
     """
@@ -56,14 +57,14 @@ def open_session(plan: EnginePlan, user: str, database: str, application: str) -
             connection.sendall(opened.restore_role)
             _wait_ready(opened)
         connection.setblocking(False)
-    except (OSError, ValueError, struct.error) as error:
-        if connection is not None:
-            connection.close()
-        raise LoginError(str(error)) from None
     except LoginError:
         if connection is not None:
             connection.close()
         raise
+    except Exception as error:  # of a thread: a run would wait for the session for ever
+        if connection is not None:
+            connection.close()
+        raise LoginError(str(error) or type(error).__name__) from None
     return opened
 
 
