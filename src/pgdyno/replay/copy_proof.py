@@ -91,7 +91,8 @@ def refusal(target: ReplayTarget, source_identifier: str | None, allowed_list: s
     if source_identifier is None:
         return (
             "the trace does not say which server it is of, so nothing proves that this is another one",
-            "Build the trace from a capture of pgdyno, or with --source-identifier (pg_controldata prints it).",
+            "Build the trace from a capture of pgdyno, or name the source: pgdyno replay --source-identifier ID "
+            "(pg_controldata prints it).",
         )
     if target.system_identifier is None:
         return (

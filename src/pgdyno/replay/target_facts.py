@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,7 +126,7 @@ def mark_copy(target: ReplayTarget, real: Target, source: Target) -> None:
             f'"{target.name}" is not marked as a copy: it is the same server as "{source.name}"'
             if on_copy or same
             else f'"{target.name}" is not marked as a copy: the sessions of "{source.name}" cannot be seen',
-            hint="Name the copy with --target and the server that was captured with --source.",
+            hint="The target has to be the copy, and --mark-copy to name the server that was captured.",
         )
     marker = CopyMarker(target.system_identifier, target.directory.device, target.directory.inode)
     hands = hands_of(real.directory)
@@ -179,18 +179,24 @@ def require_room(room: TargetRoom, name: str, users: Sequence[str], databases: S
 
 
 def end_point_of(target: Target) -> EndPoint:
-    """Return where sessions of the target are opened, as libpq found it."""
+    """Return where sessions of the target are opened, and how their TLS is checked, as libpq found it."""
     with target.postgres.connect() as connection:
-        info, parameters = connection.info, target.postgres.parameters
+        info = connection.info
+        asked = info.get_parameters()  # with what the environment and a service say
         host = info.host or info.hostaddr
-        is_secured = bool(connection.pgconn.ssl_in_use)
-        mode = parameters.get("sslmode", "prefer")
-        return EndPoint(
-            host,
-            info.port,
-            ("require" if mode in ("allow", "prefer") else mode) if is_secured else "disable",
-            parameters.get("sslrootcert") if is_secured else None,
-        )
+        if not connection.pgconn.ssl_in_use:
+            return EndPoint(host, info.port, "disable")
+        mode = asked.get("sslmode", "prefer")
+        return EndPoint(host, info.port, "require" if mode in ("allow", "prefer") else mode, _root_certificate(asked))
+
+
+def _root_certificate(asked: Mapping[str, str]) -> str | None:
+    """Return the file of roots that libpq checks a server by; None where it checks none, or by those of the system."""
+    named = asked.get("sslrootcert")
+    if named is not None:
+        return None if named == "system" else named
+    usual = Path.home() / ".postgresql" / "root.crt"
+    return str(usual) if usual.exists() else None
 
 
 def passwords_of(target: Target, end_point: EndPoint, users: Sequence[str], databases: Sequence[str]) -> dict[str, str]:
