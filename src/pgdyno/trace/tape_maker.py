@@ -19,6 +19,11 @@ from pgdyno.trace.schema import Row
 from pgdyno.trace.tape_writer import TapeRecord
 
 CANCELLED = "57014"
+MOST_UNSEEN_US = 10_000_000
+"""What a cancelled statement is taken to have run at most, where the log has its end alone."""
+_AFTER_US = 50_000
+"""By so much a cancel is later than the captured one: where a timeout of the server ended the statement, it does so
+again before that, and no cancel is on its way that would meet the next one."""
 MOST_KEYS = 0xFFFF
 """Of one statement; those beyond them stay as captured."""
 _TEXT = 5
@@ -77,7 +82,8 @@ def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
         if row.seq <= session.seq:
             raise out_of_order(row.session, row.seq)
         think = -1 if session.end_us is None else max(row.due_us - session.end_us, 0)
-        yield _record(row, session.names, think)
+        unseen = min(max(think, 0), MOST_UNSEEN_US) if _is_end_alone(row) else 0
+        yield _record(row._replace(due_us=row.due_us - unseen), session.names, think - unseen)
         session.seq, session.end_us = row.seq, row.due_us if row.end_us is None else row.end_us
         if row.kind == Row.DISCONNECT:
             del sessions[row.session]
@@ -89,6 +95,11 @@ def out_of_order(session: int, seq: int) -> UsageError:
         f"statement {seq} of session {session} is not in its place in the trace",
         hint="Make the trace anew: pgdyno trace build.",
     )
+
+
+def _is_end_alone(row: TraceRow) -> bool:
+    """Tell whether all that the log has of a statement is when it was cancelled, as of a failed one in style B."""
+    return row.sqlstate == CANCELLED and row.end_us == row.due_us
 
 
 def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
@@ -107,8 +118,8 @@ def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
         flags = RESETS_ROLE if _ROLE.search(row.sql) else 0
         if row.learns or row.names:
             payload, flags = _block(row, payload) + payload, flags | HAS_KEYS
-        if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us > row.due_us:
-            cancel_us = row.end_us - row.due_us
+        if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us >= row.due_us:
+            cancel_us = row.end_us - row.due_us + _AFTER_US
     waits = tuple(zip(row.gate_sessions or (), row.gate_seqs or (), strict=True))
     is_edge = row.kind in (Row.CONNECT, Row.DISCONNECT)
     return TapeRecord(

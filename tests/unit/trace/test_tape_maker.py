@@ -47,8 +47,21 @@ def test_think_time_is_from_the_end_of_the_one_before_and_never_negative() -> No
 def test_a_cancelled_statement_is_cancelled_after_its_time() -> None:
     given = {"due_us": 10, "end_us": 2010}
     found = records(row(0, sqlstate="57014", **given), row(1, sqlstate="57014"), row(2, sqlstate="23505", **given))
-    assert [one.cancel_us for one in found] == [2000, -1, -1]
+    assert [one.cancel_us for one in found] == [52_000, -1, -1]
     assert [one.expected for one in found] == ["57014", "57014", "23505"]
+
+
+def test_a_cancelled_statement_of_which_the_log_has_the_end_alone_runs_since_the_answer_before_it() -> None:
+    given = {"sqlstate": "57014"}
+    found = records(
+        row(0, due_us=0, end_us=100), row(1, due_us=2100, end_us=2100, **given),
+        row(2, due_us=30_002_100, end_us=30_002_100, **given), row(3, due_us=30_002_100, end_us=30_002_100, **given),
+    )  # fmt: skip
+    assert [(one.due_us, one.think_us, one.cancel_us) for one in found[1:]] == [
+        (100, 0, 52_000),
+        (20_002_100, 20_000_000, 10_050_000),
+        (30_002_100, 0, 50_000),
+    ]
 
 
 def test_a_statement_is_prepared_when_its_name_is_not_known() -> None:
