@@ -13,8 +13,7 @@ from pgdyno.model.replay_comparison import Errors, Limits
 from pgdyno.owner.durable import read_regular
 from pgdyno.replay.reel import Reel
 from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
-from pgdyno.trace.engine.records import Skip
-from pgdyno.trace.outcome import DTYPE, Records, classes
+from pgdyno.trace.outcome import DTYPE, Records, classes, ended_statements
 from pgdyno.trace.schema import AnswerClass
 from pgdyno.units import percent_text
 from pgdyno.workloads.load_warnings import LoadWarning, LoadWarningKind
@@ -83,8 +82,7 @@ class RecordsReader:
         yield from self.read_new()
 
     def _taken(self, records: Records, began_us: int) -> TransactionLog:
-        # Of connects and disconnects no bytes are counted.
-        records = records[(records["skip"] == Skip.SENT) & (records["bytes"] > 0) & (records["done_us"] >= 0)]
+        records = records[ended_statements(records)]
         if not records.size:
             none = np.zeros(0, np.int64)
             return TransactionLog(none, none, none.astype(np.int16), none.astype(np.int8))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.model.replay_comparison import Errors, Fidelity, Lateness, Limits, ReplayPause
-from pgdyno.units import digits_text, plural, seconds_text
+from pgdyno.units import agreeing, digits_text, plural, seconds_text
 
 Integers: TypeAlias = NDArray[np.integer]
 
@@ -24,9 +24,9 @@ Integers: TypeAlias = NDArray[np.integer]
 class Schedule:
     """What was sent when, in microseconds: one element a sent row, and of think times one a pause.
 
-    `statements` counts what the trace wants sent, without the `refused`, and `sent` what was. `think` are captured
-    pauses of more than 0 between an answer and the next statement of its session, at the speed of the replay. `pauses`
-    are those of the run, by which `due` was shifted.
+    `statements` counts what the trace wants sent, without the `refused` and without what writes and was `left_out` as
+    asked, and `sent` what was. `think` are captured pauses of more than 0 between an answer and the next statement of
+    its session, at the speed of the replay. `pauses` are those of the run, by which `due` was shifted.
     """
 
     due: Integers
@@ -37,6 +37,7 @@ class Schedule:
     statements: int
     sent: int
     refused: int
+    left_out: int = 0
     pauses: tuple[ReplayPause, ...] = ()
 
 
@@ -55,7 +56,7 @@ def judge_fidelity(schedule: Schedule, errors: Errors, transactions: int, limits
     off = _rate_off(schedule)
     return Fidelity(
         invalid=tuple(_invalid(schedule, errors, lateness[0].p99, limit, off, limits)),
-        warnings=_warnings(transactions, limits),
+        warnings=_warnings(schedule, transactions, limits),
         statements=schedule.statements,
         refused=schedule.refused,
         sent=schedule.sent,
@@ -101,10 +102,14 @@ def paused_text(pauses: Sequence[ReplayPause]) -> str:
     return f"was paused {times}, {took} in all: the server rested, its caches and background work are not the capture's"
 
 
-def _warnings(transactions: int, limits: Limits) -> tuple[str, ...]:
-    if transactions >= limits.certification:
-        return ()
-    return (f"{transactions:,} transactions are fewer than the {limits.certification:,} of a certification.",)
+def _warnings(schedule: Schedule, transactions: int, limits: Limits) -> tuple[str, ...]:
+    found = list[str]()
+    if schedule.left_out:
+        told = agreeing(schedule.left_out, "statement", "was", "were")
+        found.append(f"The trace was cut to what reads: {told} left out.")
+    if transactions < limits.certification:
+        found.append(f"{transactions:,} transactions are fewer than the {limits.certification:,} of a certification.")
+    return tuple(found)
 
 
 def _lateness(part: str, micros: Integers) -> Lateness:

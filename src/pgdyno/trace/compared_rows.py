@@ -5,25 +5,32 @@ They are joined here, by sorted keys: a hash join of several million rows takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdyno.errors import UsageError
 from pgdyno.model.replay_comparison import ReplayPause, RowsCompared
 from pgdyno.owner.temporary import temporary
+from pgdyno.stats.replay_fidelity import Schedule
 from pgdyno.trace import side_tables
+from pgdyno.trace.engine.tally import COMPLETE
 from pgdyno.trace.error_causes import Suspect
+from pgdyno.trace.outcome_file import FACTS, read_facts
 from pgdyno.trace.parquet import connection, outcome_source, parquet_source, trace_source
-from pgdyno.trace.refusals import OURS
+from pgdyno.trace.refusals import OURS, WRITES
+from pgdyno.trace.tape_maker import CANCELLED, MOST_UNSEEN_US
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
+_OURS = OURS.replace("'", "''")
 Column: TypeAlias = NDArray[Any]
 AS_CAPTURED, REPRODUCED, UNLIKE, OF_ENVIRONMENT, NOT_SENT = range(5)
 """How an answer of B stands to the captured one; reproduced is an error that the capture has as well."""
@@ -36,6 +43,10 @@ class ReplaySide:
     name: str
     outcome: tuple[Path, ...] = ()
     log: Path | None = None
+    speed: float | None = None
+    """Of the replay; None where nothing says it."""
+    ended: str = COMPLETE
+    """How the replay ended; empty where it has not, as far as one can tell."""
     pauses: tuple[ReplayPause, ...] = ()
     """Of the run that it is the outcome of."""
 
@@ -69,17 +80,6 @@ class ComparedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """How B's schedule was kept, in microseconds; `think` are captured pauses at the speed of the replay."""
-
-    due: Column
-    injector: Column
-    gate: Column
-    server: Column
-    think: Column
-
-
-@dataclass(frozen=True, slots=True)
 class _Answers:
     """What a side has of the statements of a trace: `state` is the SQLSTATE as a number, -1 where nothing was found."""
 
@@ -92,15 +92,24 @@ class ReadComparison:
     """An open comparison: asks DuckDB for what is wanted of it. Made by `reading`."""
 
     def __init__(
-        self, db: Connection, trace: str, a: ReplaySide, b: ReplaySide, again: ReplaySide | None, outcome: str | None
+        self,
+        db: Connection,
+        trace: str,
+        a: ReplaySide,
+        b: ReplaySide,
+        again: ReplaySide | None,
+        outcomes: Mapping[str, tuple[ReplaySide, str]],
     ) -> None:
-        self._db, self._trace, self._outcome = db, trace, outcome
+        self._db, self._trace, self._outcomes = db, trace, outcomes
+        self._places_of = dict[str, tuple[Column, Column | None]]()
+        sides = {"a": a, "b": b, "g": again}
+        self._own = {name for name, (side, _) in outcomes.items() if side is sides[name]}
         self.has_control = not a.is_capture or (again is not None and not again.is_capture)
         db.execute(side_tables.texts(trace))
         session, seq = self._columns("statements", ("session", "seq"))
         keys = _key(session, seq)
         self._order = np.argsort(keys)
-        keys = keys[self._order]
+        self._keys = keys = keys[self._order]
         captured = self._sorted("state_number(sqlstate)")
         have_rows = bool(a.outcome and b.outcome)
         found_b = self._answers("b", keys, have_rows)
@@ -114,7 +123,7 @@ class ReadComparison:
                 alike |= control.state[unlike] == found_b.state[unlike]
         differs[unlike[alike]] = OF_ENVIRONMENT
         self._unlike = keys[unlike], alike
-        self._answers_of = found_a, found_b
+        self._answers_of = {"a": found_a, "b": found_b, "g": found_again}
         times_a = Times(
             np.where(captured == 0, self._sorted("coalesce(logged, -1)"), -1), np.zeros(keys.size, np.int32)
         )
@@ -130,23 +139,69 @@ class ReadComparison:
             again=found_again.times if found_again else None,
         )
 
-    def sent(self, paused_s: float) -> Sent | None:
-        """Return how B kept its schedule, without `paused_s` of pauses; None where only its server's log is there."""
-        if self._outcome is None:
+    def schedule(self, name: str) -> Schedule | None:
+        """Return how the replay of a side (`a`, `b`, or `g` for again) kept its schedule; None of what is no outcome.
+
+        Statements count, as in a replay's own result: connects and disconnects are not among them.
+        """
+        found = self._answers_of[name]
+        if found is None or name not in self._outcomes:
             return None
+        side, source = self._outcomes[name]
         names = ("due_us", *(f"short({part}_us)" for part in ("injector", "gate", "server")))
-        due, injector, gate, server = self._columns(f"{self._outcome} WHERE sent_us IS NOT NULL", names)
-        rows, ended = self.rows, self._sorted("coalesce(end_us, -1)")
-        pause = rows.due[1:] - ended[:-1]
-        think = pause[(rows.session[1:] == rows.session[:-1]) & (ended[:-1] >= 0) & (pause > 0)]
-        span = int(rows.due.max()) if rows.due.size else 0
-        speed = (int(due.max()) - 1e6 * paused_s) / span if due.size and span > 0 else 1.0
-        return Sent(due, injector, gate, server, think * speed)
+        times = self._columns(f"{source} WHERE {side_tables.ENDED}", names)
+        where, at = self._rows_of(name, source)
+        due, injector, gate, server = (column[where] for column in times)
+        speed = side.speed or _speed(self.rows.due[at], due)
+        think = (self._think / speed).astype(np.int64)
+        sent = int((found.state >= 0).sum())
+        return Schedule(
+            due, injector, gate, server, think, int(self._keys.size), sent, self.refused(), self.left_out(), side.pauses
+        )
+
+    def _rows_of(self, name: str, source: str) -> tuple[Column, Column]:
+        """Return which rows of an outcome are statements of the trace, and which ones they are."""
+        if name in self._places_of:
+            where, is_there = self._places_of.pop(name)
+            at = np.arange(where.size) if is_there is None else np.flatnonzero(is_there)
+            return where[at], at
+        given = _key(*self._columns(f"{source} WHERE {side_tables.ENDED}", ("session", "seq")))
+        place, is_statement = _places(self._keys, given)
+        return np.flatnonzero(is_statement), place[is_statement]
+
+    @cached_property
+    def _think(self) -> Column:
+        """Return captured pauses before statements, in microseconds: those that a tape has (`trace.tape_maker`)."""
+        ends = "coalesce(end_us, due_us)"
+        due, ended, pauses = self.rows.due, self._sorted(ends), np.zeros(self._keys.size, np.int64)
+        follows = np.zeros(self._keys.size, np.bool_)
+        follows[1:] = self._keys[1:] == self._keys[:-1] + 1
+        after = np.flatnonzero(follows)
+        pauses[after] = due[after] - ended[after - 1]
+        session, seq, others = self._columns(f"{self._trace} WHERE NOT ({side_tables.SENT})", ("session", "seq", ends))
+        keys = _key(session, seq)
+        order, rest = np.argsort(keys), np.flatnonzero(~follows)
+        place, is_there = _places(keys[order], self._keys[rest] - 1)
+        rest = rest[is_there]
+        pauses[rest] = due[rest] - others[order[place[is_there]]]
+        is_end_alone = self._sorted(f"coalesce(sqlstate = '{CANCELLED}' AND end_us = due_us, false)")
+        pauses[is_end_alone] -= np.minimum(pauses[is_end_alone], MOST_UNSEEN_US)
+        return pauses[pauses > 0]
 
     def refused(self) -> int:
-        """Return how many statements of the load are never sent; those of pgdyno's own sessions are no part of it."""
-        found = self._db.execute(f"SELECT count(*) FROM {self._trace} WHERE refused <> ? AND sql IS NOT NULL", [OURS])
-        return int((found.fetchone() or (0,))[0])
+        """Return how many statements of the load are never sent, but for those that were left out as asked.
+
+        Those of pgdyno's own sessions are no part of the load.
+        """
+        return self._count(f"coalesce(refused, '') NOT IN ('{_OURS}', '{WRITES}') AND NOT ({side_tables.SENT})")
+
+    def left_out(self) -> int:
+        """Return how many statements a read-only cut left out."""
+        return self._count(f"refused = '{WRITES}'")
+
+    def _count(self, clause: str) -> int:
+        query = f"SELECT count(*) FROM {self._trace} WHERE {side_tables.STATEMENT} AND {clause}"
+        return int((self._db.execute(query).fetchone() or (0,))[0])
 
     def suspects(self) -> list[Suspect]:
         """Return what answered unlike the capture, by kinds. Called once."""
@@ -163,7 +218,8 @@ class ReadComparison:
 
     def rows_compared(self) -> RowsCompared:
         """Return how many statements returned or changed another number of rows."""
-        a, b = self._answers_of
+        a, b = self._answers_of["a"], self._answers_of["b"]
+        assert b is not None, "it is always there"
         if a is None or a.rows is None or b.rows is None:
             return RowsCompared(0, 0, 0, "only a replay's outcome has rows, and not both sides are one")
         known = (a.state == 0) & (b.state == 0) & (a.rows >= 0) & (b.rows >= 0)
@@ -185,9 +241,10 @@ class ReadComparison:
         if given.size == keys.size and np.array_equal(given, keys):
             where, is_there = order, None
         else:
-            place = np.minimum(np.searchsorted(given, keys), max(given.size - 1, 0))
-            is_there = given[place] == keys if given.size else np.zeros(keys.size, np.bool_)
+            place, is_there = _places(given, keys)
             where = order[place] if given.size else np.zeros(keys.size, np.int64)
+        if name in self._own:
+            self._places_of[name] = where, is_there
 
         def aligned(column: Column, missing: int) -> Column:
             if not column.size:
@@ -214,6 +271,22 @@ def _key(session: Column, seq: Column) -> NDArray[np.int64]:
     return (session.astype(np.int64) << 32) | seq.astype(np.int64)
 
 
+def _places(keys: Column, wanted: Column) -> tuple[Column, NDArray[np.bool_]]:
+    """Return where in sorted `keys` each of the wanted ones is, and whether it is there."""
+    if not keys.size:
+        return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.bool_)
+    place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return place, keys[place] == wanted
+
+
+def _speed(captured: Column, due: Column) -> float:
+    """Return the speed of a replay of which nothing says it, by when its last statement was due."""
+    if not due.size:
+        return 1.0
+    last = int(due.argmax())
+    return float(captured[last] / due[last]) if due[last] > 0 and captured[last] > 0 else 1.0
+
+
 def _differs(captured: Column, came: Column) -> NDArray[np.uint8]:
     found = np.where(came == captured, np.where(captured > 0, REPRODUCED, AS_CAPTURED), UNLIKE)
     return np.where(came < 0, NOT_SENT, found).astype(np.uint8)
@@ -236,14 +309,13 @@ def reading(
             db.execute(setting)
         source = stack.enter_context(trace_source(trace, db))
         db.execute(side_tables.statements(source))
-        outcome = None
+        outcomes = dict[str, tuple[ReplaySide, str]]()
         for name, side in (("a", a), ("b", b), ("g", again)):
-            if side is not None and not side.is_capture:
-                found = _open(db, stack, name, side)
-                outcome = found if name == "b" else outcome
+            if side is not None and not side.is_capture and (found := _open(db, stack, name, side)):
+                outcomes[name] = side, found
         if kept is not None:
-            outcome = _outcome(db, stack, kept)
-        yield ReadComparison(db, source, a, b, again, outcome)
+            outcomes["b"] = kept, _outcome(db, stack, kept)
+        yield ReadComparison(db, source, a, b, again, outcomes)
 
 
 def _open(db: Connection, stack: ExitStack, name: str, side: ReplaySide) -> str | None:
@@ -259,6 +331,19 @@ def _open(db: Connection, stack: ExitStack, name: str, side: ReplaySide) -> str 
 def _outcome(db: Connection, stack: ExitStack, side: ReplaySide) -> str:
     parts = [stack.enter_context(outcome_source(path, db)) for path in side.outcome]
     return "(" + " UNION ALL ".join(f"SELECT * FROM {part}" for part in parts) + ")"
+
+
+def side_of(folder: Path) -> ReplaySide:
+    """Return the outcome in a folder. Raises UsageError where it is none, or one of a newer version."""
+    parts = tuple(sorted(folder.glob("part-*.parquet")))
+    if not parts:
+        raise UsageError(
+            f'"{folder}" is no outcome: it has no part-*.parquet', hint="Name the folder that pgdyno replay made."
+        )
+    if not (folder / FACTS).exists():
+        return ReplaySide(str(folder), parts)
+    facts = read_facts(folder)
+    return ReplaySide(str(folder), parts, speed=facts.speed, ended=facts.ended, pauses=facts.pauses)
 
 
 def is_outcome(path: Path) -> bool:

@@ -23,14 +23,13 @@ from pgdyno.model.replay_comparison import (
     Limits,
     RawShare,
     ReplayComparison,
-    ReplayPause,
     ShareDifference,
 )
 from pgdyno.model.verdict import Word
 from pgdyno.stats import delays
 from pgdyno.stats.block_bootstrap import DependentBlocks, Weights, drawn, make_blocks, share_interval
 from pgdyno.stats.class_verdicts import EffectLimits, Timed, judge_classes
-from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity, paused_text
+from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
 from pgdyno.trace.compared_rows import (
     NOT_SENT,
     OF_ENVIRONMENT,
@@ -39,10 +38,10 @@ from pgdyno.trace.compared_rows import (
     ComparedRows,
     ReadComparison,
     ReplaySide,
-    Sent,
     Times,
     reading,
 )
+from pgdyno.trace.engine.tally import COMPLETE
 from pgdyno.trace.error_causes import told_errors
 from pgdyno.trace.fingerprints import normalized
 from pgdyno.trace.verdict_words import replay_verdict
@@ -111,7 +110,10 @@ def compare_replay(
             {one.fingerprint: texts.of(one.fingerprint) for one in suspects},
             has_control=read.has_control,
         )
-        fidelity = _fidelity(read, rows, errors, int(found.first.size), rules.limits, (kept or b).pauses)
+        controls = {"a": ("A", a), **({"g": ("the A/A run", again)} if again else {})}
+        fidelity = _fidelity(read, rows, errors, int(found.first.size), rules.limits)
+        void = (*_ended(kept or b), *fidelity.invalid, *_controls(read, controls, rules.limits))
+        fidelity = replace(fidelity, invalid=void)
         blocks = make_blocks(rows.session, rows.due)
         weights = drawn(blocks.count, rules.seed)
         statements, delayed = _statement_classes(rows, blocks, weights, rules, texts)
@@ -119,8 +121,6 @@ def compare_replay(
         timed = (found.worst == 0) & (found.a.service >= 0) & (found.b.service >= 0)
         kinds = _transaction_classes(rows, found, timed, by_transaction, weights, rules, texts)
         compared = read.rows_compared()
-    rested = tuple(f"{one.name} {paused_text(one.pauses)}" for one in (a, again) if one is not None and one.pauses)
-    fidelity = replace(fidelity, invalid=(*fidelity.invalid, *rested))
     before, after = _response(found.a)[timed], _response(found.b)[timed]
     good = int(delays.not_slower(before, after).sum())
     bad = int((found.has_unlike).sum())
@@ -337,20 +337,30 @@ def _sequence_text(members: list[int], texts: _Texts) -> str:
     return "; ".join(texts.of(number) or "?" for number in members[:_NAMED_STATEMENTS])[:LONGEST_TEXT]
 
 
-def _fidelity(
-    read: ReadComparison,
-    rows: ComparedRows,
-    errors: Errors,
-    transactions: int,
-    limits: Limits,
-    pauses: tuple[ReplayPause, ...],
-) -> Fidelity:
-    sent = read.sent(sum(one.seconds for one in pauses))
-    refused, found = read.refused(), int((rows.differs != NOT_SENT).sum())
-    none = np.zeros(0, np.int64)
-    kept = sent or Sent(none, none, none, none, none)
-    schedule = Schedule(
-        kept.due, kept.injector, kept.gate, kept.server, kept.think, int(rows.session.size), found, refused, pauses
-    )
+def _fidelity(read: ReadComparison, rows: ComparedRows, errors: Errors, transactions: int, limits: Limits) -> Fidelity:
+    kept = read.schedule("b")
+    if kept is not None:
+        return judge_fidelity(kept, errors, transactions, limits)
+    found, none = int((rows.differs != NOT_SENT).sum()), np.zeros(0, np.int64)
+    schedule = Schedule(none, none, none, none, none, int(rows.session.size), found, read.refused(), read.left_out())
     judged = judge_fidelity(schedule, errors, transactions, limits)
-    return judged if sent else replace(judged, unknown=NO_OUTCOME, lateness=(), injector_limit_ms=None)
+    return replace(judged, unknown=NO_OUTCOME, lateness=(), injector_limit_ms=None)
+
+
+def _ended(side: ReplaySide) -> tuple[str, ...]:
+    """Return that a run did not send its whole trace, where it did not."""
+    if side.ended == COMPLETE:
+        return ()
+    return (f"the run ended before the trace did: {side.ended}" if side.ended else "the run has not ended",)
+
+
+def _controls(read: ReadComparison, sides: dict[str, tuple[str, ReplaySide]], limits: Limits) -> list[str]:
+    """Return why runs that B is held against do not count; their answers are the environment's, which is discounted."""
+    found = list[str]()
+    for name, (words, side) in sides.items():
+        void = _ended(side)
+        if (kept := read.schedule(name)) is not None:
+            judged = judge_fidelity(replace(kept, refused=0), Errors(0, (), has_control=True), 0, limits)
+            void += judged.invalid
+        found += [f"of {words}, {why}" for why in void]
+    return found

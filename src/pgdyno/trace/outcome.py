@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.trace.engine.records import RECORD, Skip
+from pgdyno.trace.engine.records import CONNECTION_FAILURE, RECORD, Skip
 from pgdyno.trace.schema import AnswerClass
 
 Records: TypeAlias = NDArray[np.void]
@@ -42,6 +42,15 @@ def read_records(path: Path, start: int = 0, most: int | None = None) -> Records
     if not count:
         return np.empty(0, DTYPE)
     return np.memmap(path, DTYPE, "r", offset=start * DTYPE.itemsize, shape=(count,))
+
+
+def ended_statements(records: Records) -> NDArray[np.bool_]:
+    """Return which records are of statements that were sent and ended, by an answer or with their session.
+
+    Of connects and disconnects no bytes are counted, nor is a session lost.
+    """
+    is_statement = (records["bytes"] > 0) | (records["sqlstate"] == CONNECTION_FAILURE)
+    return np.asarray((records["skip"] == Skip.SENT) & (records["done_us"] >= 0) & is_statement)
 
 
 def classes(records: Records) -> NDArray[Any]:

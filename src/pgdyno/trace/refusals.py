@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pgdyno.trace.fingerprints import ParseTree
 
 OURS = "pgdyno's own session"
+WRITES = "writes, or may write"
+"""Left out by a read-only cut, as was asked for."""
 LOGIN = "its login failed in the capture"
 REPLICATION = "replication"
 FASTPATH = "fast-path function call"

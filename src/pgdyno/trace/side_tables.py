@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from pgdyno.trace.error_causes import IN_FAILED, KEYS, RACES, ROW_WORDS
 
-SENT = "kind IN ('simple', 'parse', 'extended') AND refused IS NULL"
+STATEMENT = "kind IN ('simple', 'parse', 'extended')"
+SENT = f"{STATEMENT} AND refused IS NULL AND sql IS NOT NULL"
 _LOGGED = """CASE WHEN coalesce(parse_us, bind_us, execute_us) IS NOT NULL
     THEN least(coalesce(parse_us, 0) + coalesce(bind_us, 0) + coalesce(execute_us, 0), 2147483647)::INTEGER END"""
 _FINGERPRINT = "coalesce(('0x' || fingerprint)::UBIGINT, 0)"
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+ENDED = "sent_us IS NOT NULL AND done_us IS NOT NULL"
+"""Rows of an outcome that were sent, and answered or lost."""
 SETUP = (
     # an SQLSTATE as a number: 0 is success
     f"""CREATE TEMP MACRO state_number(state) AS CASE WHEN state IS NULL THEN 0 ELSE 1 + list_sum(list_transform(
@@ -39,7 +42,7 @@ def outcome_side(name: str, outcome: str) -> str:
     return f"""CREATE TEMP VIEW side_{name} AS
 SELECT session, seq, CASE WHEN sqlstate IS NULL THEN short(done_us - sent_us) END AS service,
   short(sent_us - due_us) AS lag, sent_us AS sent, done_us AS done, sqlstate, rows
-FROM {outcome} WHERE sent_us IS NOT NULL AND done_us IS NOT NULL"""
+FROM {outcome} WHERE {ENDED}"""
 
 
 def log_side(name: str, log: str) -> str:

@@ -42,7 +42,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_facts(place, digest):
     trace = place / "trace.parquet"
     facts = OutcomeFacts(
-        1, str(trace), digest, "t", "15", "1", "python", 1.0, "schedule", "session", 1, 0.0, error_limit_percent=2.0
+        1,
+        str(trace),
+        digest,
+        "t",
+        "15",
+        "1",
+        "python",
+        1.0,
+        "schedule",
+        "session",
+        1,
+        0.0,
+        error_limit_percent=2.0,
+        ended="complete",
     )
     (place / "b" / "outcome.json").write_text(json.dumps(plain(facts)))
 
@@ -155,5 +168,9 @@ def test_what_is_missing_or_wrong_is_named(folder, tmp_path):
         run("--replay", folder / "a", folder / "again")
     with pytest.raises(UsageError, match="has no part"):
         run("--replay", folder / "trace.parquet", tmp_path)
+    with pytest.raises(UsageError, match=r"--again .* is the capture itself"):
+        run("--replay", folder / "a", folder / "b", "--again", folder / "trace.parquet")
+    with pytest.raises(UsageError, match=r"--outcome .* is no outcome"):
+        run("--replay", folder / "trace.parquet", folder / "b", "--outcome", folder / "trace.parquet")
     with pytest.raises(UsageError, match="are not milliseconds"):
         run("--replay", folder / "a", folder / "b", "--duration-classes", "a,b")

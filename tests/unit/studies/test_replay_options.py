@@ -77,6 +77,8 @@ def test_an_outcome_that_was_edited_is_an_amendment_and_the_record_holds(store: 
         ),
     )
     assert fixed_before("o", replace(FACTS, began_at=1.0), store).amendments
+    slow = fixed_before("o", replace(FACTS, speed=0.01), store)
+    assert (slow.speed, slow.amendments) == (1.0, ("outcome o says a speed of 0.01, and 1.0 was fixed before its run",))
 
 
 @pytest.mark.parametrize("study", ["", "replay-", "last", "another"])

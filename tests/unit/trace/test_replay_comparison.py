@@ -201,9 +201,12 @@ def test_servers_logs_are_compared_by_what_sessions_sent(tmp_path):
     assert found.service_share is None
     assert "name its outcome" in found.fidelity.unknown
     kept = compare_replay(
-        trace, ReplaySide("capture"), ReplaySide("log", log=log), kept=of_outcome(load.replay(tmp_path / "b", noisy(1)))
+        trace,
+        ReplaySide("capture"),
+        ReplaySide("log", log=log),
+        kept=of_outcome(load.replay(tmp_path / "b", noisy(1), injector=3_000)),
     )
-    assert kept.fidelity.lateness
+    assert [(one.part, one.p99) for one in kept.fidelity.lateness] == [("injector", 3), ("gate", 0), ("server", 0)]
 
 
 def test_logs_of_real_servers_of_any_version_and_style_are_matched(tmp_path):
@@ -237,6 +240,32 @@ def test_a_late_injector_voids_the_comparison(tmp_path):
     found = compared(tmp_path, usual_load(), a={"took": noisy(1)}, b={"took": noisy(1), "injector": 150_000})
     assert found.exit_code is ExitCode.NOT_RESOLVED
     assert found.sentence.startswith("the run is INVALID: the injector was late: p99 150 ms")
+
+
+def test_a_run_that_b_is_held_against_has_to_count_too(tmp_path):
+    late = {"took": noisy(1), "injector": 150_000}
+    found = compared(tmp_path, usual_load(), a=late, again=late, b={"took": noisy(2)})
+    assert found.exit_code is ExitCode.NOT_RESOLVED
+    for side in ("A", "the A/A run"):
+        assert f"of {side}, the injector was late: p99 150 ms, more than 2 ms" in found.sentence
+    errors = {(session, seq): "42P01" for session in range(SESSIONS) for seq in (1, 2)}
+    discounted = compare_replay(
+        tmp_path / "trace.parquet",
+        of_outcome(usual_load().replay(tmp_path / "old", noisy(1), answers=errors)),
+        of_outcome(tmp_path / "b"),
+    )
+    assert discounted.fidelity.is_valid, "errors of the control run are the environment's"
+
+
+@pytest.mark.parametrize(
+    ("ended", "why"), [("killed", "the run ended before the trace did: killed"), ("", "the run has not ended")]
+)
+def test_a_run_that_did_not_end_with_its_trace_does_not_count(tmp_path, ended, why):
+    load = usual_load()
+    trace, whole = load.write(tmp_path / "trace.parquet"), of_outcome(load.replay(tmp_path / "a", noisy(1)))
+    cut = replace(whole, ended=ended)
+    assert compare_replay(trace, whole, cut).fidelity.invalid == (why,)
+    assert compare_replay(trace, cut, whole).fidelity.invalid == (f"of A, {why}",)
 
 
 def test_response_counts_from_the_due_moment_and_service_from_sending(tmp_path):

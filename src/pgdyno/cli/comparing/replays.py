@@ -33,12 +33,20 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
     _refuse_others(trace, (first, second, again, kept))
     fixed = {path: before for path in (first, second, again, kept) if path and (before := _fixed(flags, path))}
     rules = _rules(flags, fixed.get(kept or second))
+    sides = {path: _side(path, trace, fixed.get(path)) for path in (first, second, again, kept) if path is not None}
+    if again is not None and sides[again].is_capture:
+        hint = "Name the outcome of a second replay on the platform of A."
+        raise UsageError(f'--again "{again}" is the capture itself, and no run of it', hint=hint)
+    if kept is not None and not sides[kept].outcome:
+        raise UsageError(
+            f'--outcome "{kept}" is no outcome of a replay', hint="Name the folder that pgdyno replay made."
+        )
     found = compare_replay(
         trace,
-        _side(first, trace),
-        _side(second, trace),
-        again=None if again is None else _side(again, trace),
-        kept=None if kept is None else _side(kept, trace),
+        sides[first],
+        sides[second],
+        again=None if again is None else sides[again],
+        kept=None if kept is None else sides[kept],
         rules=rules,
     )
     found = replace(
@@ -53,22 +61,16 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
     return int(found.exit_code)
 
 
-def _side(path: Path, trace: Path) -> ReplaySide:
+def _side(path: Path, trace: Path, before: FixedBefore | None) -> ReplaySide:
     """Return what a path stands for: the capture, an outcome's folder or file, or a server's log as a trace."""
-    from pgdyno.trace.compared_rows import ReplaySide, is_outcome
-    from pgdyno.trace.outcome_file import FACTS, read_facts, recover
+    from pgdyno.trace.compared_rows import ReplaySide, is_outcome, side_of
+    from pgdyno.trace.outcome_file import FACTS, recover
 
     if path.is_dir():
-        facts = None
         if (path / FACTS).exists():
             recover(path)
-            facts = read_facts(path)
-        parts = tuple(sorted(path.glob("part-*.parquet")))
-        if not parts:
-            raise UsageError(
-                f'"{path}" is no outcome: it has no part-*.parquet', hint="Name the folder that pgdyno replay made."
-            )
-        return ReplaySide(str(path), parts, pauses=facts.pauses if facts else ())
+        side = side_of(path)
+        return side if before is None else replace(side, speed=before.speed)
     if is_outcome(path):
         return ReplaySide(str(path), (path,))
     return ReplaySide("the capture") if _same(path, trace) else ReplaySide(str(path), log=path)

@@ -26,11 +26,12 @@ _SAME_MOMENT_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class FixedBefore:
-    """What was fixed before a run: its limit of errors, what was changed since then, and why that is not known."""
+    """What was fixed before a run: its limit of errors and its speed, what was changed since, or why nobody knows."""
 
     error_limit_percent: float
     amendments: tuple[str, ...] = ()
     unknown: str = ""
+    speed: float = 1.0
 
 
 def asked_options(study: Study) -> Mapping[str, object]:
@@ -41,16 +42,20 @@ def asked_options(study: Study) -> Mapping[str, object]:
 
 def fixed_before(name: str, facts: OutcomeFacts, store: Store | None) -> FixedBefore:
     """Return what was fixed before the run of the outcome `name`; where the store has it, the store decides."""
-    limit = facts.error_limit_percent
+    limit, speed = facts.error_limit_percent, facts.speed
     if store is None or not facts.study:
-        return FixedBefore(limit, unknown=f"outcome {name} names no study: nobody can tell whether its limits are old")
+        why = f"outcome {name} names no study: nobody can tell whether its limits are old"
+        return FixedBefore(limit, unknown=why, speed=speed)
     try:
         study = store.study(facts.study)
     except UsageError:
         study = None
     if study is None or study.id != facts.study or study.kind is not StudyKind.REPLAY:
-        return FixedBefore(limit, unknown=f"study {facts.study} of outcome {name} is not in the store {store.name}: "
-                           "nobody can tell whether its limits are old")  # fmt: skip
+        why = (
+            f"study {facts.study} of outcome {name} is not in the store {store.name}: nobody can tell whether its "
+            "limits are old"
+        )
+        return FixedBefore(limit, unknown=why, speed=speed)
     asked = asked_options(study)
     changed = [
         f"outcome {name} says {words} {getattr(facts, key)}, and {asked[key]} was fixed before its run"
@@ -59,5 +64,8 @@ def fixed_before(name: str, facts: OutcomeFacts, store: Store | None) -> FixedBe
     ]
     if abs(study.created_at - facts.began_at) > _SAME_MOMENT_S:
         changed.append(f"outcome {name} says that it began at another moment than its study {study.id}")
-    kept = asked.get("error_limit_percent")
-    return FixedBefore(float(kept) if isinstance(kept, int | float) else limit, tuple(changed))
+    kept, was = (
+        float(value) if isinstance(value := asked.get(key), int | float) else read
+        for key, read in (("error_limit_percent", limit), ("speed", speed))
+    )
+    return FixedBefore(kept, tuple(changed), speed=was)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from pgdyno.model.live import LivePoint
 from pgdyno.studies.replay.words import pause_text
-from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
-from pgdyno.trace.outcome import read_records
+from pgdyno.trace.outcome import ended_statements, read_records
 from pgdyno.trace.parquet import connection, trace_source
 from pgdyno.trace.schema import Row
 from pgdyno.trial.live_row import LiveRow
@@ -99,7 +98,7 @@ class DueTenth:
 
 
 class LatestAnswers:
-    """Response times of what engines put on file, each once."""
+    """Response times of what engines put on file, each once; an error has none."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._taken = dict.fromkeys(files, 0)
@@ -110,8 +109,8 @@ class LatestAnswers:
         for file, taken in self._taken.items():
             records = read_records(file, taken)
             self._taken[file] = taken + len(records)
-            is_sent = (records["skip"] == Skip.SENT) & (records["bytes"] > 0) & (records["done_us"] >= 0)
-            found.append(np.asarray((records["done_us"] - records["due_us"])[is_sent]))
+            is_timed = ended_statements(records) & (records["sqlstate"] == b"")
+            found.append(np.asarray((records["done_us"] - records["due_us"])[is_timed]))
         return np.concatenate(found)
 
 

@@ -145,10 +145,10 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
         ),
         tuple(f"{name} ms" for name in names),
     )
-    caption = "As this injector saw them, network included."
+    caption = "As this injector saw them, network included; of statements without an error."
     waited = Section("times", "How long did it take?", "What would callers have waited?", (TableBlock(times, caption),))
     keys = () if result.keys is None else (_keys(result.keys),)
-    return (kept, errors, *keys, waited, *([_data(result.data)] if result.data else []))
+    return (kept, errors, *keys, *([waited] if names else []), *([_data(result.data)] if result.data else []))
 
 
 def _keys(keys: KeysKept) -> Section:

@@ -16,11 +16,10 @@ from pgdyno.replay.captured import Taped
 from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.words import UNLIKE
-from pgdyno.trace.engine.records import Skip
 from pgdyno.trace.engine.tally import RunTally
-from pgdyno.trace.outcome import Records, classes
+from pgdyno.trace.outcome import Records, classes, ended_statements
 from pgdyno.trace.outcome_file import pauses_of
-from pgdyno.trace.refusals import OURS
+from pgdyno.trace.refusals import OURS, WRITES
 from pgdyno.trace.schema import AnswerClass, TraceMeta
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -38,15 +37,16 @@ def result_of(
     """
     answers = dict.fromkeys(AnswerClass, 0)
     times, lines = {name: _Times(taped.statements) for name in _TIMES}, dict[tuple[str, str, str], int]()
+    failed = list[NDArray[np.bool_]]()
     for records in files:
         found = classes(records)
         for name, count in zip(*np.unique(found, return_counts=True), strict=True):
             answers[AnswerClass(name)] += int(count)
-        _count_errors(records, found, lines)
-        # of connects and disconnects no bytes are counted
-        answered = (records["skip"] == Skip.SENT) & (records["bytes"] > 0) & (records["done_us"] >= 0)
+        is_sent = ended_statements(records)
+        _count_errors(records[is_sent], found[is_sent], lines)
         for name, column in times.items():
-            column.add(records[name][answered])
+            column.add(records[name][is_sent])
+        failed.append(records["sqlstate"][is_sent] != b"")
     sent = {name: column.all() for name, column in times.items()}
     if not sent["due_us"].size:
         raise EnvironmentUnsuitable(
@@ -65,11 +65,11 @@ def result_of(
     schedule = Schedule(
         due=sent["due_us"], injector=sent["injector_us"], gate=sent["gate_us"], server=sent["server_us"],
         think=_think(taped, options.speed), statements=taped.statements, sent=int(sent["due_us"].size),
-        refused=max(taped.refused - meta.refused.get(OURS, 0), 0),  # its own statements are no part of the load
-        pauses=pauses_of(tally),
+        refused=max(taped.refused - sum(meta.refused.get(one, 0) for one in (OURS, WRITES)), 0),
+        left_out=meta.refused.get(WRITES, 0), pauses=pauses_of(tally),
     )  # fmt: skip
     fidelity = judge_fidelity(schedule, errors, meta.transactions, limits)
-    level = meta.captured_level * options.speed
+    level, timed = meta.captured_level * options.speed, ~np.concatenate(failed)
     return ReplayResult(
         study=study.id,
         environment=study.environment,
@@ -91,8 +91,8 @@ def result_of(
         wanted_s=wanted_s,
         pauses=schedule.pauses,
         took_s=float(sent["done_us"].max()) / 1e6,
-        service_ms=_quantiles(sent["done_us"] - sent["sent_us"]),
-        response_ms=_quantiles(sent["done_us"] - sent["due_us"]),
+        service_ms=_quantiles((sent["done_us"] - sent["sent_us"])[timed]),
+        response_ms=_quantiles((sent["done_us"] - sent["due_us"])[timed]),
     )
 
 
@@ -149,5 +149,7 @@ def _count_errors(records: Records, found: NDArray[Any], lines: dict[tuple[str, 
 
 
 def _quantiles(micros: NDArray[Any]) -> dict[str, float]:
+    if not micros.size:
+        return {}
     values = np.quantile(micros, list(_QUANTILES.values()))
     return {name: float(value) / 1000 for name, value in zip(_QUANTILES, values, strict=True)}

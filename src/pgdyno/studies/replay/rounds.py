@@ -20,7 +20,7 @@ from pgdyno.studies.replay.run import Ready, prepare, replay
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
-from pgdyno.trace.compared_rows import ReplaySide
+from pgdyno.trace.compared_rows import side_of
 from pgdyno.trace.comparing import Rules, compare_replay
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.parquet import read_meta
@@ -162,7 +162,7 @@ def compared_pair(
     keys = [(OLD, number), (NEW, number), *([again] if runs > 1 else [])]
     if void := void_runs({key: results[key] for key in keys}):
         return void
-    old, new, *others = (_side(Path(results[key].outcome)) for key in keys)
+    old, new, *others = (side_of(Path(results[key].outcome)) for key in keys)
     rules = Rules(limits=results[keys[1]].fidelity.limits)
     return compare_replay(trace, old, new, again=others[0] if others else None, rules=rules)
 
@@ -178,7 +178,3 @@ def void_runs(results: Mapping[tuple[str, int], ReplayResult]) -> str:
     if not void:
         return ""
     return f"not resolved: {', '.join(void)} {'does' if len(void) == 1 else 'do'} not count"
-
-
-def _side(folder: Path) -> ReplaySide:
-    return ReplaySide(str(folder), tuple(sorted(folder.glob("part-*.parquet"))))

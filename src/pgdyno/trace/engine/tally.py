@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+COMPLETE = "complete"
+"""How a run ended that has sent its whole tape."""
 MOST_REASONS = 20
 LONGEST_REASON = 1000
 """Characters: a server says why it refuses, and may say it at length."""
