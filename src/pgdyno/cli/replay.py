@@ -260,12 +260,13 @@ def _mark(target: Target, source: str, progress: Progress) -> None:
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts
 
-    with naming("--source"), opened(TargetRequest(dsn=source)) as other:
+    with naming("--mark-copy"), opened(TargetRequest(dsn=source)) as other:
         mark_copy(identify(target, read_facts(target)), target, other)
     progress.announce(f'"{target.name}" is another server than "{other.name}", and is marked as a copy')
 
 
 def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
+    from pgdyno.trace.whole import missing_words
     from pgdyno.units import seconds_text
 
     meta, announce = ready.meta, progress.announce
@@ -279,6 +280,8 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
         announce(
             f"{agreeing(refused, 'statement', 'is', 'are')} never sent: pgdyno trace show {options.trace} says why"
         )
+    for words in missing_words(meta.lost):
+        announce(f"the trace lacks {words}")
     if ready.unknown and options.stand_in is not None:
         announce(f"{options.stand_in} opens the sessions of {', '.join(ready.unknown)}, whose passwords are not known")
     announce("what they change stays changed; the outcome goes to " + str(options.output))

@@ -24,6 +24,7 @@ from pgdyno.trace.engines import choose_engine
 from pgdyno.trace.gates import Order
 from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
+from pgdyno.trace.whole import require_replayable
 from pgdyno.workloads import custom
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.pgbench.command import DriverOptions
@@ -135,11 +136,7 @@ def _make(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkl
             hint="Name a database of the target, -D database=shop_before, or a script for psql, -D init=before.sql.",
         )
     meta = read_meta(Path(trace))
-    if meta.masked:
-        raise UsageError(
-            f'"{trace}" is masked: its values are not those that were sent',
-            hint="Use the trace that it was cut from.",
-        )
+    require_replayable(Path(trace), meta)
     clock = Clock(_one_of(parameters, "clock", tuple(Clock)))
     order = Order(_one_of(parameters, "order", tuple(Order)))
     latency = _one_of(parameters, "latency", (RESPONSE, SERVICE))

@@ -10,7 +10,7 @@ from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Repor
 from pgdyno.stats.ratios import rounded
 from pgdyno.trace.summary import Spread, TraceSummary
 from pgdyno.trace.whole import cut_words, missing_words
-from pgdyno.units import plural
+from pgdyno.units import percent_text, plural
 
 _CLASSES = ("fingerprint", "calls", "errors", "seconds", "share", "mean ms", "p99 ms", "statement")
 
@@ -72,6 +72,9 @@ def _whole(summary: TraceSummary, lost: list[str]) -> tuple[Block, ...]:
         blocks.append(Prose((f"Begin or end is made up for {plural(summary.implied, 'session')}.",)))
     if summary.meta.masked:
         blocks.append(Notice(("Values were removed: this trace can be shown, not replayed.",)))
+    if summary.meta.sampled is not None:
+        share = percent_text(summary.meta.sampled)
+        blocks.append(Notice((f"A sample, {share} of the transactions: for response times, not for a replay.",)))
     return tuple(blocks)
 
 

@@ -82,6 +82,7 @@ def meta_of(
         refused=dict(found.refused),
         lost=found.lost,
         captured_level=captured_level,
+        sampled=record.sampled if record else None,
         settings=record.settings if record else {},
         sequences=record.sequences if record else {},
         digest=digest,

@@ -182,6 +182,8 @@ class TraceMeta:
     """Per cent of the production's rate that the captured time stands for."""
     masked: bool = False
     """Values were replaced for handing it on: it can be shown, not replayed."""
+    sampled: float | None = None
+    """Share of the transactions that were logged, where that is not all: for response times, not for a replay."""
     settings: dict[str, str] = field(default_factory=dict)
     """Of the source, from the snapshot record."""
     sequences: dict[str, int] = field(default_factory=dict)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pgdyno.trace.schema import Lost
-from pgdyno.units import plural
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.trace.schema import Lost, TraceMeta
+from pgdyno.units import percent_text, plural
 
 _MISSING = {
     "truncated": ("statement", "whose text or values the log truncated or left out"),
@@ -36,6 +39,26 @@ def missing_words(lost: Lost) -> list[str]:
 def cut_words(lost: Lost) -> list[str]:
     """Return what the edges of the log cut: every capture of a server that runs has such."""
     return [_words(count, *words) for name, words in _CUT.items() if (count := getattr(lost, name))]
+
+
+def require_replayable(trace: Path, meta: TraceMeta) -> None:
+    """Raise UsageError for a trace whose statements are not those that were sent, or not all of them."""
+    if meta.masked:
+        raise UsageError(
+            f'"{trace}" is masked: its values are not those that were sent',
+            hint="Replay the trace that it was cut from.",
+        )
+    if meta.sampled is not None:
+        raise UsageError(
+            f'"{trace}" is a sample, {percent_text(meta.sampled)} of the transactions: what the others changed is '
+            "missing",
+            hint="Capture without --sampled; a sample is for response times (pgdyno trace show).",
+        )
+    if meta.lost.truncated:
+        raise UsageError(
+            f'"{trace}" has only a part of {plural(meta.lost.truncated, "statement")} or their values',
+            hint=HINTS["truncated"],
+        )
 
 
 def _words(count: int, noun: str, said: str) -> str:

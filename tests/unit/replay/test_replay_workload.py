@@ -14,9 +14,11 @@ from pgdyno.model.trial import LoadPlan
 from pgdyno.outputs import write_output
 from pgdyno.replay.records_reader import BEGIN, RECORDS, RecordsReader
 from pgdyno.replay.reel import Reel, ReelWindow, make_reel
+from pgdyno.studies.replay.run import whole_meta
 from pgdyno.trace.gates import Order
 from pgdyno.trace.outcome import DTYPE
 from pgdyno.trace.parquet import read_meta, write_meta
+from pgdyno.trace.schema import Lost
 from pgdyno.workloads.pgbench.transaction_log import Status
 from pgdyno.workloads.registry import make_workload
 
@@ -103,12 +105,25 @@ def test_bad_parameters_are_refused_with_what_is_wrong(trace: Path, more: dict, 
         make_workload(f"replay:{trace}", more)
 
 
-def test_a_masked_trace_and_none_at_all_are_refused(trace: Path, tmp_path: Path) -> None:
-    masked = tmp_path / "masked.parquet"
-    masked.write_bytes(trace.read_bytes())
-    write_meta(masked, replace(read_meta(trace), masked=True))
-    with pytest.raises(UsageError, match="masked"):
-        make_workload(f"replay:{masked}", {"database": "shop"})
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"masked": True}, "is masked"),
+        ({"sampled": 0.1}, "is a sample, 10 % of the transactions"),
+        ({"lost": Lost(truncated=2)}, "has only a part of 2 statements or their values"),
+    ],
+)
+def test_a_trace_that_is_not_what_was_sent_is_refused(trace: Path, tmp_path: Path, changed: dict, why: str) -> None:
+    other = tmp_path / "other.parquet"
+    other.write_bytes(trace.read_bytes())
+    write_meta(other, replace(read_meta(trace), **changed))
+    with pytest.raises(UsageError, match=why):
+        make_workload(f"replay:{other}", {"database": "shop"})
+    with pytest.raises(UsageError, match=why):
+        whole_meta(other)
+
+
+def test_no_trace_at_all_is_refused() -> None:
     with pytest.raises(UsageError, match="needs a trace"):
         make_workload("replay", {"database": "shop"})
     with pytest.raises(UsageError, match="behind a colon"):

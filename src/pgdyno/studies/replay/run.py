@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.contents.comparing import compare_contents
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.contents import ContentsComparison
@@ -48,6 +48,7 @@ from pgdyno.trace.engines import choose_engine, run_engines
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, TAPE, OutcomeFacts, OutcomeWriter
 from pgdyno.trace.parquet import connection, read_meta, trace_source
 from pgdyno.trace.schema import TraceMeta
+from pgdyno.trace.whole import require_replayable
 from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.units import agreeing, plural, seconds_text
@@ -94,15 +95,11 @@ class Ready:
 
 
 def whole_meta(trace: Path) -> TraceMeta:
-    """Return the facts of a trace that can be replayed. Raises UsageError where it is masked, damaged or none."""
+    """Return the facts of a trace that can be replayed. Raises UsageError where it is damaged, masked or a sample."""
     meta = read_meta(trace)
     with connection() as db, trace_source(trace, db):
         pass  # its columns are a trace's
-    if meta.masked:
-        raise UsageError(
-            f'"{trace}" is masked: its values are not those that were sent',
-            hint="Replay the trace that it was cut from.",
-        )
+    require_replayable(trace, meta)
     return meta
 
 
