@@ -28,7 +28,7 @@ from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.replay import exchange
-from pgdyno.replay.restore import restore_of
+from pgdyno.replay.restore import Restore, restore_of
 from pgdyno.replay.target_facts import identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
@@ -132,11 +132,11 @@ def options(captured: Captured, output: Path, **more: object) -> ReplayOptions:
     return replace(ReplayOptions(captured.trace, output), **more)
 
 
-def own_account(captured: Captured) -> None:
-    """Give the files from before the load to the account of the servers, who copies them."""
+def owned(captured: Captured, folder: Path) -> None:
+    """Give files to the account of the servers, who copies them."""
     if captured.target.os_user:
         account = pwd.getpwnam(captured.target.os_user)
-        for path in (captured.before, *captured.before.rglob("*")):
+        for path in (folder, *folder.rglob("*")):
             os.lchown(path, account.pw_uid, account.pw_gid)
 
 
@@ -207,7 +207,7 @@ def test_a_marked_copy_answers_every_statement_as_the_source_did(captured: Captu
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "run.outcome").iterdir()} == {0o600}
 
 
-def test_what_would_fail_is_listed_and_nothing_is_executed(captured: Captured) -> None:
+def test_what_would_fail_is_listed_and_nothing_is_executed(captured: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     with captured.copy("checked") as request:
         marked(captured, request)
         with opened(request) as copy:
@@ -282,7 +282,7 @@ def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(
     captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     way = restore_of(f"directory:{captured.before}")
-    own_account(captured)
+    owned(captured, captured.before)
     rows = "SELECT count(*) AS n FROM pg_catalog.pg_tables WHERE schemaname = 'public'"
     with captured.copy("brought") as request, opened(request) as copy:
         unmarked = identify(copy, read_facts(copy))
@@ -324,6 +324,51 @@ def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(
         assert identify(copy, read_facts(copy)).is_marked
 
 
+def test_tablespaces_come_back_inside_of_the_data_directory(captured: Captured) -> None:
+    rows = "SELECT count(*) AS n FROM public.kept"
+    place = "SELECT oid::text AS oid, pg_tablespace_location(oid) AS place FROM pg_tablespace WHERE spcname = 'aside'"
+
+    def restored(way: Restore, copy: Target) -> None:
+        assert copy.directory is not None
+        known = identify(copy, read_facts(copy))
+        way.check(copy, known)
+        way.restore(copy, known)
+        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 1}]
+        (row,) = copy.postgres.fetch(place)
+        assert row["place"] == str(copy.directory / "pgdyno.tablespaces" / str(row["oid"]))
+        copy.postgres.execute("DELETE FROM public.kept; CHECKPOINT", dbname="postgres")
+
+    with captured.copy("holder") as keeper, captured.copy("spaced") as request, opened(request) as copy:
+        marked(captured, request)
+        assert copy.directory is not None
+        aside, kept = captured.home / "a=side", captured.home / "kept"
+        aside.mkdir()
+        owned(captured, aside)
+        with opened(keeper) as server:
+            server.postgres.execute(sql.SQL("CREATE TABLESPACE aside LOCATION {}").format(sql.Literal(str(aside))))
+            server.postgres.execute("CREATE TABLE public.kept TABLESPACE aside AS SELECT 7 AS id", dbname="postgres")
+            way = restore_of(f"basebackup:{keeper.dsn}")
+            restored(way, copy)
+            restored(way, copy)
+            assert server.postgres.fetch(rows, dbname="postgres") == [{"n": 1}], "its files are its own"
+            (row,) = server.postgres.fetch(place)
+            assert row["place"] == str(aside)
+        assert copy.control is not None
+        way.restore(copy, identify(copy, read_facts(copy)))
+        copy.control.stop()
+        shutil.copytree(copy.directory, kept, symlinks=True)
+        owned(captured, kept)
+        copy.control.start()
+        restored(restore_of(f"directory:{kept}"), copy)
+        (link,) = (kept / "pg_tblspc").iterdir()
+        link.unlink()
+        link.symlink_to(aside)
+        with pytest.raises(EnvironmentUnsuitable, match=r'leads to ".*a=side", out of the copy'):
+            restore_of(f"directory:{kept}").check(copy, identify(copy, read_facts(copy)))
+    shutil.rmtree(kept)
+    shutil.rmtree(aside)
+
+
 def test_a_base_backup_a_template_and_a_command_bring_a_state_back(captured: Captured, tmp_path: Path) -> None:
     rows = "SELECT count(*) AS n FROM public.kept"
     source = captured.target
@@ -333,17 +378,8 @@ def test_a_base_backup_a_template_and_a_command_bring_a_state_back(captured: Cap
             server.postgres.execute(
                 "CREATE TABLE public.kept (id int); INSERT INTO public.kept VALUES (7)", dbname="postgres"
             )
-            aside = captured.home / "aside"
-            aside.mkdir()
-            if source.os_user:
-                shutil.chown(aside, source.os_user)
-            server.postgres.execute(sql.SQL("CREATE TABLESPACE aside LOCATION {}").format(sql.Literal(str(aside))))
         way = restore_of(f"basebackup:{keeper.dsn}")
         known = identify(copy, read_facts(copy))
-        with pytest.raises(EnvironmentUnsuitable, match='tablespace "aside" lies outside of its data directory'):
-            way.check(copy, known)
-        with opened(keeper) as server:
-            server.postgres.execute("DROP TABLESPACE aside")
         way.check(copy, known)
         way.restore(copy, known)
         assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 1}]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.owner.inherited import ProgramKind
-from pgdyno.replay.data_directory import OTHER_WAYS, tablespace_aside
+from pgdyno.replay.tablespaces import Tablespace, mapping, tablespaces_of
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 
@@ -29,13 +29,7 @@ class BaseBackup:
         return f"pg_basebackup of {self.keeper.label}"
 
     def bytes_needed(self, target: Target) -> int:
-        """Return the size of all its databases. Raises ConnectError where it does not answer; refuses tablespaces."""
-        if name := tablespace_aside(self.keeper):
-            raise EnvironmentUnsuitable(
-                f'{self.words} is not taken: tablespace "{name}" lies outside of its data directory, and would come '
-                "to the same place here",
-                hint=OTHER_WAYS,
-            )
+        """Return the size of all its databases. Raises ConnectError where it does not answer."""
         query = "SELECT sum(pg_database_size(oid))::bigint AS bytes FROM pg_database"
         (row,) = self.keeper.fetch(query)
         return int(str(row["bytes"]))
@@ -43,9 +37,10 @@ class BaseBackup:
     def fetch(self, target: Target, folder: Path) -> None:
         """Run pg_basebackup with the WAL that it needs; see `DirectorySource.fetch`."""
         environment = self.keeper.environment(whole=target.os_user is not None)
-        words = self.argv(target.program("pg_basebackup"), folder)
+        words = self.argv(target.program("pg_basebackup"), folder, tablespaces_of(self.keeper))
         target.runner.run(words, env=environment, user=target.os_user, cwd=Path("/"), kind=ProgramKind.CLIENT)
 
-    def argv(self, program: Path, folder: Path) -> list[str]:
+    def argv(self, program: Path, folder: Path, tablespaces: Sequence[Tablespace] = ()) -> list[str]:
         """Return the words of pg_basebackup; how it connects is in its environment."""
-        return [str(program), "-D", str(folder), "-X", "stream", "-c", "fast", "--no-sync", "-w"]
+        words = [str(program), "-D", str(folder), "-X", "stream", "-c", "fast", "--no-sync", "-w"]
+        return words + [f"--tablespace-mapping={mapping(one, folder)}" for one in tablespaces]

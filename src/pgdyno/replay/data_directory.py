@@ -18,15 +18,13 @@ from pgdyno.replay import exchange
 from pgdyno.replay.copy_proof import ReplayTarget
 from pgdyno.replay.exchange import REPLACED, STAGED, ExchangeRecord
 from pgdyno.replay.restore import await_sessions, restarted_cache
-from pgdyno.server.postgres import Postgres
+from pgdyno.replay.tablespaces import INSIDE, lead_inside
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
 
 PREWARM_LIST = "autoprewarm.blocks"
-OTHER_WAYS = "Restore by --restore template:DATABASE=NAME, or by a program of your own: command:ARGV."
-"""What works with tablespaces."""
 _DATA = frozenset(
-    {"base", "global", "PG_VERSION", "backup_label", "tablespace_map", PREWARM_LIST}
+    {"base", "global", "PG_VERSION", "backup_label", "tablespace_map", PREWARM_LIST, INSIDE}
     | {
         f"pg_{name}"
         for name in (
@@ -36,9 +34,6 @@ _DATA = frozenset(
     }
 )  # fmt: skip
 _SPARE = 1.05
-_ASIDE = """
-    SELECT spcname::text AS name FROM pg_catalog.pg_tablespace
-    WHERE pg_catalog.pg_tablespace_location(oid) LIKE '/%' ORDER BY 1 LIMIT 1"""
 
 
 class DirectorySource(Protocol):
@@ -79,12 +74,6 @@ class DataDirectory:
                 f"pgdyno does not know how to stop and start {target.name}",
                 hint='Give --restart-command "ARGV ...", or --restore command:ARGV.',
             )
-        if name := tablespace_aside(target.postgres):
-            raise EnvironmentUnsuitable(
-                f'the files of "{target.name}" are not replaced: its tablespace "{name}" lies outside of its data '
-                "directory, and would stay as it is",
-                hint=OTHER_WAYS,
-            )
         needed = round(_SPARE * self.source.bytes_needed(target))
         names = hands_of(directory).names(directory)
         filesystem = os.statvfs(directory)
@@ -103,6 +92,7 @@ class DataDirectory:
         _as_owner(target, "rm", "-rf", "--", str(staged), str(replaced))
         try:
             self.source.fetch(target, staged)
+            lead_inside(target, staged, directory)
         except BaseException:
             _as_owner(target, "rm", "-rf", "--", str(staged))
             raise
@@ -125,11 +115,6 @@ class DataDirectory:
         exchange.finish(record, kept, control, hands, target.runner)
         await_sessions(target.postgres)
         return restarted_cache(target.postgres, listed)
-
-
-def tablespace_aside(postgres: Postgres) -> str:
-    """Return a tablespace of the server whose files lie outside of its data directory; empty where none does."""
-    return next((str(row["name"]) for row in postgres.fetch(_ASIDE)), "")
 
 
 def _blocks_listed(head: bytes) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.replay.tablespaces import linked, require_inside
 from pgdyno.targets.target import Target
 
 
@@ -44,15 +45,13 @@ class FileCopy:
                 f'"{self.snapshot}" is of PostgreSQL {found.stdout.strip()[:20]}, and {target.name} of {row["major"]}',
                 hint="Use a copy of the same version.",
             )
-        listed = run(
-            ["find", str(self.snapshot / "pg_tblspc"), str(self.snapshot / "pg_wal"), "-maxdepth", "1", "-type", "l"],
-            user=user, cwd=Path("/"),
-        ).stdout.split("\n")[0]  # fmt: skip
-        if listed:
+        if run(["test", "-L", str(self.snapshot / "pg_wal")], user=user, cwd=Path("/"), check=False).returncode == 0:
             raise EnvironmentUnsuitable(
-                f'"{listed}" leads out of the copy: the target would work on the files of another server',
-                hint="Use a copy without tablespaces and with its WAL inside.",
+                f'"{self.snapshot / "pg_wal"}" leads out of the copy: the target would work on the files of another '
+                "server",
+                hint="Use a copy with its WAL inside.",
             )
+        require_inside(target, linked(target, self.snapshot), self.snapshot)
         if (
             run(["test", "-e", str(self.snapshot / "postmaster.pid")], user=user, cwd=Path("/"), check=False).returncode
             == 0

@@ -9,12 +9,15 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode, UsageError
 from pgdyno.model.verdict import Word
+from pgdyno.owner.runner import LocalRunner
 from pgdyno.replay.base_backup import BaseBackup
 from pgdyno.replay.data_directory import DataDirectory, _blocks_listed
 from pgdyno.replay.file_copy import FileCopy
 from pgdyno.replay.own_command import OwnCommand
 from pgdyno.replay.restore import restarted_cache, restore_of
+from pgdyno.replay.tablespaces import Tablespace, lead_inside
 from pgdyno.replay.template_database import TemplateDatabase
+from pgdyno.server.postgres import Postgres
 from pgdyno.studies.replay.rounds import NEW, OLD, PairWord, Rounds, outcome_of, said_together, turns, void_runs
 
 
@@ -94,25 +97,26 @@ def test_a_run_that_does_not_count_says_nothing_on_whichever_side() -> None:
     assert said(fine, late, late) == "not resolved: new 1, old 2 do not count"
 
 
-class _Aside:
-    """A server with a tablespace."""
+def test_links_of_tablespaces_lead_to_files_that_came_with_them_or_the_copy_is_refused(tmp_path: Path) -> None:
+    here, staged, target = tmp_path / "data", tmp_path / "staged", SimpleNamespace(runner=LocalRunner(), os_user=None)
+    (staged / "pg_tblspc").mkdir(parents=True)
+    (staged / "pgdyno.tablespaces" / "fast disks").mkdir(parents=True)
+    link = staged / "pg_tblspc" / "16385"
+    link.symlink_to(Path("/elsewhere") / "pgdyno.tablespaces" / "fast disks")
+    lead_inside(target, staged, here)  # type: ignore[arg-type]  # of a target it takes the hands alone
+    assert link.readlink() == here / "pgdyno.tablespaces" / "fast disks"
+    for place in ("/srv/fast disks", "/srv/pgdyno.tablespaces/other", "/srv/pgdyno.tablespaces/.."):
+        link.unlink()
+        link.symlink_to(place)
+        with pytest.raises(EnvironmentUnsuitable, match=f'16385" leads to "{place}", out of the copy') as refused:
+            lead_inside(target, staged, here)  # type: ignore[arg-type]
+        assert "--tablespace-mapping=" in str(refused.value.hint)
+        assert str(link.readlink()) == place
 
-    label = "host=keeper"
 
-    def fetch(self, query: str) -> list[dict[str, object]]:
-        return [{"name": "fast disks"}] if "pg_tablespace" in query else [{"bytes": 1}]
-
-
-def test_files_that_lie_outside_of_a_data_directory_are_neither_taken_nor_left_behind() -> None:
-    server = _Aside()
-    with pytest.raises(EnvironmentUnsuitable, match='tablespace "fast disks" lies outside') as refused:
-        BaseBackup(server).bytes_needed(None)  # type: ignore[arg-type]  # it asks the keeper alone
-    assert refused.value.hint is not None
-    assert "template:" in refused.value.hint
-    target = SimpleNamespace(name="copy", postgres=server, control=object(), directory=Path("/nowhere"), remote=None)
-    way = DataDirectory(FileCopy(Path("/srv/before")))
-    with pytest.raises(EnvironmentUnsuitable, match='tablespace "fast disks" lies outside'):
-        way.check(target, SimpleNamespace(disposable=True))  # type: ignore[arg-type]
+def test_a_base_backup_puts_each_tablespace_into_the_folder() -> None:
+    words = BaseBackup(Postgres("host=keeper")).argv(Path("/bin/pg_basebackup"), Path("/to"), [Tablespace("7", "/a=b")])
+    assert words[-1] == r"--tablespace-mapping=/a\=b=/to/pgdyno.tablespaces/7"
 
 
 class _Answers:

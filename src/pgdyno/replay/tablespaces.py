@@ -1,0 +1,82 @@
+"""Tablespaces of a data directory that is brought back: their files come to lie inside of it.
+
+A tablespace is a link in `pg_tblspc` to a folder anywhere, so that a copied link leads a target to the files of another
+server. A base backup puts each tablespace where it is told; the files of a directory that was put aside must have been
+put beside it, as nobody can tell whether a server still works on those that lie elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.server.postgres import Postgres
+from pgdyno.targets.target import Target
+
+INSIDE = "pgdyno.tablespaces"
+"""In the data directory: a folder for each tablespace."""
+_LINKS = "pg_tblspc"
+_ELSEWHERE = """
+    SELECT oid::text AS oid, pg_catalog.pg_tablespace_location(oid) AS place FROM pg_catalog.pg_tablespace
+    WHERE pg_catalog.pg_tablespace_location(oid) LIKE '/%' ORDER BY 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tablespace:
+    """One that has a folder of its own: its OID, and where its files are."""
+
+    oid: str
+    place: str
+
+
+def tablespaces_of(postgres: Postgres) -> tuple[Tablespace, ...]:
+    """Return those of a server that have a folder of their own. Raises ConnectError where it does not answer."""
+    return tuple(Tablespace(str(row["oid"]), str(row["place"])) for row in postgres.fetch(_ELSEWHERE))
+
+
+def mapping(one: Tablespace, folder: Path) -> str:
+    """Return what pg_basebackup is told of a tablespace, so that its files come into `folder`."""
+    return "=".join(str(path).replace("=", "\\=") for path in (one.place, folder / INSIDE / one.oid))
+
+
+def linked(target: Target, folder: Path) -> tuple[Tablespace, ...]:
+    """Return where the links of a data directory lead to, read with the rights of the target's owner."""
+    found = _run(target, "find", str(folder / _LINKS), "-maxdepth", "1", "-type", "l", "-printf", r"%f\0%l\0")
+    words = found.split("\0")[:-1]
+    return tuple(Tablespace(oid, place) for oid, place in zip(words[::2], words[1::2], strict=True))
+
+
+def require_inside(target: Target, found: tuple[Tablespace, ...], folder: Path) -> None:
+    """Raise EnvironmentUnsuitable where a link of a data directory leads to files that are not beside it."""
+    for one in found:
+        place = PurePosixPath(one.place)
+        beside = folder / INSIDE / place.name
+        if place.parent.name == INSIDE and place.name != ".." and _is_folder(target, beside):
+            continue
+        raise EnvironmentUnsuitable(
+            f'tablespace "{folder / _LINKS / one.oid}" leads to "{one.place}", out of the copy: the target would work '
+            "on the files of another server",
+            hint=f"Make the copy by pg_basebackup --tablespace-mapping={one.place}={folder / INSIDE / one.oid}",
+        )
+
+
+def lead_inside(target: Target, staged: Path, directory: Path) -> None:
+    """Make the links of a staged data directory lead to where its files will be, in `directory`.
+
+    Raises EnvironmentUnsuitable for files that are not in `staged`.
+    """
+    found = linked(target, staged)
+    require_inside(target, found, staged)
+    for one in found:
+        place = directory / INSIDE / PurePosixPath(one.place).name
+        _run(target, "ln", "-sfn", "--", str(place), str(staged / _LINKS / one.oid))
+
+
+def _is_folder(target: Target, path: Path) -> bool:
+    words = ["find", str(path), "-maxdepth", "0", "-type", "d"]
+    return target.runner.run(words, user=target.os_user, cwd=Path("/"), check=False).stdout.strip() != ""
+
+
+def _run(target: Target, *argv: str) -> str:
+    return target.runner.run(argv, user=target.os_user, cwd=Path("/")).stdout
