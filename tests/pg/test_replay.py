@@ -32,6 +32,7 @@ from pgdyno.replay.restore import Restore, restore_of
 from pgdyno.replay.target_facts import identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.replay import check as checks
 from pgdyno.studies.replay import run as replays
 from pgdyno.studies.replay.amendments import FixedBefore, fixed_before
 from pgdyno.studies.replay.check import check
@@ -216,8 +217,13 @@ def test_what_would_fail_is_listed_and_nothing_is_executed(captured: Captured, m
             copy.postgres.execute("CREATE TABLE public.things (id int, word text)", dbname="postgres")
             after = check(captured.trace, ready.plan)
             assert copy.postgres.fetch("SELECT * FROM public.things", dbname="postgres") == []
+            monkeypatch.setattr(checks, "LOCK_TIMEOUT", "10ms")
+            with copy.postgres.connect("postgres") as other, other.transaction():
+                other.execute("LOCK public.things")
+                held = check(captured.trace, ready.plan)
     assert {one.sqlstate for one in before.failing} == {"42P01"}
     assert {one.sqlstate for one in after.failing} == {"42601", "42703"}  # more values than columns, and no "amount"
+    assert {one.sqlstate for one in held.failing} >= {"55P03"}, "who holds a table is not waited for"
     assert after.prepared > before.prepared > 0
     assert before.unknown == after.unknown > 0
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.login import Opened, open_session
 from pgdyno.trace.engine.plan import EnginePlan
@@ -22,6 +23,8 @@ SEVERAL = "42601"
 """SQLSTATE of a text with several statements, which cannot be prepared as one, and of what does not parse."""
 _SEVERAL_WORDS = "multiple commands"
 _TIMEOUT_S = 30.0
+LOCK_TIMEOUT = "5s"
+"""Whoever holds a table while statements are prepared is told of, not waited for."""
 _LONGEST = 16 << 20
 APPLICATION = "pgdyno check"
 
@@ -48,7 +51,11 @@ class Checked:
 
 
 def check(trace: Path, plan: EnginePlan) -> Checked:
-    """Prepare every distinct statement that did not fail in the capture, as its role; side effects: none."""
+    """Prepare every distinct statement that did not fail in the capture, as its role; side effects: none.
+
+    Raises EnvironmentUnsuitable where a session ends, or is silent, while it prepares.
+    """
+    plan = replace(plan, settings={**plan.settings, "lock_timeout": LOCK_TIMEOUT})
     prepared = unknown = 0
     failing = list[WillFail]()
     with connection() as db, trace_source(trace, db) as source:
@@ -71,7 +78,14 @@ def check(trace: Path, plan: EnginePlan) -> Checked:
                     [user, database],
                 ).fetchall()
                 for sql, calls in texts:
-                    fault = _prepare(opened, str(sql))
+                    try:
+                        fault = _prepare(opened, str(sql))
+                    except (OSError, LoginError) as error:
+                        raise EnvironmentUnsuitable(
+                            f'the session of role "{user}" in "{database}" ended while its statements were prepared',
+                            detail=str(error),
+                            hint="See the server's log, and check again.",
+                        ) from error
                     if fault is None:
                         prepared += 1
                     elif fault.get("C") == SEVERAL and _SEVERAL_WORDS in fault.get("M", ""):
