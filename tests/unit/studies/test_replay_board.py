@@ -80,5 +80,17 @@ def test_answers_stand_beside_the_captured_times_of_what_was_due(tmp_path: Path)
     assert "took 4.0 ms from their due moments, captured 2.5 ms" in row.told[-1][2]
 
 
+def test_answers_that_differ_are_told_by_class(tmp_path: Path) -> None:
+    row, file, rows = Row(), tmp_path / "records", np.zeros(6, DTYPE)
+    rows["bytes"], rows["sqlstate"] = 9, [b"23505", b"", b"40P01", b"22012", b"", b"42P01"]
+    rows["expected"], rows["skip"][5] = [b"", b"22012", b"23505", b"22012", b"", b""], Skip.RUN_ENDED
+    file.write_bytes(rows.tobytes())
+    latest = LatestAnswers([file])
+    progress = ReplayProgress(row, {}, speed=1.0, seconds=1.0, answers=latest.take, unlike=latest.unlike)  # type: ignore[arg-type]
+    for now in (100.0, 101.0):
+        progress.tell(RunTally(at_us=1, errors=3), now)
+    assert "3 answered differently (on file: 1 new, 1 missing, 1 changed);" in row.told[-1][2]
+
+
 def test_a_trace_without_statements_is_told_too() -> None:
     assert ReplayProgress(Row(), {}, speed=1.0, seconds=0.0).words(RunTally()).startswith("0 of 0")  # type: ignore[arg-type]

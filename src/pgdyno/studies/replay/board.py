@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.model.live import LivePoint
-from pgdyno.studies.replay.words import pause_text
+from pgdyno.studies.replay.words import UNLIKE, pause_text
 from pgdyno.trace.engine.tally import RunTally
-from pgdyno.trace.outcome import ended_statements, read_records
+from pgdyno.trace.outcome import classes, ended_statements, read_records
 from pgdyno.trace.parquet import connection, trace_source
 from pgdyno.trace.schema import Row
 from pgdyno.trial.live_row import LiveRow
@@ -28,7 +28,8 @@ WHERE kind NOT IN (?, ?) AND refused IS NULL GROUP BY 1 ORDER BY 1
 class ReplayProgress:
     """Tells a row how a replay goes; `due` are statements by the tenth of a second in the trace.
 
-    `answers` gives the response times, from the due moments in us, that came since it was asked last.
+    `answers` gives the response times, from the due moments in us, that came since it was asked last; `unlike` is what
+    that has counted by class of answer.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class ReplayProgress:
         speed: float,
         seconds: float,
         answers: Callable[[], NDArray[np.int64]] = lambda: np.empty(0, np.int64),
+        unlike: Mapping[str, int] | None = None,
     ) -> None:
         self._row, self._speed, self._seconds, self._answers = row, speed, seconds, answers
+        self._unlike: Mapping[str, int] = {} if unlike is None else unlike
         self._moments, self._due = list(due), list(accumulate(one.statements for one in due.values()))
         self._took = list(accumulate(one.took_us for one in due.values()))
         self._timed = list(accumulate(one.timed for one in due.values()))
@@ -66,9 +69,10 @@ class ReplayProgress:
         """Return how many statements are due, sent, unlike, and how late the injector was at most."""
         over = self._over_at(tally)
         due, whole = (self._due[over - 1] if over else 0), (self._due[-1] if self._due else 0)
+        kinds = ", ".join(f"{count:,} {name}" for name, count in self._unlike.items() if count)
         return (
             f"{pause_text(tally)}{tally.sent:,} of {whole:,} statements sent, {due:,} due; "
-            f"{tally.errors:,} answered differently; "
+            f"{tally.errors:,} answered differently{f' (on file: {kinds})' if kinds else ''}; "
             f"the injector at most {tally.late_us / 1000:,.1f} ms late{self._times}"
         )
 
@@ -98,10 +102,11 @@ class DueTenth:
 
 
 class LatestAnswers:
-    """Response times of what engines put on file, each once; an error has none."""
+    """Response times of what engines put on file, each once; an error has none, and is counted in `unlike`."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._taken = dict.fromkeys(files, 0)
+        self.unlike = {one.value: 0 for one in UNLIKE}
 
     def take(self) -> NDArray[np.int64]:
         """Return those since the last time, from the due moments in us; connects and disconnects are not among them."""
@@ -109,6 +114,10 @@ class LatestAnswers:
         for file, taken in self._taken.items():
             records = read_records(file, taken)
             self._taken[file] = taken + len(records)
+            failed = records[records["sqlstate"] != records["expected"]]
+            for name, count in zip(*np.unique(classes(failed), return_counts=True), strict=True):
+                if name in self.unlike:
+                    self.unlike[str(name)] += int(count)
             is_timed = ended_statements(records) & (records["sqlstate"] == b"")
             found.append(np.asarray((records["done_us"] - records["due_us"])[is_timed]))
         return np.concatenate(found)

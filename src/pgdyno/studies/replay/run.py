@@ -240,9 +240,10 @@ def _send(
         sentry = Sentry(reader, options.guards)
         announce(off_text(sentry.begin(ready.asked.most_sessions)))
         row.guards(sentry.lamps)
+        latest = LatestAnswers(writer.files)
         progress = ReplayProgress(
-            row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds,
-            answers=LatestAnswers(writer.files).take,
+            row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds, answers=latest.take,
+            unlike=latest.unlike,
         )  # fmt: skip
         watch = _Watch(writer, options, sentry, tell, progress)
         with sentry.watch():
