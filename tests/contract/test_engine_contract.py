@@ -121,7 +121,7 @@ def test_every_kind_of_statement_has_its_answer(stage: Stage) -> None:
 @pytest.mark.requirement("R-RPL-11")
 def test_statements_are_sent_when_they_are_due_at_every_speed(stage: Stage) -> None:
     stage.write(connect(), *(send(n, wire.query("SELECT 1"), due=n * 100_000) for n in range(1, 11)), leave(11))
-    for speed in (1.0, 2.5):
+    for speed in (0.6, 1.0, 1.667, 2.5):
         _, found = stage.run(replace(stage.plan, speed=speed))
         assert list(found["due_us"][1:11]) == [int(n * 100_000 / speed) for n in range(1, 11)]
         sent = found[found["sent_us"] >= 0]
@@ -147,6 +147,7 @@ def test_a_slow_answer_is_the_servers_lag_and_think_times_wait_for_it(stage: Sta
     _, found = stage.run(replace(stage.plan, clock=Clock.THINK, speed=2.0))
     assert found[2]["server_us"] == 0
     assert found[2]["due_us"] == found[1]["done_us"] + 30_000
+    assert found[1]["done_us"] - found[1]["sent_us"] >= 400_000, "a pause is scaled, a duration is not"
 
 
 def test_a_gate_holds_until_the_other_has_ended(stage: Stage) -> None:
@@ -185,7 +186,6 @@ def test_a_gate_that_would_wait_for_ever_is_opened_and_counted(stage: Stage) -> 
     assert begin + held["gate_us"] == max(begin, blocker["sent_us"]) + 250_000, "whatever the engine was late itself"
 
 
-@pytest.mark.requirement("R-RPL-06")
 def test_a_gate_stays_closed_while_what_it_waits_for_is_not_at_the_server(stage: Stage) -> None:
     records = [connect(0), send(1, wire.query("SELECT 1"), due=1_900_000), leave(2, due=1_900_000)]
     for session in (1, 2):  # each waits for the one before
