@@ -1,52 +1,22 @@
 """What a proof does not show to do anything is not offered: the smaller set is proved, or said to be a group."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.shapes import plain
-from pgdyno.model.trial import Outcome, Role, TrialState
+from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.studies.pairs.blocks import BASE, WINNER, Blocks, run_blocks
-from pgdyno.studies.tune import proof as proof_module
+from pgdyno.studies.pairs.blocks import BASE, WINNER, run_blocks
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.frugal import FrugalWinner
-from pgdyno.studies.tune.proof import RIVAL
 from pgdyno.studies.tune.result import tune_result
-from pgdyno.studies.tune.smaller import LARGER, unshown_settings
+from pgdyno.studies.tune.smaller import LARGER
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
 
 IDLE = {"shared_buffers": "2GB", "jit": "off", "random_page_cost": "1.1"}
-
-
-@pytest.mark.parametrize(("metric", "least"), [(Metric.THROUGHPUT, "jit"), (Metric.LATENCY_P99, "work_mem")])
-def test_of_settings_of_which_none_is_shown_one_stays(metric, least):
-    """Without all of them there would be no winner to prove."""
-    ratios = {"work_mem": 1.02, "jit": 1.01, "unknown here": 1.0}
-    effects = {
-        name: SimpleNamespace(word=Word.NOT_RESOLVED, interval=SimpleNamespace(ratio=ratio))
-        for name, ratio in ratios.items()
-    }
-    winner = Configuration.of({"work_mem": "8MB", "jit": "off"})
-    assert unshown_settings(SimpleNamespace(effects=effects), winner, metric) == [least]
-    effects["jit" if least == "work_mem" else "work_mem"].word = Word.BETTER
-    assert unshown_settings(SimpleNamespace(effects=effects), winner, metric) == [least]
-
-
-@pytest.mark.parametrize("cheap", ["jit", "work_mem"])
-def test_of_settings_that_could_go_alone_the_one_goes_whose_loss_is_bounded_closest(cheap):
-    dear = "jit" if cheap == "work_mem" else "work_mem"
-    figures = {BASE: 100.0, WINNER: 130.0, f"without {cheap}": 130.0, f"without {dear}": 128.5}
-    blocks = Blocks(
-        dict.fromkeys(sorted(figures), BASELINE),
-        [{arm: SimpleNamespace(outcome=Outcome(TrialState.COMPLETE, throughput=tps)) for arm, tps in figures.items()}]
-        * 4,
-    )
-    found = proof_module._what_goes(blocks, OPTIONS, OPTIONS.design(min_pairs=3))
-    assert list(found) == [cheap]
 
 
 def proposed(monkeypatch, settings):
@@ -110,13 +80,14 @@ def any_of_three(settings):
 
 def test_of_a_group_that_is_missed_one_is_left_that_stands_for_all(monkeypatch):
     proposed(monkeypatch, {**IDLE, "work_mem": "64MB"})
-    laboratory = SimulatedLaboratory(any_of_three)
-    tuned, _ = run(laboratory)
+    options = replace(OPTIONS, confirm_max=24)
+    laboratory = SimulatedLaboratory(any_of_three, cv=0.03)
+    tuned, _ = run(laboratory, options)
     assert tuned.is_offered
     assert any(note.startswith("not shown to do anything alone: ") for note in tuned.notes)
     assert len(tuned.winner) == 2, "either half of the group is enough"
     assert "shared_buffers" in tuned.winner
-    result = plain(tune_result(laboratory, tuned, OPTIONS))
+    result = plain(tune_result(laboratory, tuned, options))
     assert {one["knob"]: one["word"] for one in result["effects"]} == dict.fromkeys(tuned.winner, Word.BETTER)
     assert (result.get("joint"), result["unmeasured"]) == (None, [])
 
@@ -130,15 +101,6 @@ def test_without_time_for_it_what_is_not_shown_is_kept_and_said_to_be(monkeypatc
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
     assert set(tuned.winner) == set(IDLE)
     assert any(note.startswith("kept: ") and note.endswith("for lack of time") for note in tuned.notes)
-
-
-def test_a_rival_of_any_name_runs_in_every_block(monkeypatch):
-    proposed(monkeypatch, {"shared_buffers": "2GB", "jit": "off"})
-    options = replace(OPTIONS, rivals={"without memory": {"shared_buffers": "128MB"}})
-    tuned, _ = run(SimulatedLaboratory(shared_buffers_cliff), options)
-    assert [f"{RIVAL}without memory" in block for block in tuned.proof.blocks.complete] == [True] * len(
-        tuned.proof.blocks.complete
-    )
 
 
 def test_an_arm_that_is_answered_runs_no_more_and_keeps_its_pairs():

@@ -2,8 +2,8 @@
 
 A proof leaves out the settings that the model expects least of together, and keeps all of them where they matter
 together. Often one of six does. So the winner runs without either half and without both, beside the baseline: the half
-that costs least goes where it is not seen to be missed, and the effect of what stays is measured without it. Again,
-until one setting is left, both halves are missed, or pairs are too dear.
+that costs least goes where that is surely no more than may be lost, and the effect of what stays is measured without
+it. Again, until one setting is left, or neither half can go.
 """
 
 from __future__ import annotations
@@ -99,12 +99,7 @@ def _is_enough(blocks: Blocks, halves: Sequence[tuple[str, ...]], options: TuneO
     if len(removals) == len(HALVES) and all(one.shown for one in removals.values()):
         return True
     best = _best(blocks, halves, options)
-    if best is None or not is_final(best.worth, _design(options)):
-        return False
-    lost = best.removal.at_most
-    return best.removal.final or (
-        lost is not None and math.log1p(lost) <= tolerance_of(blocks, WINNER, options, _design(options))
-    )
+    return best is not None and is_final(best.worth, _design(options))
 
 
 def _missed(blocks: Blocks, options: TuneOptions) -> list[str]:
@@ -125,15 +120,18 @@ def _removals(blocks: Blocks, options: TuneOptions) -> Mapping[str, Removal]:
 def _best(blocks: Blocks, halves: Sequence[tuple[str, ...]], options: TuneOptions) -> _Half | None:
     """Return the half that goes at the least cost, of which the rest beats the baseline; None where neither may go.
 
-    What stays must be shown to matter without it: else which of the two does is not known, and both stay.
+    Its interval must exclude a loss beyond what a frugal winner may lose: a group is shown to matter, and what it lacks
+    could be more than a pair or two tell. What stays must be shown to matter without it: else which of the two does is
+    not known, and both stay.
     """
-    possible = []
+    possible, most = [], tolerance_of(blocks, WINNER, options, _design(options))
     for arm, removal in _removals(blocks, options).items():
         place = HALVES.index(arm)
         headline = verdict_of(blocks, BASE, arm, options.metric, _design(options))
         worth = verdict_of(blocks, NEITHER, arm, options.metric, _design(options))
         is_proved = headline is not None and headline.word is Word.BETTER
-        if removal.droppable and is_proved and worth is not None and worth.word is Word.BETTER:
+        is_cheap = removal.proven or (removal.at_most is not None and math.log1p(removal.at_most) <= most)
+        if is_cheap and is_proved and worth is not None and worth.word is Word.BETTER:
             possible.append(_Half(arm, halves[place], halves[1 - place], removal, worth))
     return min(possible, key=lambda one: math.inf if (lost := one.removal.at_most) is None else lost, default=None)
 
