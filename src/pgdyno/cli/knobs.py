@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.terminal.columns import print_columns
+from pgdyno.cli.terminal.columns import print_columns, print_told
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def show_knob(name: str, as_json: bool) -> None:
         click.echo(json.dumps(_knob_json(knob) if knob else _ruling_json(ruling), indent=2))
         return
     for label, text in _lines(ruling, knob):
-        click.echo(f"{label + ':':<14}{text}")
+        print_told(f"{label + ':':<14}", text)
 
 
 @command.command(name="host")

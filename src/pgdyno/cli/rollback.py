@@ -106,9 +106,8 @@ def nothing_text(found: list[BundleInfo], host: str | None) -> str:
     if not kept:
         return "nothing to roll back"
     command = shlex.join(["pgdyno", "rollback", kept[0], *(("--host", host) if host else ())])
-    return (
-        f"nothing to roll back but {plural(len(kept), 'change')} that apply kept, by ID and the newest first: {command}"
-    )
+    changes = plural(len(kept), "change")
+    return f"no session was left open; {changes} that apply kept can be taken back, newest first: {command}"
 
 
 def _roll_back(place: Sessions, chosen: list[BundleInfo], *, as_json: bool, store_url: str | None) -> int:

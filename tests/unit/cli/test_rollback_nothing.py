@@ -24,7 +24,7 @@ def test_a_kept_change_is_named_with_the_command_that_takes_it_back(
     found = [info("s-9", SessionState.CLOSED), info("s-8", SessionState.KEPT), info("s-7", SessionState.KEPT)]
     monkeypatch.setattr(rollback.LocalSessions, "sessions", lambda _self: found)
     done = CliRunner().invoke(command, words, standalone_mode=False)
-    assert done.output.startswith("nothing to roll back but 2 changes that apply kept")
+    assert done.output.startswith("no session was left open; 2 changes that apply kept can be taken back, newest first")
     assert done.output.endswith(": pgdyno rollback s-8\n")
 
 
