@@ -1,9 +1,10 @@
 """SIGKILL in every state of a live study (row L10): the watchdog has the server back, byte by byte, or it is told.
 
-    python bench/live_kills.py [--kills 50] [--folder ~/pgdyno-live-kills]
+    python bench/live_kills.py [--kills 50] [--first 0] [--folder ~/pgdyno-live-kills]
 
 Each kill has a line in the folder's kills.jsonl as soon as it was looked at; the same command later goes on with the
 next one. A kill takes about a minute on a quiet machine, so that 50 take an hour; no figure of it depends on time.
+Two may share them: one does `--kills 25`, the other, in a folder of its own, `--first 25 --kills 50`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ B = {"work_mem": "64MB"}
 STATES = {
     "checking": "begun", "reference": "watch the baseline", "planned": "after 1 pair", "switching": "switch to B",
     "washing": "B: wait for", "counting": "B: count for", "judging": "after 2 pairs", "reverting": "back to the",
-    "resting": "rest for", "decided": "put the server back", "over": "the server is as it was found",
+    "resting": "rest for", "decided": "restore the server", "over": "the server is as it was found",
 }  # fmt: skip
 """Each state of the machine, and how the line begins after which the kill comes."""
 CRIPPLED = {"reverting", "resting"}
@@ -98,7 +99,8 @@ def one_kill(number: int, sandbox: Sandbox) -> dict[str, object]:
             heard = any(line.startswith(STATES[state]) for line in run.stdout)
             time.sleep(draw.uniform(0.0, SOON_S))
             was_there = run.poll() is None
-            os.kill(run.pid, signal.SIGKILL)
+            if was_there:
+                os.kill(run.pid, signal.SIGKILL)
         began = time.monotonic()
         while not (is_back := image(sandbox) == before and _are_closed()) and time.monotonic() - began < PATIENCE_S:
             time.sleep(0.2)
@@ -138,10 +140,10 @@ def summary(rows: Sequence[Mapping[str, object]]) -> str:
     lost = [row for row in rows if not row["back"]]
     resumed = [row["resumed"] for row in rows if row.get("resumed") is not None]
     states = ", ".join(f"{state} {count}" for state, count in Counter(str(row["state"]) for row in rows).items())
-    missed = sum(not row["alive"] for row in rows)
+    missed = sum(not (row["heard"] and row["alive"]) for row in rows)
     return (
         f"{len(rows)} kills ({states}): {len(rows) - len(lost)} with the server back byte by byte, {len(lost)} lost; "
-        f"{missed} came after the study's own end; {sum(map(bool, resumed))} of {len(resumed)} resumed from their pairs"
+        f"{missed} missed their state; {sum(map(bool, resumed))} of {len(resumed)} resumed from their pairs"
     )
 
 
@@ -149,6 +151,7 @@ def main() -> None:
     """Kill, and print what all in the folder came to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="the first kills are done by another, in its own folder")
     parser.add_argument("--folder", type=Path, default=Path.home() / "pgdyno-live-kills")
     parser.add_argument("--study", default="", help=argparse.SUPPRESS)
     parser.add_argument("--crippled", action="store_true", help=argparse.SUPPRESS)
@@ -161,7 +164,7 @@ def main() -> None:
     os.environ["PGDYNO_HOME"] = str(given.folder / "home")
     path = given.folder / "kills.jsonl"
     sandbox = Sandbox.open_or_create("live-kills")
-    for number in range(len(read_rows(path)), given.kills):
+    for number in range(given.first + len(read_rows(path)), given.kills):
         sandbox.start()
         row = one_kill(number, sandbox)
         with path.open("a") as file:

@@ -1,19 +1,25 @@
 """Print how often `pgdyno watch` would be wrong, and how soon it would be right, on simulated loads.
 
-    python bench/watch.py [--weeks 20] [--changes 40] [--period 120] [--statements 200] [--drift 0.12]
+    python bench/watch.py [--weeks 20] [--changes 40] [--period 60] [--statements 200] [--drift 0.12] [--keep FILE]
 
 A week of equal periods (`live_simulation`: mix, load and each statement's mean wander by themselves): alarms are false.
 Then one of the dearest statements takes so many times as long, or all of them do, from a known moment on.
+With `--keep` a run that was ended goes on: each week that is over is in FILE, a line of JSON. Other flags of the load
+and other code need another file.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
+import time
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from live_real import read_rows
 from live_simulation import LiveSimulation, SimulatedLoad
 from pgdyno.stats.body_index import PeriodCounts
 from pgdyno.stats.regressions import Regressions, Slowdown
@@ -54,6 +60,22 @@ def watched(
     return told, number
 
 
+def weeks_of(load: SimulatedLoad, weeks: int, period_s: float, keep: Path | None) -> list[int]:
+    """Return the alarms of so many weeks without a change, by seeds from 0 on; those that `keep` has are not run."""
+    found = {row["week"]: row["alarms"] for row in read_rows(keep)} if keep is not None else {}
+    for seed in range(weeks):
+        if seed in found:
+            continue
+        cpu = time.process_time()
+        found[seed] = len(watched(load, seed, int(WEEK_S / period_s), period_s)[0])
+        row = {"week": seed, "alarms": found[seed], "cpu_s": round(time.process_time() - cpu, 1)}
+        print(row, flush=True)
+        if keep is not None:
+            with keep.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+    return [int(str(found[seed])) for seed in range(weeks)]
+
+
 def main() -> None:
     """Parse the flags and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,10 +84,10 @@ def main() -> None:
     parser.add_argument("--period", type=float, default=60.0)
     parser.add_argument("--statements", type=int, default=200)
     parser.add_argument("--drift", type=float, default=0.12)
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="go on from what this file has")
     options = parser.parse_args()
     load = SimulatedLoad(statements=options.statements, drift=options.drift)
-    periods = int(WEEK_S / options.period)
-    weeks = [len(watched(load, seed, periods, options.period)[0]) for seed in range(options.weeks)]
+    weeks = weeks_of(load, options.weeks, options.period, options.keep)
     print(f"{options.weeks} weeks without a change: alarms {weeks}, more than one in {sum(one > 1 for one in weeks)}")
     for what, factor in (("one statement", 1.5), ("one statement", 2.0), ("one statement", 3.0), ("all", 1.3)):
         minutes, others = [], 0
