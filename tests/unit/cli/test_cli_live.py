@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import shlex
@@ -15,18 +14,15 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli import live
-from pgdyno.cli.main import print_error
 from pgdyno.cli.requests import dbtune, live_approval
-from pgdyno.cli.terminal.progress import Progress
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.person.operator_request import OperatorAction as Action
-from pgdyno.outside.words import PlainStream
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
 from pgdyno.studies.live.options import cost_of_periods
 from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
-from pgdyno.studies.live.run import SwitchPlan, shows
+from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.live.search_run import CandidatePlan
 
 
@@ -210,33 +206,13 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
         assert words in said
 
 
-def test_the_plan_says_what_fits_into_the_time_and_what_is_known_so_far():
-    title = "An hour on this load shows effects from 2 % on"
-    assert shows(title, 48, 30.0, 3600.0) == f"48 pairs take 24:00 min. {title}"
-    assert shows(title, 48, 30.0, 1000.0) == f"the time is enough for about 33 of 48 pairs. {title}"
-    said = shows("Not resolved: B has a time", 48, 30.0, 3600.0, pairs=2)
-    assert said == "48 pairs take 24:00 min. So far, after 2 pairs: not resolved: B has a time"
-
-
-def test_a_question_does_not_follow_the_live_line_on_one_line(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", PlainStream(terminal))  # as every verb has it
-    progress = Progress()
-    for show in (
-        lambda: live_approval.approve(plan(), None),
-        lambda: live_approval.decide(candidate(), live_approval.Asker(0.0, reads=False)),
-        lambda: print_error(UsageError("no", hint="Do not.")),
-    ):
-        progress.phase("in its baseline, until a person has answered")
-        show()
-    lines = [line.rpartition("\r\x1b[2K")[2] for line in terminal.getvalue().split("\n")]
-    assert lines[0] == "target   db1"
-    assert lines[-3:] == ["error: no", "hint: Do not.", ""]
-    assert not [line for line in lines if "until a person" in line], lines
+def test_a_plan_and_a_candidate_begin_on_a_line_of_their_own(monkeypatch):
+    begun = []
+    monkeypatch.setattr(live_approval, "begin_line", lambda: begun.append(True))
+    with CliRunner().isolation():
+        live_approval.approve(plan(), None)
+        live_approval.decide(candidate(), live_approval.Asker(0.0, reads=False))
+    assert len(begun) == 2
 
 
 def test_without_a_question_the_plan_is_printed_all_the_same():

@@ -9,13 +9,16 @@ from dataclasses import replace
 
 import pytest
 
+from pgdyno.cli.main import print_error
 from pgdyno.cli.terminal.progress import Progress, fitted
+from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.guard import Indicator
 from pgdyno.model.live import Colour
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.optimizer import ask
+from pgdyno.outside.words import PlainStream
 from pgdyno.report.wording import STRATEGIES, purpose_text
 from pgdyno.trial.pace import Outlook
 from pgdyno.workloads.protocol import LoadReading
@@ -126,3 +129,13 @@ def test_what_disturbed_a_run_is_said_once() -> None:
     said = " ".join(stream.getvalue().rpartition("\x1b[2K")[2].split())
     assert said.count("foreign CPU") == 1
     assert said.endswith("foreign CPU was 79 % of a core; 418 tps")
+
+
+def test_what_others_write_does_not_follow_the_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", PlainStream(terminal))  # as every verb has it
+    progress = Progress()
+    progress.phase("in its baseline, until a person has answered")
+    print_error(UsageError("no", hint="Do not."))
+    lines = [line.rpartition("\r\x1b[2K")[2] for line in terminal.getvalue().split("\n")]
+    assert lines == ["error: no", "hint: Do not.", ""]

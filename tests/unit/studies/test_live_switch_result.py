@@ -23,6 +23,7 @@ from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.course.figures import running
+from pgdyno.studies.live.run import shows
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switch_words import REJECTED
 from pgdyno.studies.live.switchback import Switchback
@@ -187,3 +188,11 @@ def test_the_page_has_the_interval_after_each_pair_and_the_pairs_as_points():
     assert figure.table.rows[0][3:] == ("none yet", "none yet")
     alone = replace(result.switch, pairs=tuple(replace(one, interval=None) for one in pairs))
     assert running(alone, outcome.verdict) is None, "of an earlier result nothing is known"
+
+
+def test_the_plan_says_what_fits_into_the_time_and_what_is_known_so_far():
+    title = "An hour on this load shows effects from 2 % on"
+    assert shows(title, 48, 30.0, 3600.0) == f"48 pairs take 24:00 min. {title}"
+    assert shows(title, 48, 30.0, 1000.0) == f"the time is enough for about 33 of 48 pairs. {title}"
+    said = shows("Not resolved: B has a time", 48, 30.0, 3600.0, pairs=2)
+    assert said == "48 pairs take 24:00 min. So far, after 2 pairs: not resolved: B has a time"
