@@ -8,7 +8,7 @@ from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
 from pgdyno.model.results.bench import BenchResult, RunRecord, RunSummary
-from pgdyno.model.trial import Trial
+from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.report import chapters, digest, reliability, tiles
 from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.reads import reads_facts, reads_section
@@ -68,7 +68,7 @@ def run_facts(trial: Trial) -> FactList:
     outcome = trial.outcome
     assert outcome is not None, "only a finished trial has facts"
     rows = (
-        ("transactions", f"{outcome.transactions:,} done, {outcome.failed:,} failed, {outcome.retried:,} retried"),
+        ("transactions", _transactions(outcome)),
         ("latency", latency_text(outcome.latency_ms)),
         ("skipped by the schedule", f"{outcome.skipped:,}" if outcome.skipped else ""),
         ("CPU of the server", quantity_text(outcome.server_cpu_s, "s")),
@@ -76,6 +76,13 @@ def run_facts(trial: Trial) -> FactList:
         ("foreign CPU", quantity_text(outcome.foreign_cpu_pct, "% of one core")),
     )
     return FactList(tuple((name, value) for name, value in rows if value))
+
+
+def _transactions(outcome: Outcome) -> str:
+    """Write how transactions ended; of a load that ended early none were counted, whatever it did."""
+    if outcome.state is TrialState.FAILED and not (outcome.transactions or outcome.failed):
+        return "not counted"
+    return f"{outcome.transactions:,} done, {outcome.failed:,} failed, {outcome.retried:,} retried"
 
 
 def _digest(trials: Sequence[Trial], result: BenchResult | None) -> tuple[Section | None, ...]:
