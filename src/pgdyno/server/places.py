@@ -26,10 +26,16 @@ _ROOM_BYTES = 16 << 20
 
 
 def cache_dir() -> Path:
-    """Return where sandboxes and copies of builds live; everything in it can be made again."""
-    if os.geteuid() == 0:
-        return _home("cache") or platformdirs.site_cache_path(APPLICATION)
-    return _home("cache") or platformdirs.user_cache_path(APPLICATION)
+    """Return where sandboxes and copies of builds live; everything in it can be made again.
+
+    Records there name the programs of sandboxes, so root refuses a place that another account can change. Raises
+    EnvironmentUnsuitable.
+    """
+    if os.geteuid() != 0:
+        return _home("cache") or platformdirs.user_cache_path(APPLICATION)
+    folder = _home("cache") or platformdirs.site_cache_path(APPLICATION)
+    _require_roots_own(folder, "hold root's sandboxes", "Whoever can change it decides which programs root starts.")
+    return folder
 
 
 def data_dir() -> Path:
@@ -45,16 +51,17 @@ def state_dir() -> Path:
     """
     folder = _home("state") or platformdirs.user_state_path(APPLICATION)
     if os.geteuid() == 0:
-        _require_roots_own(folder)
+        told = "Whoever can change what a rollback reads decides what root does."
+        _require_roots_own(folder, "keep the state of root's sessions", told)
     return folder
 
 
-def _require_roots_own(folder: Path) -> None:
+def _require_roots_own(folder: Path, use: str, detail: str) -> None:
     doubt = doubt_about_parts(ways(folder.absolute()), 0, may_be_shared=True, may_be_missing=True)
     if doubt is not None:
         raise EnvironmentUnsuitable(
-            f'folder "{folder}" cannot keep the state of root\'s sessions: {doubt}',
-            detail="Whoever can change what a rollback reads decides what root does.",
+            f'folder "{folder}" cannot {use}: {doubt}',
+            detail=detail,
             hint="Set PGDYNO_HOME to a folder that only root can change, or run pgdyno as that user.",
         )
 

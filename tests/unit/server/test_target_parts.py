@@ -333,25 +333,38 @@ def test_a_command_that_fails_or_does_not_bring_the_server_up(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("spoil", "is_refused"),
     [
-        (lambda home: os.chown(home, 65534, 65534), True),
-        (lambda home: os.chown(home / "state", 65534, 65534), True),
-        (lambda home: home.chmod(0o777), True),
-        (lambda home: home.chmod(0o1777), False),
-        (lambda home: home.chmod(0o755), False),
-        (lambda home: (home / "state").rmdir(), False),
+        (lambda home, _: os.chown(home, 65534, 65534), True),
+        (lambda home, part: os.chown(home / part, 65534, 65534), True),
+        (lambda home, _: home.chmod(0o777), True),
+        (lambda home, _: home.chmod(0o1777), False),
+        (lambda home, _: home.chmod(0o755), False),
+        (lambda home, part: (home / part).rmdir(), False),
     ],
 )
-def test_root_keeps_its_undo_where_only_root_can_change_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoil: Callable[[Path], object], is_refused: bool
+@pytest.mark.parametrize(
+    ("part", "found", "said"),
+    [
+        ("state", places.state_dir, "cannot keep the state of root's sessions"),
+        ("cache", places.cache_dir, "cannot hold root's sandboxes"),
+    ],
+)
+def test_root_keeps_its_undo_and_sandboxes_where_only_root_can_change_them(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    spoil: Callable[[Path, str], object],
+    is_refused: bool,
+    part: str,
+    found: Callable[[], Path],
+    said: str,
 ) -> None:
-    (tmp_path / "home" / "state").mkdir(parents=True)
-    spoil(tmp_path / "home")
+    (tmp_path / "home" / part).mkdir(parents=True)
+    spoil(tmp_path / "home", part)
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
     if not is_refused:
-        assert places.state_dir() == tmp_path / "home" / "state"
+        assert found() == tmp_path / "home" / part
         return
-    with pytest.raises(EnvironmentUnsuitable, match="cannot keep the state of root's sessions"):
-        places.state_dir()
+    with pytest.raises(EnvironmentUnsuitable, match=said):
+        found()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is asked whose its folders are")
