@@ -106,9 +106,9 @@ def test_how_soon_the_baseline_is_back_is_counted_from_what_ended_the_arm():
 
 
 def test_a_server_that_was_not_put_back_is_counted_as_lost():
-    kill = {"state": "counting", "alive": True, "back": True, "resumed": True}
+    kill = {"state": "counting", "heard": True, "alive": True, "back": True, "resumed": True}
     told = live_kills.summary([kill, {**kill, "back": False, "resumed": None}, {**kill, "alive": False}])
-    assert told.startswith("3 kills (counting 3): 2 with the server back byte by byte, 1 lost; 1 came after")
+    assert told.startswith("3 kills (counting 3): 2 with the server back byte by byte, 1 lost; 1 missed their state")
     assert told.endswith("2 of 2 resumed from their pairs")
 
 

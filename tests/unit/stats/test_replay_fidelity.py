@@ -18,7 +18,7 @@ def judged(*, injector=0, gate=0, server=0, sent=N, refused=0, errors=0, transac
         ErrorLine("new", "", "40001", Cause.ORDER, errors, ""),
         ErrorLine("new", "", "42P01", Cause.ENVIRONMENT, N, ""),
     )
-    schedule = Schedule(due, *parts, np.array([100_000]), N, sent, refused, pauses)
+    schedule = Schedule(due, *parts, np.array([100_000]), N, sent, refused, pauses=pauses)
     return judge_fidelity(schedule, Errors(0, lines, True), transactions, limits or Limits())
 
 

@@ -60,7 +60,7 @@ def test_a_side_that_was_paused_has_no_verdict_whichever_it_is(tmp_path):
     load, pause = usual_load(), ReplayPause(0.1, 1.1, 1.0)
     trace = load.write(tmp_path / "trace.parquet")
     sides = [of_outcome(load.replay(tmp_path / name, noisy(n))) for n, name in enumerate(("a", "b", "again"))]
-    for paused, name in enumerate(("a", "the run", "again")):
+    for paused, name in enumerate(("of A, the run", "INVALID: the run", "of the A/A run, the run")):
         one = [replace(side, pauses=(pause,)) if n == paused else side for n, side in enumerate(sides)]
         found = compare_replay(trace, one[0], one[1], again=one[2])
         assert (found.word, found.exit_code) == (Word.NOT_RESOLVED, ExitCode.NOT_RESOLVED)
