@@ -44,7 +44,7 @@ MOVES_AT_ONCE = int(os.environ.get("PGDYNO_TEST_MOVES", "30"))
     [
         "disk full",
         "folder is a link",
-        "starving",
+        pytest.param("starving", marks=pytest.mark.alone),  # whoever watches this machine sees what the kernel kills
         pytest.param(
             "main file edited",
             marks=pytest.mark.night("pg/test_undo_others.py::test_a_line_appended_to_the_main_file_stays_in_force"),
