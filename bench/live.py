@@ -69,7 +69,10 @@ def main() -> None:
     if given.hours:
         from live_real import run_hours
 
-        run_hours(given.hours, given.folder, given.rows, reference_s=60 * given.reference, period_s=given.period)
+        run_hours(
+            given.hours, given.folder, given.rows, reference_s=60 * given.reference, period_s=given.period,
+            seed=given.seed,
+        )  # fmt: skip
         return
     if given.carry_over:
         print_carry_over(given.carry_over, given.seed)

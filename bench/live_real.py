@@ -74,8 +74,12 @@ def run_hours(
     reference_s: float = REFERENCE_S,
     budget_s: float = BUDGET_S,
     period_s: float | None = None,
+    seed: int = 1,
 ) -> None:
-    """Run studies of these rows until the time is over, the case with the fewest first, and print what all came to."""
+    """Run studies of these rows until the time is over, the case with the fewest first, and print what all came to.
+
+    The order of the arms is drawn by `seed` and the study's number: commands that run side by side want one each.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path, ends_at, cases = folder / "studies.jsonl", time.monotonic() + 3600 * hours, cases_of(rows)
     if path.exists() and not path.read_text().endswith("\n"):
@@ -86,7 +90,8 @@ def run_hours(
         if time.monotonic() >= ends_at:
             break
         had = Counter(str(row["case"]) for row in read_rows(path))
-        row = _study(number, min(cases, key=lambda case: had[case.name]), reference_s, budget_s, period_s)
+        case = min(cases, key=lambda case: had[case.name])
+        row = _study(100_000 * seed + number, case, reference_s, budget_s, period_s)
         with path.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{number + 1}: {row['case']}: {row['word']}, {row['pairs']} pairs", flush=True)
@@ -156,10 +161,10 @@ def _count(found: Iterable[bool]) -> int:
     return sum(found)
 
 
-def _study(number: int, case: Case, reference_s: float, budget_s: float, period_s: float | None) -> dict[str, object]:
+def _study(seed: int, case: Case, reference_s: float, budget_s: float, period_s: float | None) -> dict[str, object]:
     request = TargetRequest(sandbox="live-bench", keep=True)
     options = LiveOptions(
-        reference_s=reference_s, budget_s=budget_s, seed=number, design=Design(max_pairs=MOST_PAIRS),
+        reference_s=reference_s, budget_s=budget_s, seed=seed, design=Design(max_pairs=MOST_PAIRS),
         guards=guard_plan(case.guards, 1, {**GUARDS, **LIVE_GUARDS}), period_s=period_s,
     )  # fmt: skip
     planted = "4MB" if case.candidates else VALUE
