@@ -20,7 +20,10 @@ from pgdyno.server.postgres import Postgres
 ROLE = "live_app"
 RATE, RETRY_S, BEGIN_S = 30.0, 0.2, 30.0
 MS = (4.0, 8.0, 12.0)
-"""How long a call of each class sleeps under any other value; the server rounds it up to whole milliseconds."""
+"""How long a call of each class sleeps under any other value, in whole milliseconds: see `ROUNDED_S`."""
+ROUNDED_S = 0.0005
+"""What is taken off each sleep. pg_sleep waits for whole milliseconds, rounded up: of 18 ms it makes 18 or 19, as the
+clock's last digit falls, so that 18 of 20 ms were 0.93 on a server of 18 and not 0.9. Of 17.5 it always makes 18."""
 
 
 @contextmanager
@@ -88,9 +91,10 @@ def _query(number: int, knob: str, factors: Mapping[str, float], other: float, m
     cases = sql.SQL(" ").join(
         sql.SQL("WHEN {} THEN {}").format(sql.Literal(value), sql.Literal(factor)) for value, factor in factors.items()
     )
-    return sql.SQL("SELECT pg_sleep({} * CASE current_setting({}) {} ELSE {} END){}").format(
-        sql.Literal(ms / 1000), sql.Literal(knob), cases, sql.Literal(other), sql.SQL(", 1" * number)
-    )
+    return sql.SQL("SELECT pg_sleep({} * CASE current_setting({}) {} ELSE {} END - {}){}").format(
+        sql.Literal(ms / 1000), sql.Literal(knob), cases, sql.Literal(other), sql.Literal(ROUNDED_S),
+        sql.SQL(", 1" * number),
+    )  # fmt: skip
 
 
 def _class_of_statements(
