@@ -18,7 +18,7 @@ from pgdyno.studies.tune.pareto import Point, front
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
 from pgdyno.studies.tune.tuned import Tuned
-from pgdyno.units import parse_quantity
+from pgdyno.units import digits_text, parse_quantity
 from simulated_laboratory import SimulatedLaboratory, flat
 
 OPTIONS = TuneOptions(trials=14, noise_runs=4, confirm_max=8, only=("shared_buffers", "work_mem", "jit"))
@@ -76,9 +76,26 @@ def test_the_page_tells_the_models_points_from_measured_ones():
     rows = section.blocks[0].table.rows
     assert len(rows) == len(tuned(None)["pareto"])
     for row, one in zip(rows[1:], tuned(None)["pareto"][1:], strict=True):
-        assert ("measured in" in row[2]) == (one["basis"] == "measured")
+        assert ("measured in" in row[3]) == (one["basis"] == "measured")
         assert row[1].startswith("about") == (one["basis"] == "model")
         assert (row[-1] == "taken") == one["taken"]
+
+
+@pytest.mark.requirement("R-TUN-21")
+def test_each_point_has_the_server_s_cpu_beside_its_gain_and_memory_or_says_that_it_is_unknown():
+    points = tuned(None)["pareto"]
+    assert points[0]["cpu"] == 1.0
+    for one in points[1:]:  # the simulated server needs less CPU for a transaction by as much as it is faster
+        assert one["cpu"] == pytest.approx(1 / slope(one["settings"]), rel=0.1)
+    table = gain_memory(outcome(None).pareto, Metric.THROUGHPUT).blocks[0].table
+    assert table.columns[2] == "server CPU"
+    assert [row[2] for row in table.rows] == [f"{digits_text(one['cpu'])}x" for one in points]
+    laboratory = SimulatedLaboratory(slope, cv=0.02, unknown_cpu=lambda number, settings: bool(settings))
+    blind = tune_result(laboratory, tune(laboratory, OPTIONS, lambda _: None), OPTIONS).pareto
+    assert [one.cpu for one in blind] == [1.0] + [None] * (len(blind) - 1)
+    assert [row[2] for row in gain_memory(blind, Metric.THROUGHPUT).blocks[0].table.rows[1:]] == ["unknown"] * (
+        len(blind) - 1
+    )
 
 
 def test_where_nothing_is_offered_the_baseline_is_what_is_taken():

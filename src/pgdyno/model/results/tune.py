@@ -111,7 +111,10 @@ class Rival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParetoPoint:
-    """A configuration that none beats in both gain and memory (bytes at worst); `basis` is measured or model."""
+    """A configuration that none beats in both gain and memory (bytes at worst); `basis` is measured or model.
+
+    `cpu` is the server's CPU a transaction over the baseline's, None where it is not known.
+    """
 
     settings: Mapping[str, str]
     memory_bytes: int
@@ -119,6 +122,7 @@ class ParetoPoint:
     basis: str
     runs: int
     taken: bool
+    cpu: Annotated[float | None, OMITTED] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

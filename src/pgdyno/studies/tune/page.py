@@ -21,7 +21,7 @@ from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune import answer, doubts
 from pgdyno.studies.tune.importance_page import knobs_section, searched_runs
 from pgdyno.studies.tune.kind import KIND
-from pgdyno.units import bytes_text, plural
+from pgdyno.units import bytes_text, digits_text, plural
 
 FEW_SETTINGS = 5
 MOST_SENTENCES = 4
@@ -109,11 +109,12 @@ def _doubts(trials: Sequence[Trial], result: TuneResult, settings: Configuration
     ])  # fmt: skip
 
 
-COLUMNS = ("memory at worst", "against the baseline", "how it is known", "settings", "")
+COLUMNS = ("memory at worst", "against the baseline", "server CPU", "how it is known", "settings", "")
 CAPTION = (
     "None that was tried has more gain and less memory than one of these. What is measured ran in fresh pairs. The "
     "rest is what the model expects, from single runs of the search: it proves nothing. Memory is what the settings "
-    "allow all sessions and workers together at worst, and not what was used."
+    "allow all sessions and workers together at worst, and not what was used. Server CPU is that of a transaction over "
+    "the baseline's, by the medians of the runs."
 )
 
 
@@ -123,11 +124,11 @@ def gain_memory(points: Sequence[ParetoPoint], metric: Metric) -> Section | None
         return None
     rows = tuple(_row(point) for point in points)
     caption = f"By {metric.label}. {CAPTION}"
-    block = TableBlock(Table(COLUMNS, rows, COLUMNS[:2]), caption)
+    block = TableBlock(Table(COLUMNS, rows, COLUMNS[:3]), caption)
     return Section("memory", "Gain against memory", "What would less memory cost?", (block,))
 
 
-def _row(point: ParetoPoint) -> tuple[str, str, str, str, str]:
+def _row(point: ParetoPoint) -> tuple[str, ...]:
     settings = Configuration.of(point.settings)
     if not settings:
         known, against = "the baseline", ""
@@ -136,4 +137,5 @@ def _row(point: ParetoPoint) -> tuple[str, str, str, str, str]:
     else:
         known, against = f"expected by the model, of {plural(point.runs, 'run')}", f"about {point.ratio}"
     taken = "taken" if point.taken else ""
-    return (bytes_text(point.memory_bytes), against, known, settings_text(settings), taken)
+    cpu = "unknown" if point.cpu is None else f"{digits_text(point.cpu)}x"
+    return (bytes_text(point.memory_bytes), against, cpu, known, settings_text(settings), taken)

@@ -8,19 +8,20 @@ on the settings alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.knobs.memory import demand
 from pgdyno.knobs.space import point_to_configuration
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.tune import ParetoPoint
-from pgdyno.model.trial import TrialState
-from pgdyno.model.verdict import Interval, Verdict
+from pgdyno.model.trial import Trial, TrialState
+from pgdyno.model.verdict import Interval, Metric, Verdict
 from pgdyno.optimizer.rank import leads
 from pgdyno.stats.distributions import ndtri
 from pgdyno.stats.paired import interval
 from pgdyno.studies.pairs.blocks import BASE, FOUND
+from pgdyno.studies.pairs.judging import median_of
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
@@ -33,7 +34,8 @@ class Point:
     """A configuration: the memory that it can demand at worst, in bytes, and its figure as a ratio of the baseline's.
 
     `basis` says whether the ratio was measured in pairs or is the model's; `runs` how many pairs or trials that rests
-    on. `gain` is that ratio turned so that more is better. `is_taken` marks what the tune ended with.
+    on. `gain` is that ratio turned so that more is better. `is_taken` marks what the tune ended with. `cpu` is the
+    server's CPU a transaction over the baseline's, by the medians of the runs; None where that is not known.
     """
 
     settings: Configuration
@@ -43,6 +45,7 @@ class Point:
     basis: str
     runs: int
     is_taken: bool = False
+    cpu: float | None = None
 
     def record(self) -> ParetoPoint:
         """Return it as the result keeps it."""
@@ -53,6 +56,7 @@ class Point:
             basis=self.basis,
             runs=self.runs,
             taken=self.is_taken,
+            cpu=self.cpu,
         )
 
 
@@ -67,7 +71,7 @@ def gain_against_memory(laboratory: Laboratory, tuned: Tuned, options: TuneOptio
         return []
     known[BASELINE] = (Interval(1.0, 1.0, 1.0, options.confidence), MEASURED, len(tuned.search.baselines))
     facts, connections = laboratory.facts, laboratory.study.plan.connections
-    higher = options.metric.higher_is_better
+    higher, cpu = options.metric.higher_is_better, _server_cpu(tuned)
     points = [
         Point(
             settings,
@@ -76,6 +80,7 @@ def gain_against_memory(laboratory: Laboratory, tuned: Tuned, options: TuneOptio
             ratio.ratio if higher else 1 / ratio.ratio,
             basis,
             runs,
+            cpu=cpu.get(settings),
         )
         for settings, (ratio, basis, runs) in known.items()
     ]
@@ -116,6 +121,26 @@ def _counts(tuned: Tuned) -> Mapping[Configuration, int]:
         if trial.state is TrialState.COMPLETE:
             counts[trial.spec.configuration] = counts.get(trial.spec.configuration, 0) + 1
     return counts
+
+
+def _server_cpu(tuned: Tuned) -> Mapping[Configuration, float]:
+    """Return the CPU a transaction over the baseline's: of the search's runs, and of the proof's where it has them."""
+    by_settings: dict[Configuration, list[Trial]] = {}
+    for trial in (*tuned.search.trials, *tuned.search.fresh):
+        if trial.state is TrialState.COMPLETE:
+            by_settings.setdefault(trial.spec.configuration, []).append(trial)
+    found = _over(by_settings, median_of(tuned.search.baselines, Metric.SERVER_CPU))
+    if tuned.proof is not None:
+        blocks = tuned.proof.blocks
+        arms = {blocks.arms[arm]: blocks.trials(arm) for arm in (tuned.proof.answer, FOUND) if arm in blocks.arms}
+        found |= _over(arms, median_of(blocks.trials(BASE), Metric.SERVER_CPU))
+    return found | {BASELINE: 1.0}
+
+
+def _over(runs: Mapping[Configuration, Sequence[Trial]], before: float | None) -> dict[Configuration, float]:
+    """Return each median over that of the baseline, where both are known."""
+    medians = {settings: median_of(trials, Metric.SERVER_CPU) for settings, trials in runs.items()}
+    return {settings: one / before for settings, one in medians.items() if one is not None and before}
 
 
 def _by_proof(tuned: Tuned) -> _Known:
