@@ -8,6 +8,7 @@ import pytest
 
 from live_search_example import BETTER, CANDIDATES, MODEL, SETTINGS, WORSE, search
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.model.facts import Unknown
 from pgdyno.model.results.live import LiveCandidate, LiveOwnEffect
 from pgdyno.model.results.tune import SearchModel
 from pgdyno.model.shapes import plain
@@ -19,7 +20,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.course.figures import knobs_of
-from pgdyno.studies.live.search_words import search_judgement
+from pgdyno.studies.live.search_words import search_judgement, uncured
 from pgdyno.studies.reports import compose
 from pgdyno.studies.winner import offered_by
 from simulated_live_world import WATCHED
@@ -80,6 +81,30 @@ def test_the_page_shows_the_offer_the_finalists_the_candidates_and_what_was_left
         "1.23",
     ):
         assert words in html
+
+
+@pytest.mark.requirement("R-TUN-14")
+@pytest.mark.parametrize(
+    ("active", "cores", "fields", "about"),
+    [
+        (20.0, 8, {}, "about 16"),
+        (20.0, 8, {"finals": (BETTER,), "chosen": 0}, "about 16"),
+        (9.0, 8, {}, None),  # the fastest leaves a core for each
+        (8.0, 8, {}, None),
+        (20.0, Unknown("no /proc"), {}, None),
+        (20.0, 8, {"candidates": CANDIDATES[:1]}, None),  # nothing was measured
+    ],
+)
+def test_a_server_that_is_saturated_whatever_is_set_is_told_on_the_page(active, cores, fields, about):
+    notes = uncured(replace(WATCHED.reference, active_median=active), search(**fields), cores)
+    assert [about in note for note in notes] == [True] * (about is not None)
+    html = render_html(compose(StudyRecord(study(search(**fields, notes=notes)), [])))
+    assert ("The server is saturated, and no setting that was tried cures that" in html) is (about is not None)
+
+
+def test_notes_of_a_search_without_a_finalist_are_on_its_page():
+    html = render_html(compose(StudyRecord(study(search(notes=("no candidate looked better",))), [])))
+    assert "No candidate looked better." in html
 
 
 def test_a_search_survives_the_store():

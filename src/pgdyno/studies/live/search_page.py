@@ -94,6 +94,7 @@ def _candidates(search: LiveSearch) -> Section:
         blocks += [knobs_of(measured), _moved(search, measured)]
         blocks.insert(0, Charts((_figure(measured),)))
     blocks.insert(0, Prose((f"No more were tried: {search.stopped or 'unknown why'}.",)))
+    blocks = [*(() if search.finals else _notes(search)), *blocks]
     return Section("candidates", "Candidates", "What was tried, and what did it look like?", tuple(blocks))
 
 
@@ -157,10 +158,12 @@ def _finals(search: LiveSearch) -> Section:
         ))  # fmt: skip
     columns = ("settings (B)", "against the server as it is (A)", "pairs", "")
     caption = "Each by fresh pairs; the confidence of 95 % is shared among the finalists."
-    blocks: list[Block] = [TableBlock(Table(columns, tuple(rows), ("pairs",)), caption)]
-    if search.notes:
-        blocks.insert(0, Notice(tuple(f"{capital(one)}." for one in search.notes)))
-    return Section("finalists", "Finalists", "Which of them held in fresh pairs?", tuple(blocks))
+    table = TableBlock(Table(columns, tuple(rows), ("pairs",)), caption)
+    return Section("finalists", "Finalists", "Which of them held in fresh pairs?", (*_notes(search), table))
+
+
+def _notes(search: LiveSearch) -> tuple[Block, ...]:
+    return (Notice(tuple(f"{capital(one)}." for one in search.notes)),) if search.notes else ()
 
 
 def _effects(search: LiveSearch) -> Section:

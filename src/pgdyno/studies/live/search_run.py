@@ -30,7 +30,7 @@ from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.search import LiveSearcher
 from pgdyno.studies.live.search_duels import SearchDuels
 from pgdyno.studies.live.search_recording import SearchRecording
-from pgdyno.studies.live.search_words import search_judgement
+from pgdyno.studies.live.search_words import search_judgement, uncured
 from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.switch_result import switch_of
 from pgdyno.studies.session.target_request import TargetRequest
@@ -313,7 +313,7 @@ class _Searching:
         assert found.search is not None, "it is one"
         model = search_model(self._space.dimensions, self.searcher.history(), self._options.design.confidence)
         winner, ground = found.search.winner, self._watched.ground
-        notes = list(found.search.notes)
+        notes = [*uncured(found.reference, found.search, ground.facts.host.cores), *found.search.notes]
         if winner is not None:
             notes += not_kept(Configuration.of(winner.b), ground.facts, connections=ground.connections)
         return replace(found, search=replace(found.search, model=model, notes=tuple(notes)))
