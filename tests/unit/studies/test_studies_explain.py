@@ -6,8 +6,12 @@ import pytest
 
 from facts_from_params import make_facts
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.studies.pairs.explain import explain, user_time
+from pgdyno.studies.tune.answer import UNEXPLAINED, explanation, winner_of
+from result_example import made
+from tune_example import tune_json
 
 READS = WorkloadSpec("ybio", {}, "0" * 16, "reads", read_only=True)
 WRITES = WorkloadSpec("tpcb-like", {}, "1" * 16, "writes", read_only=False)
@@ -78,6 +82,15 @@ def test_fewer_than_ten_blocks_a_transaction_are_told_with_their_fraction():
     assert "0.14 of 2 blocks (7 %)" in text
     assert "with the winner 0.02 (1 %)" in text
     assert "86 % of these copies are no longer made" in text
+
+
+@pytest.mark.requirement("R-TUN-10")
+def test_a_winner_that_no_counter_explains_says_so_and_what_is_kept_says_nothing():
+    told = made(StudyKind.TUNE, tune_json([], 1, 2))
+    assert winner_of(told)
+    assert "Reads became hits" in str(explanation(replace(told, explanation=("Reads became hits",))).blocks)
+    assert UNEXPLAINED in str(explanation(replace(told, explanation=())).blocks)
+    assert explanation(replace(told, explanation=(), keep=True)) is None
 
 
 def test_without_counters_there_is_nothing_to_say():

@@ -23,6 +23,7 @@ from pgdyno.report.wording import (
 from pgdyno.studies.tune.kind import together_text, unproved_text
 from pgdyno.units import bytes_text, parse_quantity, plural
 
+UNEXPLAINED = "No counter of the server moved enough to explain the gain: the pairs show it, its reason is not known."
 BLOCK_BYTES = 8192
 """The unit of a shared_buffers without one; every build of PostgreSQL but a patched one has it."""
 UNMEASURED = ("not measured alone", "")
@@ -173,6 +174,8 @@ def explanation(result: TuneResult) -> Section | None:
     """Give the sentences that say why the change works, with the measured numbers in them."""
     sentences = result.explanation
     if not sentences:
-        return None
+        if result.keep or not winner_of(result):
+            return None
+        sentences = (UNEXPLAINED,)
     title = "What the best candidate did" if result.keep else "Why it works"
     return Section("why", title, "What did the server do differently?", (Prose(sentences, points=True),))
