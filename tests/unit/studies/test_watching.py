@@ -221,6 +221,14 @@ def test_what_is_new_is_told_once_and_whole_though_more_comes_at_once_than_is_ke
     assert len(told.events) == MOST_EVENTS
 
 
+def test_what_is_faster_again_says_against_when():
+    told = Told(60.0, KEYS, lambda: NAMES)
+    one = told.step(Slowdown(1, 0.5, 30, 0.2, is_back=True), 40, BEGAN)
+    assert one.text.startswith("statement -22 of web in shop takes 0.5 times as long as when it was slower (20 %")
+    whole = told.step(Slowdown(None, 0.8, 30, 1.0, is_back=True), 40, BEGAN)
+    assert whole.text == "the statements as a whole take 0.8 times as long as when they were slower"
+
+
 def test_of_a_server_that_became_slower_as_a_whole_no_statement_is_counted():
     seen, _ = watched(Server())
     seen.told.step(Slowdown(None, 2.0, 30, 1.0), 40, BEGAN + 2400.0)

@@ -110,7 +110,10 @@ def test_an_operator_s_form_becomes_a_signed_request_with_who_when_and_why(
 def test_what_is_kept_already_is_not_called_the_baseline(store: Store) -> None:
     study, kept = example.make_study().id, {"work_mem": "16MB"}
     undo = undo_question(kept, {"work_mem": "4MB"}, undo="pgdyno rollback s-1", seconds=900)
-    for question, said in ((QUESTION, "in its baseline; then the answer is no"), (undo, "; then they stay in force")):
+    for question, said in (
+        (QUESTION, "stays in its baseline, and no answer is a no"),
+        (undo, "; then they stay in force"),
+    ):
         LiveBoard(store).show(replace(first_state(study, time.time()), desk=LiveDesk("run-1", question=question)))
         page = ask(make_app(store, Access(NAMES)), "/").body
         assert said in page

@@ -98,8 +98,8 @@ def _sections(result: LiveResult) -> tuple[Section, ...]:
     rows = (*result.body, *result.beside)
     if rows:
         caption = (
-            "Statements with a weight make the claim; what a period does not resolve is told beside it. Texts are not "
-            "kept: SELECT query FROM pg_stat_statements WHERE queryid = ..."
+            "The claim rests on the statements with a weight; those that a period does not resolve are listed after "
+            "them. Texts are not kept: SELECT query FROM pg_stat_statements WHERE queryid = ..."
         )
         block = TableBlock(_statements_table(rows), caption)
         found.append(Section("statements", "Statements", "By which statements would a change be judged?", (block,)))

@@ -46,17 +46,19 @@ def _sections(result: WatchResult) -> tuple[Section, ...]:
     facts = (
         ("watched", f"{seconds_text(result.seconds)} in {plural(result.readings, 'reading')}"),
         *((("readings lost", lost),) if lost else ()),
-        ("statements", f"{result.statements} could be judged, with {percent_text(result.covered)} of the time"),
+        ("statements judged", f"{result.statements}, with {percent_text(result.covered)} of the time"),
         (
-            "smallest step",
+            "smallest slowdown reported",
             "not known yet"
             if result.detectable is None
-            else f"{digits_text(result.detectable, 2)} times as long, for half of the time",
+            else f"{digits_text(result.detectable, 2)} times as long, for statements that hold half of the time",
         ),
         ("our own CPU", "unknown" if result.own_cpu_pct is None else f"{result.own_cpu_pct:.2f} % of a core"),
     )
     notes = (Notice(result.notes),) if result.notes else ()
-    found.append(Section("sight", "What could be seen", "How much of the load was watched?", (FactList(facts), *notes)))
+    found.append(
+        Section("sight", "What could be detected", "How much of the load was watched?", (FactList(facts), *notes))
+    )
     if result.proposals:
         question = "Which settings were put in force so long ago that they should be compared again?"
         found.append(Section("old", "Worth another look", question, (Prose(result.proposals, points=True),)))
@@ -69,8 +71,8 @@ def _about(record: StudyRecord) -> Section:
         "of the users is run or planned, no statistics are reset, nothing is installed or set.",
         "Of each statement the medians of a call's time before and after a moment are compared, over 1, 2, 5 and 10 "
         "readings. A step is reported where it is 1.3 times or more, costs 1 % of the time or more, lasts for 5 "
-        "readings, and lies 5.5 deviations beyond what this statement does by itself. What all statements share is the "
-        "server's. A slow change over hours is not reported.",
+        "readings, and lies 5.5 standard deviations beyond what this statement does by itself. What all statements "
+        "share is reported as the server's. A slow change over hours is not reported.",
         "Another plan is inferred from the blocks that a call touches for as many rows; no plan is looked at.",
     )
     facts = provenance.environment(record.study, record.trials)

@@ -181,7 +181,7 @@ def _take(seen: WatchSeen, found: StatementDeltas | VoidCause, at: float) -> Non
         if found is VoidCause.RESTARTED:
             seen.regressions.forget()
             seen.told.note(
-                Happening.RESTARTED, at, "the server was restarted; what is slower from here on is not reported"
+                Happening.RESTARTED, at, "the server was restarted: times after it are not compared with those before"
             )
         else:
             seen.regressions.hold()

@@ -160,8 +160,8 @@ def _title(
     if parts:
         return f"In {passed} {least}{' and '.join(parts)}"
     if detectable is None:
-        return f"{passed} of this load say nothing yet: {LEARN} readings with enough calls are needed"
-    return f"In {passed} nothing became slower by as much as could be seen"
+        return f"No answer after {passed}: {LEARN} readings with enough calls are needed"
+    return f"In {passed} nothing became slower by as much as can be detected here"
 
 
 def proposals(changes: Iterable[ChangeRecord], target: str, facts: Facts, now: float) -> tuple[str, ...]:

@@ -123,9 +123,8 @@ def _evidence(step: Slowdown) -> str:
 
 
 def _times(step: Slowdown) -> str:
-    if step.is_back:
-        return f"take{'s' if step.number is not None else ''} only {digits_text(step.factor, 2)} times as long again"
-    return f"take{'s' if step.number is not None else ''} {digits_text(step.factor, 2)} times as long"
+    take, was = ("take", "they were") if step.number is None else ("takes", "it was")
+    return f"{take} {digits_text(step.factor, 2)} times as long{f' as when {was} slower' if step.is_back else ''}"
 
 
 def clock_text(at: float) -> str:
