@@ -212,9 +212,10 @@ class Regressions:
         before = self._recent[_MS][:, -2 * wide : -wide].sum(axis=1)
         weights = np.zeros_like(before)
         weights[known] = capped(before[known])
+        shared = _shared(contrast[known], weights[known])
         if width >= _STAYS:
-            yield from self._look_at_server(contrast, known, weights, width)
-        common = _weighted_median(contrast[known], weights[known]) if known.sum() >= _COMMON else 0.0
+            yield from self._look_at_server(contrast, known, weights, shared, width)
+        common = shared if known.sum() >= _COMMON else 0.0
         own, usual = contrast - common, self._usual[width]
         scatter = usual.scatter(_FLOOR, self._sampled(width))
         after = self._recent[_MS][:, -wide:].sum(axis=1)
@@ -242,7 +243,9 @@ class Regressions:
         with np.errstate(invalid="ignore"):
             return np.asarray(now >= np.maximum(STEP, np.abs(step) / 2), dtype=np.bool_)
 
-    def _look_at_server(self, contrast: Floats, known: Bools, weights: Floats, width: int) -> Iterator[Slowdown]:
+    def _look_at_server(
+        self, contrast: Floats, known: Bools, weights: Floats, shared: float, width: int
+    ) -> Iterator[Slowdown]:
         index, usual = float((weights[known] * contrast[known]).sum()), self._server[width]
         scatter = usual.scatter(_SERVER_FLOOR)
         usual.learn(np.array([index]), np.array([True]), scatter)
@@ -251,8 +254,7 @@ class Regressions:
         ):
             return
         # One dear statement alone is told of by its own name.
-        most = _weighted_median(contrast[known], weights[known])
-        if abs(most) < abs(index) / 2:
+        if abs(shared) < abs(index) / 2:
             return
         if index > 0 or None in self._slower:
             yield Slowdown(None, math.exp(index), self.period - width, 1.0, is_back=index < 0)
@@ -298,6 +300,14 @@ def _medians(rows: Floats) -> Floats:
     ordered, counts = np.sort(rows, axis=1), np.isfinite(rows).sum(axis=1)
     each = np.arange(rows.shape[0])
     return np.asarray((ordered[each, (counts - 1) // 2] + ordered[each, counts // 2]) / 2, dtype=np.float64)
+
+
+def _shared(contrast: Floats, weights: Floats) -> float:
+    """Return what statements share, whose weights sum to 1: the median of them, by time, of which none has most.
+
+    One that takes nearly all the time would be what it shares with itself, and its slowdown the server's.
+    """
+    return _weighted_median(contrast, np.minimum(weights, (1 - weights.max()) / 2) if weights.size > 1 else weights)
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:

@@ -57,6 +57,16 @@ def test_a_statement_that_takes_twice_as_long_is_told_once_and_since_when(statem
         assert not step.is_back
 
 
+def test_a_statement_that_takes_nearly_all_the_time_is_named_and_is_not_the_server():
+    calls = np.array([300.0, 9000.0, 500.0, 50.0, 100.0, 2.0])
+    change = lambda number: {"calls": calls, "factors": factors(1, 2.0 if number > 40 else 1.0)}  # noqa: E731
+    [(_, step)] = watched(10, 60, change)[1]
+    assert step.number == 1
+    whole = lambda number: {"calls": calls, "factors": 1.5 if number > 40 else 1.0}  # noqa: E731
+    [(_, step)] = watched(10, 60, whole)[1]
+    assert step.number is None
+
+
 def test_what_was_slower_is_told_when_it_is_as_it_was():
     change = lambda number: {"factors": factors(1, 2.0)} if 40 < number <= 80 else {}  # noqa: E731
     _, told = watched(1, 120, change)
