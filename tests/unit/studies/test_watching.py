@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from facts_from_params import make_facts
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode, StoreError
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.results.watch import Happening, WatchResult
 from pgdyno.model.shapes import plain
@@ -23,16 +22,14 @@ from pgdyno.report.drawing.text import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.regressions import Slowdown
 from pgdyno.stats.statement_deltas import StatementSnapshot
-from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kind import Offered
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.reports import compose
 from pgdyno.studies.watch import run
-from pgdyno.studies.watch import study as watch_study
 from pgdyno.studies.watch.profiles import other_profile
 from pgdyno.studies.watch.run import watch
-from pgdyno.studies.watch.study import proposals, result_of, watch_server
+from pgdyno.studies.watch.study import proposals, result_of
 from pgdyno.studies.watch.telling import MOST_EVENTS, Told
 from simulated_live_world import WATCHED
 from study_example import make_study
@@ -359,29 +356,3 @@ def test_another_number_of_sessions_at_work_proposes_another_search_or_what_was_
         assert other_profile(studies, environment, at_work) == ()
     unfinished, nothing = replace(alone, state=StudyState.FAILED), found("none", 1.0, {})
     assert other_profile([unfinished, nothing], "e", 10.0) == ()
-
-
-def test_a_store_that_refuses_for_a_moment_ends_no_watch(monkeypatch, tmp_path):
-    said, made = [], replace(make_study(StudyKind.WATCH), id="w1")
-
-    def seen_meanwhile(_reader, _settings, told, *, period_s, keep, **_):
-        with monkeypatch.context() as locked:
-            locked.setattr(store, "update_study", refuse)
-            keep(seen := run.WatchSeen(period_s, BEGAN, BEGAN + 60, told))
-        return seen
-
-    def refuse(*_, **__):
-        raise StoreError("the store is locked")
-
-    server = SimpleNamespace(keys=[], names=lambda: NAMES, read=dict, close=lambda: None)
-    for name, stands_in in {
-        "read_facts": lambda _target: make_facts(18), "StatementReader": lambda _: server,
-        "SettingsReader": lambda _: server, "open_watchable": lambda *_: 1, "observed_study": lambda *_, **__: made,
-        "watch": seen_meanwhile,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(watch_study, name, stands_in)
-    with Store.open(tmp_path / "store.db") as store:
-        target = SimpleNamespace(name="db1", postgres=None)
-        told = watch_server(store, target, None, seconds=60.0, period_s=60.0, announce=said.append)
-        assert said[-1] == "what was seen is not in the store yet: the store is locked"
-        assert (store.study("w1").state, store.study("w1").result) == (StudyState.COMPLETE, told)

@@ -76,11 +76,16 @@ def watch_server(
 
         with signals_interrupt(), owning(store, study.id, began, resumes=False) as row:
             row.put(phase="watching", place=f"statements and settings, every {seconds_text(period_s)}")
+
+            def tell(event: WatchEvent) -> None:
+                announce(text := event_text(event))
+                row.notice(text)  # the dashboard shows the newest
+
             try:
                 announce(_begins(target.name, seconds, period_s))
                 seen = watch(
                     reader, settings.read, Told(period_s, reader.keys, reader.names),
-                    seconds=seconds, period_s=period_s, announce=lambda event: announce(event_text(event)), keep=keep,
+                    seconds=seconds, period_s=period_s, announce=tell, keep=keep,
                 )  # fmt: skip
                 found = result(seen)
                 store.update_study(study.id, state=StudyState.COMPLETE, result=found)
