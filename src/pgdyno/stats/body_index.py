@@ -198,6 +198,8 @@ def capped(shares: Floats) -> Floats:
     if shares.size == 0:
         return shares
     shares = shares / shares.sum()
+    if shares.max() <= CAP:
+        return shares
     cap = max(CAP, _level(lambda level: np.minimum(level, LIFT * shares)))
     factor = _level(lambda level: np.minimum(cap, level * LIFT * shares))
     weights = np.minimum(cap, factor * LIFT * shares)

@@ -31,6 +31,8 @@ _STAYS = 5
 _KEPT = 2 * WIDTHS[-1]
 LEAST_CALLS = 5
 """A period with fewer calls of a statement does not count for it."""
+_AS_LONG = 0.7
+"""But fewer count that take so much of its usual time together: what takes minutes from now on ends less often."""
 _PRESENT = 0.6
 """Of a window, so many periods must count."""
 DEVIATIONS = 5.5
@@ -134,8 +136,9 @@ class Regressions:
         self._push(newest)
         logs = self._logs()
         told: list[Slowdown] = []
+        stays = self._contrast(logs, _STAYS)
         for width in WIDTHS:
-            told += self._look(logs, width)
+            told += self._look(logs, width, stays)
         return told
 
     def watched(self) -> tuple[int, float]:
@@ -187,6 +190,9 @@ class Regressions:
         calls, times = self._recent[_CALLS], self._recent[_MS]
         logs: Floats = np.full_like(times, np.nan)
         counts = (calls >= LEAST_CALLS) & (times > 0)
+        usual, often = np.full(calls.shape[0], np.inf), counts.any(axis=1)
+        usual[often] = _medians(np.where(counts[often], times[often], np.nan))
+        counts |= (calls > 0) & (times >= _AS_LONG * usual[:, None])
         logs[counts] = np.log(times[counts] / calls[counts])
         return logs
 
@@ -203,7 +209,7 @@ class Regressions:
             found[enough] = _medians(sides[0][enough]) - _medians(sides[1][enough])
         return found
 
-    def _look(self, logs: Floats, width: int) -> Iterator[Slowdown]:
+    def _look(self, logs: Floats, width: int, stays: Floats) -> Iterator[Slowdown]:
         contrast = self._contrast(logs, width)
         known = np.isfinite(contrast)
         if not known.any():
@@ -220,7 +226,7 @@ class Regressions:
         scatter = usual.scatter(_FLOOR, self._sampled(width))
         after = self._recent[_MS][:, -wide:].sum(axis=1)
         cost = (1 - np.exp(-np.abs(own))) * np.maximum(after, before) / max(float(after.sum()), 1e-300)
-        far = known & (np.abs(own) > np.maximum(STEP, DEVIATIONS * scatter)) & (cost >= COST) & self._lasts(logs, own)
+        far = known & (np.abs(own) > np.maximum(STEP, DEVIATIONS * scatter)) & (cost >= COST) & _lasts(own, stays)
         usual.learn(own, known, scatter)
         if self.period < LEARN:
             return
@@ -236,12 +242,6 @@ class Regressions:
         cv2 = np.divide(squares * calls, times**2, out=np.zeros_like(times), where=times > 0)
         of_period = np.divide(cv2 * counts, calls, out=np.zeros_like(times), where=calls > 0)
         return np.asarray((_MEDIAN if width > 2 else 1.0) * 2 * of_period / width, dtype=np.float64)
-
-    def _lasts(self, logs: Floats, step: Floats) -> Bools:
-        """Tell which steps are there in the newest periods as a whole, too."""
-        now = np.sign(step) * self._contrast(logs, _STAYS)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(now >= np.maximum(STEP, np.abs(step) / 2), dtype=np.bool_)
 
     def _look_at_server(
         self, contrast: Floats, known: Bools, weights: Floats, shared: float, width: int
@@ -282,6 +282,12 @@ class Regressions:
             blocks_before=float(each_before[_BLOCKS]) if ratios[_BLOCKS] is not None else None,
             rows=ratios[_ROWS],
         )
+
+
+def _lasts(step: Floats, stays: Floats) -> Bools:
+    """Tell which steps are there in the newest periods as a whole, too: in their contrast with those before."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sign(step) * stays >= np.maximum(STEP, np.abs(step) / 2), dtype=np.bool_)
 
 
 def _moment(logs: Floats, width: int) -> int:

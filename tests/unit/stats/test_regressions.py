@@ -90,6 +90,16 @@ def test_another_plan_shows_in_the_blocks_of_a_call():
     assert step.rows == pytest.approx(1)
 
 
+def test_a_statement_that_becomes_so_slow_that_it_hardly_ends_is_told_all_the_same():
+    rare = np.where(np.arange(CALLS.size) == 3, 2.0, CALLS)
+    change = lambda number: {"calls": rare, "factors": factors(3, 80.0)} if number > 40 else {}  # noqa: E731
+    [(when, step)] = watched(11, 60, change)[1]
+    assert (step.number, when <= 47) == (3, True)
+    assert step.factor == pytest.approx(80, rel=0.3)
+    away = lambda number: {"calls": rare} if number > 40 else {}  # noqa: E731
+    assert watched(11, 60, away)[1] == []
+
+
 def test_what_comes_slowly_bursts_and_rare_statements_raise_nothing():
     slow = lambda number: {"factors": 2 ** (max(0, number - 40) / 200)}  # noqa: E731
     burst = lambda number: {"factors": factors(0, 5.0)} if number in (50, 51) else {}  # noqa: E731
