@@ -306,7 +306,7 @@ impl Engine {
 
     /// End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there.
     fn close(&mut self) {
-        self.end_pause(self.now());
+        self.end_pause(self.now().max(0));
         let busy = self.sessions.iter().filter(|session| session.is_at_work());
         let busy = busy.map(|session| (session.pid, session.key.clone())).collect();
         self.pool.end(busy);

@@ -93,6 +93,24 @@ def test_a_run_that_is_paused_from_the_begin_is_the_same_one_later(stage: PauseS
     assert one(found, 2, 1)["sent_us"] >= one(found, 0, 1)["done_us"]
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_pause_of_the_time_before_the_begin_is_over_when_the_run_begins(stage: PauseStage, shards: int) -> None:
+    """Told as one that lasts, it would shift what is displayed for good and be less than nothing in the result."""
+    paused = Paused(lambda _: True, lambda _: True)
+    tally, found = stage.run(
+        stage.plan, paused,
+        connect(0), send(1, wire.query("SELECT 1"), due=300_000), leave(2, 0, 300_000),
+        connect(1), leave(1, 1, 300_000),
+        shards=shards,
+    )  # fmt: skip
+    assert (tally.ended, tally.sent, tally.is_paused) == ("complete", 1, False)
+    ((begin, end, count),) = tally.pauses
+    assert begin < 0 <= end
+    assert count == 0
+    assert tally.schedule_us == tally.at_us - (end - begin)
+    assert one(found, 0, 1)["due_us"] - 300_000 == end - begin or shards > 1
+
+
 def test_an_open_transaction_ends_by_the_schedule_and_nothing_new_is_begun(stage: PauseStage) -> None:
     paused = Paused(lambda told: told.sent >= 1, lambda told: told.sent >= 3 and not told.pauses[-1][2])
     tally, found = stage.run(

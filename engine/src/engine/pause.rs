@@ -31,12 +31,17 @@ impl Engine {
             return;
         }
         let now = self.now();
-        if let Some(since) = self.pausing.since {
-            self.end_pause(now);
-            self.go_on(since, now);
-        } else {
-            self.pausing.since = Some(now);
-            self.tally.pauses.push([now, -1, 0]);
+        match self.pausing.since {
+            None => {
+                self.pausing.since = Some(now);
+                self.tally.pauses.push([now, -1, 0]);
+            }
+            // nothing is due before the run begins, and a negative end says that a pause lasts
+            Some(since) if now >= 0 => {
+                self.end_pause(now);
+                self.go_on(since, now);
+            }
+            Some(_) => {}
         }
     }
 

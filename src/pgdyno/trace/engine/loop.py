@@ -298,9 +298,9 @@ class Engine:
         now = self._now()
         if self.pausing.since is None:
             self.pausing.begin(now)
-            return
-        self._heap = self.pausing.go_on(now, self._sessions, self._heap, _DUE)
-        heapq.heapify(self._heap)
+        elif now >= 0:  # nothing is due before the run begins, and a negative end says that a pause lasts
+            self._heap = self.pausing.go_on(now, self._sessions, self._heap, _DUE)
+            heapq.heapify(self._heap)
 
     # -- sessions -------------------------------------------------------------------------------------------
 
@@ -377,7 +377,7 @@ class Engine:
 
     def _close(self) -> None:
         """End all sessions; what the server is still at is cancelled, so that nothing of ours goes on there."""
-        self.pausing.end(self._now(), self._sessions)
+        self.pausing.end(max(self._now(), 0), self._sessions)
         busy = [session for session in self._sessions if session.is_busy and session.connection is not None]
         self._opener.close(busy)
         for session in busy:
