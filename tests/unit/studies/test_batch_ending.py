@@ -43,6 +43,48 @@ def test_a_server_that_hangs_keeps_no_other_job_from_being_told_to_end(
     assert [ended_of(one).code for one in attempts] == [-15, -15]
 
 
+def test_a_server_that_hangs_once_a_job_is_gone_holds_up_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answers = list[str](), threading.Event()
+
+    def end(_server: Postgres, tag: str) -> None:
+        asked.append(tag)
+        if len(asked) > 1:
+            answers.wait()
+
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", end)
+    process = run_program([sys.executable, "-c", "import signal; signal.pause()"], {}, tmp_path / "1")
+    starter = JobStarter(Postgres(""), "d", tmp_path, {})
+    attempt = JobAttempt(starter, chain_of().jobs["load/fetch"], process, "tag", tmp_path / "1")
+    try:
+        attempt.begin_stop()
+        assert process.wait(10.0) == -15
+        while len(asked) < 2:
+            assert attempt.poll() is None, "sessions that it has begun since are not seen to be gone"
+    finally:
+        answers.set()
+    attempt.stop()
+    assert attempt.poll() is not None
+    assert asked == ["tag", "tag"]
+    starter.close()
+
+
+def test_a_job_that_is_told_to_end_twice_keeps_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: asked.append(tag))
+    process = run_program([sys.executable, "-c", "import signal; signal.pause()"], {}, tmp_path / "1")
+    starter = JobStarter(Postgres(""), "d", tmp_path, {})
+    attempt = JobAttempt(starter, chain_of().jobs["load/fetch"], process, "tag", tmp_path / "1")
+    attempt.begin_stop()
+    kill_at_s = attempt.kill_at_s
+    attempt.begin_stop()
+    assert attempt.kill_at_s == kill_at_s
+    attempt.stop()
+    assert asked == ["tag", "tag"], "at once, and when it is gone"
+    starter.close()
+
+
 def test_checks_that_fill_their_threads_keep_no_session_from_being_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

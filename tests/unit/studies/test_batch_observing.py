@@ -27,13 +27,14 @@ class FakeServer:
     thaws: threading.Event | None = None
     """When it answers again that hangs."""
     opened: int = 0
+    closed: int = 0
 
     def connect(self) -> FakeServer:
         self.opened += 1
         return self
 
     def close(self) -> None:
-        pass
+        self.closed += 1
 
     def execute(self, query: bytes, params: list[object]) -> FakeServer:
         if self.is_gone:
@@ -145,9 +146,12 @@ def test_a_server_that_hangs_holds_up_no_end_of_a_run(monkeypatch: pytest.Monkey
     figures = looked.figures("p/a")
     assert figures.unknown["busy_s"] == figures.unknown["wal_bytes"] == "the server did not answer within 0.05 s"
     assert server.opened == 1, "it is asked no further"
+    looked.close()
+    assert server.closed == 0
     server.thaws.set()
     assert looked._hangs is not None
     looked._hangs.join()
+    assert server.closed == 1, "else a restore could not drop the database"
     looked.began("p/b")
     looked.ended("p/b")
     assert (looked.figures("p/b").wal_bytes, server.opened) == (0, 2)

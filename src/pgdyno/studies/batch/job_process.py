@@ -201,6 +201,8 @@ class JobAttempt:
     kill_at_s: float = math.inf
     ending: Future[None] | None = None
     """The end of its sessions; a server that hangs keeps no other job from being told to end meanwhile."""
+    is_last: bool = False
+    """That is also the end of those that it began after it was told to end, beside which the next attempt would run."""
     checks: Future[tuple[CheckedResult, ...]] | None = None
 
     def poll(self) -> AttemptEnd | None:
@@ -210,10 +212,8 @@ class JobAttempt:
         if is_left and time.monotonic() >= self.kill_at_s:
             self.process.kill_group()
             is_left = code is None
-        if code is None or is_left or (self.ending is not None and not self.ending.done()):
+        if code is None or is_left or not self._sessions_are_gone():
             return None
-        if is_told:  # it may have begun other sessions, beside which the next attempt would run
-            end_sessions(self.starter.server, self.tag)
         end = AttemptEnd(code, cancelled=self._cancelled(code), failed=self._failed(code), cpu_s=self.process.cpu_s)
         if code not in self.job.success or not self.job.checks or self.stopped:
             return end
@@ -224,24 +224,41 @@ class JobAttempt:
         return AttemptEnd(code, cpu_s=self.process.cpu_s, checks=self.checks.result())
 
     def begin_stop(self) -> None:
-        """End the process group, and the sessions that have the job's name: a server works on for who has gone."""
+        """End the process group, and the sessions that have the job's name: a server works on for who has gone.
+
+        One that was told already keeps its time.
+        """
+        if self.stopped:
+            return
         self.stopped = True
         if self.process.poll() is None:  # what one left that has ended by itself is meant to stay
             self.kill_at_s = time.monotonic() + KILL_AFTER_S
             self.process.tell_group(signal.SIGTERM)
-        self.ending = self.starter.enders.submit(end_sessions, self.starter.server, self.tag)
+        self._end_sessions()
 
     def stop(self) -> None:
         """Do so, and wait for the end."""
-        if not self.stopped:
-            self.begin_stop()
+        self.begin_stop()
         if self.kill_at_s < math.inf:
             self.process.wait(max(0.0, self.kill_at_s - time.monotonic()))
             self.process.kill_group()
             self.process.wait(KILL_AFTER_S)
             self.kill_at_s = 0.0
-        if self.ending is not None:
+        while self.ending is not None and not self._sessions_are_gone():
             self.ending.result()
+
+    def _end_sessions(self) -> None:
+        self.ending = self.starter.enders.submit(end_sessions, self.starter.server, self.tag)
+
+    def _sessions_are_gone(self) -> bool:
+        """Tell whether the sessions of a job whose program is gone are gone, too: it may have begun more since."""
+        if self.ending is None or not self.ending.done():
+            return self.ending is None
+        if self.kill_at_s < math.inf and not self.is_last:
+            self.is_last = True
+            self._end_sessions()
+            return False
+        return True
 
     def _make_checks(self) -> tuple[CheckedResult, ...]:
         starter, found = self.starter, list[CheckedResult]()

@@ -64,9 +64,16 @@ class _Question(threading.Thread):
         self.rows = list[DictRow]()
         self.error = ""
         self.defect: Exception | None = None
+        self.is_given_up = False
+        """Nobody waits for the answer any more: its session ends when it comes, however late."""
 
     def run(self) -> None:
         """Ask, and keep what came of it."""
+        self._ask()
+        if self.is_given_up:
+            self.close()
+
+    def _ask(self) -> None:
         try:
             self.session = self.session or self._server.connect()
             self.rows = self.session.execute(self._query.encode(), self._params).fetchall()
@@ -170,6 +177,8 @@ class ServerOnlooker:
         if self._session is not None:
             self._session.close()
             self._session = None
+        if self._hangs is not None and not self._hangs.is_alive():
+            self._hangs.close()
 
     def _counters(self) -> _Counters:
         rows = self._ask(_COUNTERS, [self._database])
@@ -188,6 +197,7 @@ class ServerOnlooker:
         asked.start()
         asked.join(ANSWER_S)
         if asked.is_alive():
+            asked.is_given_up = True
             self._hangs, self._session = asked, None
             self._error = f"the server did not answer within {ANSWER_S:g} s"
             return []

@@ -40,8 +40,8 @@ class RunTally:
     reasons: dict[str, int] = field(default_factory=dict)
     """Why sessions could not be opened, or were lost: the first few kinds, by count."""
     pauses: list[list[int]] = field(default_factory=list)
-    """Of each its begin, its end (-1: it lasts; none ends before the run begins), both in us since the begin of the run,
-    and how many sessions were at a statement or in a transaction at its end, or are now."""
+    """Of each its begin, its end (-1: it lasts, as none ends before the run begins), both in us since the begin of the
+    run, and how many sessions were at a statement or in a transaction at its end, or are now."""
     ended: str = ""
     """At the end: `complete`, or why it ended before."""
 
