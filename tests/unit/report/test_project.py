@@ -211,6 +211,10 @@ def test_what_another_account_says_was_fixed_is_not_believed(seed: Project, path
     with pytest.raises(UsageError, match="cannot be read") as refused:
         read_record(path)
     assert "its group may write it, and not the plan" in (refused.value.detail or "")
+    os.chown(place, -1, 0)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_record(path)
+    os.chown(place, -1, 65534)
     path.chmod(0o660)
     os.chown(path, -1, 65534)
     assert read_record(path) is not None, "as a umask of 002 leaves both"
