@@ -16,7 +16,7 @@ from pgdyno.targets.target import Target
 
 INSIDE = "pgdyno.tablespaces"
 """In the data directory: a folder for each tablespace."""
-_LINKS = "pg_tblspc"
+_LINKS, _MAP = "pg_tblspc", "tablespace_map"
 _ELSEWHERE = """
     SELECT oid::text AS oid, pg_catalog.pg_tablespace_location(oid) AS place FROM pg_catalog.pg_tablespace
     WHERE pg_catalog.pg_tablespace_location(oid) LIKE '/%' ORDER BY 1"""
@@ -48,11 +48,20 @@ def linked(target: Target, folder: Path) -> tuple[Tablespace, ...]:
 
 
 def require_inside(target: Target, found: tuple[Tablespace, ...], folder: Path) -> None:
-    """Raise EnvironmentUnsuitable where a link of a data directory leads to files that are not beside it."""
+    """Raise EnvironmentUnsuitable where a link of a data directory leads to files that are not beside it.
+
+    So would those that a server makes of a `tablespace_map` as it starts from a backup.
+    """
+    if _is(target, folder / _MAP, "-type", "f", "-size", "+0"):
+        raise EnvironmentUnsuitable(
+            f'"{folder / _MAP}" leads out of the copy: the target would work on the files of another server',
+            hint="Make the copy by pg_basebackup with --format=plain, which writes no such file.",
+        )
+    has_inside = _is(target, folder / INSIDE, "-type", "d")  # a link would lead elsewhere, whatever it holds
     for one in found:
         place = PurePosixPath(one.place)
         beside = folder / INSIDE / place.name
-        if place.parent.name == INSIDE and place.name != ".." and _is_folder(target, beside):
+        if has_inside and place.parent.name == INSIDE and place.name != ".." and _is(target, beside, "-type", "d"):
             continue
         raise EnvironmentUnsuitable(
             f'tablespace "{folder / _LINKS / one.oid}" leads to "{one.place}", out of the copy: the target would work '
@@ -73,8 +82,8 @@ def lead_inside(target: Target, staged: Path, directory: Path) -> None:
         _run(target, "ln", "-sfn", "--", str(place), str(staged / _LINKS / one.oid))
 
 
-def _is_folder(target: Target, path: Path) -> bool:
-    words = ["find", str(path), "-maxdepth", "0", "-type", "d"]
+def _is(target: Target, path: Path, *tests: str) -> bool:
+    words = ["find", str(path), "-maxdepth", "0", *tests]
     return target.runner.run(words, user=target.os_user, cwd=Path("/"), check=False).stdout.strip() != ""
 
 

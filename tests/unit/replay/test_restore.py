@@ -114,6 +114,23 @@ def test_links_of_tablespaces_lead_to_files_that_came_with_them_or_the_copy_is_r
         assert str(link.readlink()) == place
 
 
+def test_neither_a_map_nor_a_link_leads_a_copy_to_the_tablespaces_of_another_server(tmp_path: Path) -> None:
+    staged, target = tmp_path / "staged", SimpleNamespace(runner=LocalRunner(), os_user=None)
+    inside, there = staged / "pgdyno.tablespaces", tmp_path / "there"
+    for folder in (staged / "pg_tblspc", inside / "7", there / "7"):
+        folder.mkdir(parents=True)
+    (staged / "pg_tblspc" / "7").symlink_to(inside / "7")
+    (staged / "tablespace_map").write_text("7 /srv/fast\n")
+    with pytest.raises(EnvironmentUnsuitable, match='tablespace_map" leads out of the copy'):
+        lead_inside(target, staged, tmp_path)  # type: ignore[arg-type]  # of a target it takes the hands alone
+    (staged / "tablespace_map").write_text("")
+    lead_inside(target, staged, tmp_path)  # type: ignore[arg-type]  # as above
+    inside.rename(tmp_path / "aside")
+    inside.symlink_to(there)
+    with pytest.raises(EnvironmentUnsuitable, match='7" leads to'):
+        lead_inside(target, staged, tmp_path)  # type: ignore[arg-type]  # as above
+
+
 def test_a_base_backup_puts_each_tablespace_into_the_folder() -> None:
     words = BaseBackup(Postgres("host=keeper")).argv(Path("/bin/pg_basebackup"), Path("/to"), [Tablespace("7", "/a=b")])
     assert words[-1] == r"--tablespace-mapping=/a\=b=/to/pgdyno.tablespaces/7"
