@@ -15,6 +15,7 @@ import pytest
 from engine_tapes import connect, leave, run_tape, send, write_tape
 from fix_postgres import find_build, public_dir
 from locked_server import PASSWORD, LockedServer, locked_server
+from pgdyno.owner.account import Account
 from pgdyno.replay.target_facts import end_point_of
 from pgdyno.server.postgres import Postgres
 from pgdyno.trace.engine import wire
@@ -81,6 +82,24 @@ def test_sessions_are_checked_by_what_the_target_says_or_the_environment(
     (tmp_path / ".postgresql").mkdir()
     (tmp_path / ".postgresql" / "root.crt").write_bytes(secured.root.read_bytes())
     assert found(dsn).root_certificate == str(tmp_path / ".postgresql" / "root.crt")
+    assert found(f"{dsn} sslrootcert=''").root_certificate == str(tmp_path / ".postgresql" / "root.crt")
+    assert found(f"{dsn} sslmode=require sslrootcert={tmp_path}/none.crt").root_certificate is None
+    monkeypatch.setenv("HOME", "/" + 300 * "x")
+    assert found(dsn).root_certificate is None, "a home that cannot be looked at is libpq's none, and no traceback"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another account")
+def test_roots_are_read_while_the_engine_may(secured: Secured, tmp_path: Path) -> None:
+    root = tmp_path / "root.crt"
+    root.write_bytes(secured.root.read_bytes())
+    root.chmod(0o600)
+    tmp_path.chmod(0o700)
+    write_tape(tmp_path / "x.tape", [connect(user="tuner", database="postgres"), leave(1)])
+    end_point = EndPoint("127.0.0.1", secured.server.port, "verify-full", str(root))
+    account = Account.of_user(pwd.getpwnam("nobody").pw_uid).numbers
+    plan = EnginePlan(-1, -1, end_point, Login({"tuner": PASSWORD}), starts_in_s=0.1, account=account)
+    tally, _ = run_tape(PYTHON, plan, tmp_path / "x.tape")
+    assert (tally.reasons, tally.not_opened) == ({}, 0)
 
 
 @pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])

@@ -193,10 +193,14 @@ def end_point_of(target: Target) -> EndPoint:
 def _root_certificate(asked: Mapping[str, str]) -> str | None:
     """Return the file of roots that libpq checks a server by; None where it checks none, or by those of the system."""
     named = asked.get("sslrootcert")
-    if named is not None:
-        return None if named == "system" else named
-    usual = Path.home() / ".postgresql" / "root.crt"
-    return str(usual) if usual.exists() else None
+    if named == "system":
+        return None
+    path = Path(named) if named else Path.home() / ".postgresql" / "root.crt"
+    try:
+        path.stat()
+    except OSError:  # then libpq checks by none as well, or has refused to connect
+        return None
+    return str(path.absolute())
 
 
 def passwords_of(target: Target, end_point: EndPoint, users: Sequence[str], databases: Sequence[str]) -> dict[str, str]:

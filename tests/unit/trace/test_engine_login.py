@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,22 @@ def test_whatever_goes_wrong_is_the_sessions_reason(
 def test_an_engine_has_loaded_what_a_name_is_looked_up_by_before_it_gives_its_rights_up() -> None:
     code = "import sys, pgdyno.trace.engine.__main__; sys.exit('encodings.idna' not in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_roots_that_cannot_be_read_are_each_sessions_reason_and_no_end_of_the_engine(tmp_path: Path) -> None:
+    end_point = EndPoint("db", 1, "verify-ca", str(tmp_path / "none.crt"))
+    login.read_roots(end_point)
+    with pytest.raises(FileNotFoundError):
+        login._tls(end_point)
+
+
+@pytest.mark.parametrize(
+    ("mode", "checks", "names"),
+    [("prefer", False, False), ("require", False, False), ("verify-ca", True, False), ("verify-full", True, True)],
+)
+def test_a_server_is_checked_as_its_mode_says_and_what_by_is_read_once(mode: str, checks: bool, names: bool) -> None:
+    end_point = EndPoint("db", 1, mode)
+    login.read_roots(end_point)
+    found = login._tls(end_point)
+    assert (found.verify_mode is ssl.CERT_REQUIRED, found.check_hostname) == (checks, names)
+    assert login._tls(EndPoint("db", 1, mode)) is found

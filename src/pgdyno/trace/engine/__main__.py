@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from pgdyno.owner.account import Account, become
 from pgdyno.owner.parent import end_with
+from pgdyno.trace.engine.login import read_roots
 from pgdyno.trace.engine.loop import Engine
 from pgdyno.trace.engine.plan import Clock, EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.tally import RunTally
@@ -34,6 +35,7 @@ def main() -> int:
     """Run one engine; exit code 0 for a tape that was sent whole, 1 for one that ended before, 2 for no tape."""
     parent = os.getppid()
     plan = plan_of(json.load(sys.stdin))
+    read_roots(plan.end_point)
     if plan.account:
         become(Account.parse(plan.account))
     if not end_with(parent, signal.SIGTERM):

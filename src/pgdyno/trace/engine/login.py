@@ -6,7 +6,9 @@ import encodings.idna  # noqa: F401 - getaddrinfo asks for it when the rights to
 import socket
 import ssl
 import struct
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan
@@ -15,6 +17,8 @@ from pgdyno.trace.engine.scram import MECHANISM, LoginError, Scram, md5_answer
 LONGEST = 1 << 20
 """Bytes of a message before the session is open; none is near that."""
 APPLICATION = "application_name"
+_PLAIN = ("disable", "allow")
+"""Modes of TLS in which none is asked for."""
 
 
 @dataclass(slots=True)
@@ -27,6 +31,16 @@ class Opened:
     restore_role: bytes = b""
     """What makes the session its role's again after a reset; empty where the role itself logged in."""
     backlog: bytearray = field(default_factory=bytearray)
+
+
+def read_roots(end_point: EndPoint) -> None:
+    """Read what a server's certificate is checked by, before the rights to read that are given up.
+
+    Where it cannot be read, each session says why.
+    """
+    if end_point.tls not in _PLAIN:
+        with suppress(OSError):
+            _tls(end_point)
 
 
 def open_session(plan: EnginePlan, user: str, database: str, application: str) -> Opened:
@@ -93,7 +107,7 @@ def _connected(end_point: EndPoint, timeout: float) -> socket.socket:
         return connection
     connection = socket.create_connection((end_point.host, end_point.port), timeout)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if end_point.tls in ("disable", "allow"):
+    if end_point.tls in _PLAIN:
         return connection
     return _secured(connection, end_point)
 
@@ -106,11 +120,17 @@ def _secured(connection: socket.socket, end_point: EndPoint) -> socket.socket:
     if answer != b"S":
         connection.close()
         raise LoginError(f"the server does not speak TLS, and sslmode is {end_point.tls}")
+    return _tls(end_point).wrap_socket(connection, server_hostname=end_point.host)
+
+
+@lru_cache(maxsize=1)
+def _tls(end_point: EndPoint) -> ssl.SSLContext:
+    """Return how a server is checked, made once for all sessions. Raises OSError for roots that cannot be read."""
     context = ssl.create_default_context(cafile=end_point.root_certificate)
     context.check_hostname = end_point.tls == "verify-full"
     if end_point.tls in ("prefer", "require") and end_point.root_certificate is None:
         context.verify_mode = ssl.CERT_NONE
-    return context.wrap_socket(connection, server_hostname=end_point.host)
+    return context
 
 
 def _prove(opened: Opened, user: str, password: str | None) -> None:
