@@ -196,6 +196,23 @@ def test_of_a_finalist_that_was_edited_the_edited_settings_are_told_and_kept():
     assert told.startswith("finalist 1 of 3 at most: work_mem = 12MB; fresh pairs"), told
 
 
+def test_a_finalist_that_was_edited_away_is_not_proposed_again():
+    asked = []
+
+    def decide(proposal):
+        asked.append(proposal.settings)
+        return Reply(Configuration.of({"random_page_cost": f"{3.9 - len(asked) / 10:.1f}"}))
+
+    found, _ = searcher(Server(seed=5), decide=decide)
+    for work_mem, ratio in (("16MB", 0.81), ("8MB", 0.9)):
+        settings = Configuration.of({"work_mem": work_mem})
+        found.pairs.append((settings, (math.log(ratio), math.log(ratio * 1.01))))
+    found.candidates = 0
+    found.run()
+    assert len(asked) > 1
+    assert len({*asked}) == len(asked)
+
+
 def test_a_person_may_end_the_search_and_the_best_so_far_is_confirmed():
     asked = []
 

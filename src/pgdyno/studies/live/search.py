@@ -278,8 +278,9 @@ class LiveSearcher:
                 if reply.ends:
                     self.stopped, self.is_over = "it was stopped by hand", True
                     return
+                if reply.settings != settings:
+                    rejected.append(settings)  # as it was, where it was edited: it does not come again
                 if reply.settings is None:
-                    rejected.append(settings)
                     self.notes.append(f"a finalist was rejected: {settings_text(settings)}")
                     continue
                 settings = reply.settings
