@@ -14,7 +14,7 @@ from pgdyno.units import bytes_text, digits_text
 MOVED = 0.1
 """A counter that moved by less is not told as a reason."""
 MOST_STATEMENTS = 3
-UNEXPLAINED = "No counter of the server moved by a tenth in every pair, so that the reason is not known"
+UNEXPLAINED = "No counter of the server moved by a tenth, and the same way in every pair: the reason is not known"
 LEAST_BYTES = {"temp_bytes": 8192.0, "wal_bytes": 8192.0}
 """Temporary files, or WAL, of less than a block for a second of work are none."""
 

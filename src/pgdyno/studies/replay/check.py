@@ -22,6 +22,8 @@ from pgdyno.units import agreeing, plural
 SEVERAL = "42601"
 """SQLSTATE of a text with several statements, which cannot be prepared as one, and of what does not parse."""
 _SEVERAL_WORDS = "multiple commands"
+LOCKED = "55P03"
+"""SQLSTATE of a statement that waited for a lock longer than LOCK_TIMEOUT."""
 _TIMEOUT_S = 30.0
 LOCK_TIMEOUT = "5s"
 """Whoever holds a table while statements are prepared is told of, not waited for."""
@@ -31,7 +33,10 @@ APPLICATION = "pgdyno check"
 
 @dataclass(frozen=True, slots=True)
 class WillFail:
-    """What will fail: the sessions of a role in a database where `sql` is empty, else executions of a statement."""
+    """What will fail: the sessions of a role in a database where `sql` is empty, else executions of a statement.
+
+    One whose `sqlstate` is LOCKED was not judged, and may fail.
+    """
 
     user: str
     database: str
@@ -138,7 +143,10 @@ def lines_of(checked: Checked, most: int = 20) -> Iterable[str]:
         if not one.sql:
             yield f'role "{one.user}" cannot open its {plural(one.calls, "session")} in "{one.database}": {one.reason}'
         else:
-            text = " ".join(one.sql.split())
-            yield f"will fail {plural(one.calls, 'time')}, {one.sqlstate}: {one.reason}: {text[:80]}"
+            text, times = " ".join(one.sql.split())[:80], plural(one.calls, "time")
+            if one.sqlstate == LOCKED:
+                yield f"may fail {times}, as somebody holds what it names and it could not be prepared: {text}"
+            else:
+                yield f"will fail {times}, {one.sqlstate}: {one.reason}: {text}"
     if len(checked.failing) > most:
-        yield f"{len(checked.failing) - most:,} more will fail"
+        yield f"{len(checked.failing) - most:,} more will fail, or may"
