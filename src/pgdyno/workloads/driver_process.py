@@ -143,7 +143,7 @@ class DriverProcess:
             os.killpg(self.pid, sign)
 
     def has_others(self) -> bool:
-        """Tell whether what it started lives on in its group; also while nobody has seen that it ended."""
+        """Tell whether its process group has members: the program, until its end was seen, or what it started."""
         try:
             os.killpg(self.pid, 0)
         except ProcessLookupError:
@@ -153,7 +153,7 @@ class DriverProcess:
         return True
 
     def kill_group(self) -> None:
-        """Kill what is left of the process group: the program, or what it started. Its number is taken as long."""
+        """Kill what is left of the process group: the program, or what it started; nothing to do where none is."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 

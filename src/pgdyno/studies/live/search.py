@@ -161,7 +161,8 @@ class LiveSearcher:
             return
         self._promises.append(suggestion.log_expected_improvement)
         origin = suggestion.origin if answer.settings == proposed else EDITED
-        self._edited += [proposed] if origin == EDITED else []  # turned down as it was: it does not come again
+        if origin == EDITED:
+            self._edited.append(proposed)  # turned down as it was: it does not come again
         outcome = self.duels.compare(BASELINE, answer.settings, SCREEN, search_ends_at, self._is_enough)
         self._heed(outcome, answer.settings)
         if answer.settings not in self._dead:
@@ -284,10 +285,8 @@ class LiveSearcher:
                     self.notes.append(f"a finalist was rejected: {settings_text(settings)}")
                     continue
                 settings = reply.settings
-            self.announce(
-                f"finalist {place + 1} of {FINALISTS} at most: {settings_text(settings)}; "
-                "fresh pairs against the server as it is"
-            )
+            words = f"finalist {place + 1} of {FINALISTS} at most: {settings_text(settings)}"
+            self.announce(f"{words}; fresh pairs against the server as it is")
             outcome = self.duels.compare(BASELINE, settings, design, until_s)
             self.finals.append((settings, outcome))
             self._heed(outcome, settings)
