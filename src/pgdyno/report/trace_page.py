@@ -9,8 +9,8 @@ from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.stats.ratios import rounded
 from pgdyno.trace.summary import Spread, TraceSummary
-from pgdyno.trace.whole import cut_words, missing_words
-from pgdyno.units import percent_text, plural
+from pgdyno.trace.whole import cut_words, missing_words, sampled_text
+from pgdyno.units import plural
 
 _CLASSES = ("fingerprint", "calls", "errors", "seconds", "share", "mean ms", "p99 ms", "statement")
 
@@ -73,8 +73,8 @@ def _whole(summary: TraceSummary, lost: list[str]) -> tuple[Block, ...]:
     if summary.meta.masked:
         blocks.append(Notice(("Values were removed: this trace can be shown, not replayed.",)))
     if summary.meta.sampled is not None:
-        share = percent_text(summary.meta.sampled)
-        blocks.append(Notice((f"A sample, {share} of the transactions: for response times, not for a replay.",)))
+        share = sampled_text(summary.meta.sampled)
+        blocks.append(Notice((f"A sample, {share}: for response times, not for a replay.",)))
     return tuple(blocks)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.trace.schema import Lost, TraceMeta
-from pgdyno.units import percent_text, plural
+from pgdyno.units import plural
 
 _MISSING = {
     "truncated": ("statement", "whose text or values the log truncated or left out"),
@@ -50,8 +50,7 @@ def require_replayable(trace: Path, meta: TraceMeta) -> None:
         )
     if meta.sampled is not None:
         raise UsageError(
-            f'"{trace}" is a sample, {percent_text(meta.sampled)} of the transactions: what the others changed is '
-            "missing",
+            f'"{trace}" is a sample, {sampled_text(meta.sampled)}: what the others changed is missing',
             hint="Capture without --sampled; a sample is for response times (pgdyno trace show).",
         )
     if meta.lost.truncated:
@@ -59,6 +58,11 @@ def require_replayable(trace: Path, meta: TraceMeta) -> None:
             f'"{trace}" has only a part of {plural(meta.lost.truncated, "statement")} or their values',
             hint=HINTS["truncated"],
         )
+
+
+def sampled_text(share: float) -> str:
+    """Return how much of a load a sample has: `0.5 % of the transactions`."""
+    return f"{100 * share:g} % of the transactions"
 
 
 def _words(count: int, noun: str, said: str) -> str:
