@@ -12,11 +12,11 @@ from pgdyno.trace.fingerprints import check_parser, tree, without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source, work_folder, write_meta, write_parquet
 from pgdyno.trace.refusals import WRITES
 from pgdyno.trace.schema import TRACE, TraceMeta
+from pgdyno.trace.side_tables import STATEMENT
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
-_SENT = "kind IN ('simple', 'parse', 'extended')"
 _READING = frozenset(
     {"SelectStmt", "VariableShowStmt", "TransactionStmt", "DeallocateStmt", "PrepareStmt", "ExecuteStmt"}
 )
@@ -54,14 +54,14 @@ def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
         query = _rows(begin, end, options)
         db.execute(f"CREATE VIEW kept AS {query}")
         statements, sessions, errors, transactions = db.execute(
-            f"SELECT count(*) FILTER ({_SENT}), count(DISTINCT session),"
-            f" count(*) FILTER ({_SENT} AND sqlstate IS NOT NULL),"
-            f" count(DISTINCT (session, tx)) FILTER ({_SENT}) FROM kept"
+            f"SELECT count(*) FILTER ({STATEMENT}), count(DISTINCT session),"
+            f" count(*) FILTER ({STATEMENT} AND sqlstate IS NOT NULL),"
+            f" count(DISTINCT (session, tx)) FILTER ({STATEMENT}) FROM kept"
         ).fetchall()[0]
         if not statements:
             raise UsageError(f'nothing of trace "{trace}" is left', hint="pgdyno trace show lists what it holds.")
         refused = db.execute(
-            f"SELECT refused, count(*) FROM kept WHERE {_SENT} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1"
+            f"SELECT refused, count(*) FROM kept WHERE {STATEMENT} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1"
         ).fetchall()
         digest = write_parquet(db, "SELECT * FROM kept ORDER BY due_us, session, seq", out)
     began = datetime.fromisoformat(meta.begins_at) + timedelta(microseconds=begin)
@@ -108,7 +108,7 @@ def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: i
     db.execute(f"CREATE VIEW trace AS SELECT * FROM {source}")
     db.execute(
         "CREATE TABLE chosen AS SELECT row_number() OVER (ORDER BY min(session)) - 1 AS number, session FROM trace"
-        f" WHERE {_SENT} AND due_us >= {begin} AND due_us < {end} AND {' AND '.join(clauses)} GROUP BY session",
+        f" WHERE {STATEMENT} AND due_us >= {begin} AND due_us < {end} AND {' AND '.join(clauses)} GROUP BY session",
         values,
     )
 
@@ -119,7 +119,7 @@ def _judge(db: Connection, options: CutOptions) -> None:
     if not (options.read_only or options.mask):
         return
     texts = db.cursor()
-    texts.execute(f"SELECT DISTINCT sql FROM trace JOIN chosen USING (session) WHERE {_SENT} AND sql IS NOT NULL")
+    texts.execute(f"SELECT DISTINCT sql FROM trace JOIN chosen USING (session) WHERE {STATEMENT} AND sql IS NOT NULL")
     while batch := [text for (text,) in texts.fetchmany(_BATCH)]:
         db.execute(
             "INSERT INTO texts SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::BOOLEAN[])",

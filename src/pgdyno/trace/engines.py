@@ -17,7 +17,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.outside.way import doubt_about
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.trace.engine.plan import EnginePlan
-from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.tally import COMPLETE, RunTally
 
 PYTHON = (sys.executable, "-m", "pgdyno.trace.engine")
 """The engine that is always there."""
@@ -83,7 +83,7 @@ class ToldShares:
             for reason, count in share.reasons.items():
                 whole.because(reason, count)
             whole.pauses = _together(whole.pauses, share.pauses)
-            if share.ended and whole.ended in ("", "complete"):
+            if share.ended and whole.ended in ("", COMPLETE):
                 whole.ended = share.ended
         return whole
 

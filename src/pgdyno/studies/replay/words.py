@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.tally import COMPLETE, RunTally
 from pgdyno.trace.schema import AnswerClass
 from pgdyno.units import agreeing, plural, seconds_text
 
@@ -22,7 +22,7 @@ def judgement(result: ReplayResult) -> Judgement:
         title = f"{sent} on schedule; {unlike:,} were answered differently than in the capture"
         said = f"{plural(result.fidelity.sent, 'statement')} on schedule, {unlike:,} answered differently"
         return Judgement(title, COUNTS, Tone.NEUTRAL, said, result.exit_code)
-    if result.ended != "complete":
+    if result.ended != COMPLETE:
         title = f"The run ended before the trace did ({result.ended}): {sent}"
     else:
         title = f"The run does not count: {why}"
@@ -31,7 +31,7 @@ def judgement(result: ReplayResult) -> Judgement:
 
 def void_text(result: ReplayResult) -> str:
     """Return why a run does not count; empty where it does."""
-    if result.ended != "complete":
+    if result.ended != COMPLETE:
         return f"ended before the trace did: {result.ended}"
     return next(iter(result.fidelity.invalid), "")
 

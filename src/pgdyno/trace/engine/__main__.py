@@ -18,7 +18,7 @@ from pgdyno.owner.parent import end_with
 from pgdyno.trace.engine.login import read_roots
 from pgdyno.trace.engine.loop import Engine
 from pgdyno.trace.engine.plan import Clock, EndPoint, EnginePlan, Login
-from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.tally import COMPLETE, RunTally
 from pgdyno.trace.engine.tape import TapeError, map_tape
 
 
@@ -61,7 +61,7 @@ def main() -> int:
         signal.signal(name, lambda number, _: setattr(engine, "ended", signal.Signals(number).name))
     for name, is_pause in ((signal.SIGUSR1, True), (signal.SIGUSR2, False)):
         signal.signal(name, lambda *_, asked=is_pause: setattr(engine.pausing, "is_asked", asked))
-    is_complete = engine.run().ended == "complete"
+    is_complete = engine.run().ended == COMPLETE
     sys.stderr.write(engine.ledger.broken)
     return 0 if is_complete else 1
 

@@ -26,7 +26,7 @@ from pgdyno.trace.engine.records import CONNECTION_FAILURE, REFUSED_CONNECTION, 
 from pgdyno.trace.engine.scram import LoginError
 from pgdyno.trace.engine.session import ReplaySession
 from pgdyno.trace.engine.stalls import opens_at
-from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.tally import COMPLETE, RunTally
 from pgdyno.trace.engine.wire import COPY_FAIL, SYNC, TERMINATE
 
 _CHUNK = 65536
@@ -387,6 +387,6 @@ class Engine:
             self._drop(session)
         self.ledger.flush()
         if not self.ledger.broken:
-            self.tally.ended = self.ended or ("interrupted" if self._live else "complete")
+            self.tally.ended = self.ended or ("interrupted" if self._live else COMPLETE)
             self._report(self._now())
         self._poll.close()
