@@ -335,14 +335,14 @@ def test_tablespaces_come_back_inside_of_the_data_directory(captured: Captured) 
     rows = "SELECT count(*) AS n FROM public.kept"
     place = "SELECT oid::text AS oid, pg_tablespace_location(oid) AS place FROM pg_tablespace WHERE spcname = 'aside'"
 
-    def restored(way: Restore, copy: Target) -> None:
+    def restored(way: Restore, copy: Target, inside: str = "pgdyno.tablespaces") -> None:
         assert copy.directory is not None
         known = identify(copy, read_facts(copy))
         way.check(copy, known)
         way.restore(copy, known)
         assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 1}]
         (row,) = copy.postgres.fetch(place)
-        assert row["place"] == str(copy.directory / "pgdyno.tablespaces" / str(row["oid"]))
+        assert row["place"] == str(copy.directory / inside / str(row["oid"]))
         copy.postgres.execute("DELETE FROM public.kept; CHECKPOINT", dbname="postgres")
 
     with captured.copy("holder") as keeper, captured.copy("spaced") as request, opened(request) as copy:
@@ -362,6 +362,9 @@ def test_tablespaces_come_back_inside_of_the_data_directory(captured: Captured) 
             assert row["place"] == str(aside)
         assert copy.control is not None
         way.restore(copy, identify(copy, read_facts(copy)))
+        with captured.copy("again") as other, opened(other) as again:
+            marked(captured, other)
+            restored(restore_of(f"basebackup:{request.dsn}"), again, "pgdyno.tablespaces.2")
         copy.control.stop()
         shutil.copytree(copy.directory, kept, symlinks=True)
         owned(captured, kept)

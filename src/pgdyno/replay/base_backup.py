@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.owner.inherited import ProgramKind
-from pgdyno.replay.tablespaces import Tablespace, mapping, tablespaces_of
+from pgdyno.replay.tablespaces import Tablespace, mappings, tablespaces_of
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 
@@ -43,4 +43,4 @@ class BaseBackup:
     def argv(self, program: Path, folder: Path, tablespaces: Sequence[Tablespace] = ()) -> list[str]:
         """Return the words of pg_basebackup; how it connects is in its environment."""
         words = [str(program), "-D", str(folder), "-X", "stream", "-c", "fast", "--no-sync", "-w"]
-        return words + [f"--tablespace-mapping={mapping(one, folder)}" for one in tablespaces]
+        return words + [f"--tablespace-mapping={pair}" for pair in mappings(tablespaces, folder)]

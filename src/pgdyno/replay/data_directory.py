@@ -18,13 +18,13 @@ from pgdyno.replay import exchange
 from pgdyno.replay.copy_proof import ReplayTarget
 from pgdyno.replay.exchange import REPLACED, STAGED, ExchangeRecord
 from pgdyno.replay.restore import await_sessions, restarted_cache
-from pgdyno.replay.tablespaces import INSIDE, lead_inside
+from pgdyno.replay.tablespaces import PLACES, lead_inside
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
 
 PREWARM_LIST = "autoprewarm.blocks"
 _DATA = frozenset(
-    {"base", "global", "PG_VERSION", "backup_label", "tablespace_map", PREWARM_LIST, INSIDE}
+    {"base", "global", "PG_VERSION", "backup_label", "tablespace_map", PREWARM_LIST, *PLACES}
     | {
         f"pg_{name}"
         for name in (

@@ -7,6 +7,7 @@ put beside it, as nobody can tell whether a server still works on those that lie
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -14,8 +15,10 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 
-INSIDE = "pgdyno.tablespaces"
-"""In the data directory: a folder for each tablespace."""
+INSIDE, _SECOND = "pgdyno.tablespaces", "pgdyno.tablespaces.2"
+"""In the data directory: a folder for each tablespace. The second is for a backup of a server that has the first, which
+pg_basebackup makes as well."""
+PLACES = (INSIDE, _SECOND)
 _LINKS, _MAP = "pg_tblspc", "tablespace_map"
 _ELSEWHERE = """
     SELECT oid::text AS oid, pg_catalog.pg_tablespace_location(oid) AS place FROM pg_catalog.pg_tablespace
@@ -35,9 +38,12 @@ def tablespaces_of(postgres: Postgres) -> tuple[Tablespace, ...]:
     return tuple(Tablespace(str(row["oid"]), str(row["place"])) for row in postgres.fetch(_ELSEWHERE))
 
 
-def mapping(one: Tablespace, folder: Path) -> str:
-    """Return what pg_basebackup is told of a tablespace, so that its files come into `folder`."""
-    return "=".join(str(path).replace("=", "\\=") for path in (one.place, folder / INSIDE / one.oid))
+def mappings(found: Sequence[Tablespace], folder: Path) -> list[str]:
+    """Return what pg_basebackup is told of tablespaces, so that their files come into `folder`."""
+    has_first = any(PurePosixPath(one.place).parent.name == INSIDE for one in found)
+    inside = folder / (_SECOND if has_first else INSIDE)
+    pairs = [(one.place, str(inside / one.oid)) for one in found]
+    return ["=".join(path.replace("=", "\\=") for path in pair) for pair in pairs]
 
 
 def linked(target: Target, folder: Path) -> tuple[Tablespace, ...]:
@@ -57,11 +63,10 @@ def require_inside(target: Target, found: tuple[Tablespace, ...], folder: Path) 
             f'"{folder / _MAP}" leads out of the copy: the target would work on the files of another server',
             hint="Make the copy by pg_basebackup with --format=plain, which writes no such file.",
         )
-    has_inside = _is(target, folder / INSIDE, "-type", "d")  # a link would lead elsewhere, whatever it holds
+    real = [name for name in PLACES if _is(target, folder / name, "-type", "d")]  # a link would lead elsewhere
     for one in found:
         place = PurePosixPath(one.place)
-        beside = folder / INSIDE / place.name
-        if has_inside and place.parent.name == INSIDE and place.name != ".." and _is(target, beside, "-type", "d"):
+        if place.parent.name in real and place.name != ".." and _is(target, _beside(place, folder), "-type", "d"):
             continue
         raise EnvironmentUnsuitable(
             f'tablespace "{folder / _LINKS / one.oid}" leads to "{one.place}", out of the copy: the target would work '
@@ -78,8 +83,12 @@ def lead_inside(target: Target, staged: Path, directory: Path) -> None:
     found = linked(target, staged)
     require_inside(target, found, staged)
     for one in found:
-        place = directory / INSIDE / PurePosixPath(one.place).name
+        place = _beside(PurePosixPath(one.place), directory)
         _run(target, "ln", "-sfn", "--", str(place), str(staged / _LINKS / one.oid))
+
+
+def _beside(place: PurePosixPath, folder: Path) -> Path:
+    return folder / place.parent.name / place.name
 
 
 def _is(target: Target, path: Path, *tests: str) -> bool:

@@ -134,6 +134,9 @@ def test_neither_a_map_nor_a_link_leads_a_copy_to_the_tablespaces_of_another_ser
 def test_a_base_backup_puts_each_tablespace_into_the_folder() -> None:
     words = BaseBackup(Postgres("host=keeper")).argv(Path("/bin/pg_basebackup"), Path("/to"), [Tablespace("7", "/a=b")])
     assert words[-1] == r"--tablespace-mapping=/a\=b=/to/pgdyno.tablespaces/7"
+    found = [Tablespace("7", "/srv/keeper/pgdyno.tablespaces/7"), Tablespace("8", "/fast")]
+    words = BaseBackup(Postgres("host=keeper")).argv(Path("/bin/pg_basebackup"), Path("/to"), found)
+    assert words[-1] == "--tablespace-mapping=/fast=/to/pgdyno.tablespaces.2/8"
 
 
 class _Answers:
