@@ -7,6 +7,7 @@ put beside it, as nobody can tell whether a server still works on those that lie
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -42,8 +43,11 @@ def mappings(found: Sequence[Tablespace], folder: Path) -> list[str]:
     """Return what pg_basebackup is told of tablespaces, so that their files come into `folder`."""
     has_first = any(PurePosixPath(one.place).parent.name == INSIDE for one in found)
     inside = folder / (_SECOND if has_first else INSIDE)
-    pairs = [(one.place, str(inside / one.oid)) for one in found]
-    return ["=".join(path.replace("=", "\\=") for path in pair) for pair in pairs]
+    return [_mapping(one.place, inside / one.oid) for one in found]
+
+
+def _mapping(place: str, to: Path) -> str:
+    return "=".join(path.replace("=", "\\=") for path in (place, str(to)))
 
 
 def linked(target: Target, folder: Path) -> tuple[Tablespace, ...]:
@@ -68,10 +72,11 @@ def require_inside(target: Target, found: tuple[Tablespace, ...], folder: Path) 
         place = PurePosixPath(one.place)
         if place.parent.name in real and place.name != ".." and _is(target, _beside(place, folder), "-type", "d"):
             continue
+        mapped = _mapping(one.place, folder / INSIDE / one.oid)
         raise EnvironmentUnsuitable(
             f'tablespace "{folder / _LINKS / one.oid}" leads to "{one.place}", out of the copy: the target would work '
             "on the files of another server",
-            hint=f"Make the copy by pg_basebackup --tablespace-mapping={one.place}={folder / INSIDE / one.oid}",
+            hint=f"Make the copy by pg_basebackup {shlex.quote(f'--tablespace-mapping={mapped}')}",
         )
 
 
