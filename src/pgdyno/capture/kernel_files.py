@@ -117,7 +117,7 @@ def sysctls(tree: Tree = LIVE) -> Iterator[tuple[str, str]]:
                 continue
             path = f"{folder}/{name}"  # to make a Path takes longer than to read the file
             try:
-                if os.stat(path).st_mode & 0o444:  # noqa: PTH116 - Path.stat would make a Path a file
+                if os.stat(path).st_mode & 0o444:  # noqa: PTH116 - Path.stat needs a Path for each file
                     text = read_small_bytes(path).decode(errors="replace")
                     yield os.path.normpath(f"{place}/{name}").replace("/", "."), "\t".join(text.split("\n")).strip()
             except OSError:

@@ -32,7 +32,7 @@ def makers_in(text: str) -> Mapping[str, int]:
     reached without passing the point.
     """
     found: dict[str, int] = {}
-    for line in text.split("\n"):  # the kernel escapes this end of a line alone, and names of mounts may have others
+    for line in text.split("\n"):  # the kernel escapes only this line end; names of mounts may hold others
         fields, _, rest = line.partition(" - ")
         words, (kind, _, options) = fields.split(" "), [*rest.split(" "), "", "", ""][:3]
         if len(words) < _POINT + 1:

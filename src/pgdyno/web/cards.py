@@ -51,7 +51,7 @@ class StudyCard:
 
     @property
     def has_load(self) -> bool:
-        """Return whether it runs a load of its own, whose figures can be shown: none of users, or of what asks."""
+        """Return whether figures of a load can be shown: a load of users has none here, nor has what asks persons."""
         return self.live.desk is None and not self.study.is_observed
 
     @property

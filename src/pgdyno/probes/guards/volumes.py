@@ -30,7 +30,7 @@ class VolumesReading:
 def read_volumes(data_directory: Path) -> VolumesReading:
     """Read now. Raises OSError for what cannot be read. pg_wal may be a symbolic link to another file system."""
     wal = f"{data_directory}/pg_wal"  # a text: twice a second, making a path costs more than looking at it
-    shared = os.stat(data_directory).st_dev == os.stat(wal).st_dev  # noqa: PTH116 - Path.stat would make a Path
+    shared = os.stat(data_directory).st_dev == os.stat(wal).st_dev  # noqa: PTH116 - Path.stat needs a Path
     return VolumesReading(
         data=volume_of(data_directory),
         wal=Absent("pg_wal is on the data volume, which guard disk watches") if shared else volume_of(Path(wal)),

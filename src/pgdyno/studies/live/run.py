@@ -170,9 +170,9 @@ def switch_study(
 
 
 def shows(title: str, most: int, pair_s: float, left_s: float, *, pairs: int = 0) -> str:
-    """Return how many pairs fit into the time that is left, and what is known so far: of a study that has `pairs`.
+    """Return how many pairs fit into the time that is left, and what is known so far.
 
-    `title` is what its reference showed, or what its pairs came to.
+    `title` is what the reference showed or, of a resumed study, what the `pairs` that it has came to.
     """
     fit, length = int(left_s // pair_s), f"{plural(most, 'pair')} take {seconds_text(most * pair_s)}"
     if fit < most:
