@@ -43,10 +43,13 @@ class RunningAttempt(Protocol):
         """Return how it ended, None while it runs. Its checks belong to it."""
 
     def begin_stop(self) -> None:
-        """Have it end, its sessions on the server too, and do not wait for that; some `poll` gives its end."""
+        """Have it end, its sessions on the server too, and do not wait for that; some `poll` gives its end.
+
+        It is told once: again it does nothing.
+        """
 
     def stop(self) -> None:
-        """End it as `begin_stop` does, where that was not done, and wait: `poll` then gives its end."""
+        """End it as `begin_stop` does, and wait: `poll` then gives its end."""
 
 
 class Starter(Protocol):
