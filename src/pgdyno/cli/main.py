@@ -194,7 +194,7 @@ def _run() -> None:
 def _end_interrupted() -> NoReturn:
     said = "interrupted; nothing of the server is left changed"
     if _wants_json():
-        click.echo(json.dumps({"error": {"message": said, "exit_code": INTERRUPTED}}))
+        _print_json({"message": said, "exit_code": INTERRUPTED})
     begin_line()
     click.echo(said, err=True)
     sys.exit(INTERRUPTED)
@@ -210,9 +210,14 @@ def _end(error: PgdynoError) -> NoReturn:
     """Print an error, as JSON too where that was asked for, and exit with its code."""
     if _wants_json():
         told = {"message": error.message, "detail": error.detail, "hint": _hint(error)}
-        click.echo(json.dumps({"error": {**told, "exit_code": int(error.exit_code)}}))
+        _print_json({**told, "exit_code": int(error.exit_code)})
     print_error(error)
     sys.exit(int(error.exit_code))
+
+
+def _print_json(told: dict[str, object]) -> None:
+    begin_line()  # stdout may be the same terminal
+    click.echo(json.dumps({"error": told}))
 
 
 def _wants_json() -> bool:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from pgdyno.cli import main
 from pgdyno.cli.main import VERBS, command
+from pgdyno.errors import UsageError
 from pgdyno.studies.project.file import TEMPLATE
 from warm_program import run_pgdyno
 
@@ -191,3 +192,14 @@ def test_an_interrupt_that_python_wraps_is_an_interrupt(monkeypatch, capsys):
         main._run()
     assert ended.value.code == main.INTERRUPTED
     assert "interrupted; nothing of the server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", [lambda: main._end(UsageError("no")), main._end_interrupted])
+def test_a_live_line_is_taken_away_before_an_error_is_printed_as_json(end, monkeypatch, capsys):
+    printed = list[str]()
+    monkeypatch.setattr(main, "begin_line", lambda: printed.append(capsys.readouterr().out))
+    monkeypatch.setattr(sys, "argv", ["pgdyno", "tune", "--json"])
+    with pytest.raises(SystemExit):
+        end()
+    assert printed[0] == "", "stdout may be the terminal of the line"
+    assert '"exit_code"' in "".join(printed) + capsys.readouterr().out
