@@ -8,8 +8,9 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.shapes import plain
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.studies.pairs.blocks import BASE, WINNER, run_blocks
+from pgdyno.studies.pairs.blocks import BASE, WINNER, ArmUnmeasured, run_blocks
 from pgdyno.studies.tune import run as tune_module
+from pgdyno.studies.tune import smaller
 from pgdyno.studies.tune.frugal import FrugalWinner
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.smaller import LARGER
@@ -122,3 +123,18 @@ def test_an_arm_that_is_answered_runs_no_more_and_keeps_its_pairs():
     left, right = blocks.pairs("other", WINNER, Metric.THROUGHPUT)
     assert len(left) == len(right) == 2
     assert len(blocks.pairs(BASE, WINNER, Metric.THROUGHPUT)[0]) == 5
+
+
+def test_blocks_after_a_smaller_set_that_cannot_be_measured_have_numbers_of_their_own(monkeypatch):
+    proposed(monkeypatch, IDLE)
+    failed, began = list[int](), list[int]()
+
+    def fail(tuned, _proof, _smaller, options, first_block):
+        failed.append(first_block + 2 * options.confirm_max)  # so many may be lost before
+        trial = tuned.proof.blocks.complete[0][WINNER]
+        raise ArmUnmeasured(WINNER, replace(trial, spec=replace(trial.spec, block=failed[0])))
+
+    monkeypatch.setattr(smaller, "_measured", fail)
+    monkeypatch.setattr(tune_module, "split_group", lambda *_, first_block, **__: began.append(first_block))
+    run(SimulatedLaboratory(shared_buffers_cliff))
+    assert began == [failed[0] + 1]

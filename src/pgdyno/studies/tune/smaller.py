@@ -63,13 +63,15 @@ def leave_out_unshown(tuned: Tuned, options: TuneOptions, *, first_block: int, a
         tuned.notes.append(f"kept: {which}, as other settings need them here")
         return first_block
     announce(f"proof: the winner without {which}; fresh pairs")
+    after = first_block
     try:
         blocks = _measured(tuned, proof, smaller, options, first_block)
+        after += len(blocks.complete) + blocks.lost + len(blocks.unmeasured)
         is_short = len(blocks.complete) < max(JUDGEABLE, options.confirm_min)
         found = None if is_short else _smaller(blocks, proof, names, options)
     except (ArmUnmeasured, Unjudged) as error:
         tuned.notes.append(f"kept: {which}, as the rest could not be judged without: {error.message}")
-        return first_block + options.confirm_max
+        return error.trial.spec.block + 1 if isinstance(error, ArmUnmeasured) else after
     if found is None:
         want = "restarts" if search.laboratory.stopwatch is None else "time"
         why = blocks.stopped_short if blocks.stopped_short != NO_TIME else f"for lack of {want}"
@@ -78,7 +80,7 @@ def leave_out_unshown(tuned: Tuned, options: TuneOptions, *, first_block: int, a
         tuned.take_smaller(found)
     else:
         _keep_together(tuned, proof, names, *found)
-    return first_block + len(blocks.complete) + blocks.lost + len(blocks.unmeasured)
+    return after
 
 
 def needed_by_none(tuned: Tuned, proof: Proof, names: Sequence[str] = ()) -> list[str]:
