@@ -128,6 +128,7 @@ def test_what_a_client_sent_is_in_the_log_and_the_server_logs_as_before(
         send_load(sandbox)
         stopped = pgdyno("capture", "stop")
         assert stopped.returncode == 0, stopped.stderr
+        assert lines_of(parse_record((folder / "capture.json").read_bytes(), "it"), folder), "stop waits for the copy"
         told, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert (settings_of(sandbox), files_of(sandbox.data_directory)) == before

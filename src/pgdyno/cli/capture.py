@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from pgdyno.cli.arguments.numbers import Share, Time
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.units import bytes_text, parse_quantity, seconds_text
+from pgdyno.units import agreeing, bytes_text, parse_quantity, seconds_text
 
 if TYPE_CHECKING:
     from pgdyno.studies.capture.plan import CaptureOptions, CapturePlan
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from pgdyno.trace.capture_record import CaptureRecord
     from pgdyno.undo.watch import Deadlines
 
-_STOP_S = 120.0
 LEAST_BYTES = 1 << 20
 
 
@@ -125,13 +123,13 @@ def start(flags: _StartFlags) -> int:
     if flags.as_json:
         click.echo(record_text(done.record), nl=False)
     else:
-        _print_record(done.folder, done.record)
+        _print_record(done.folder, done.record, asks_copy=flags.output is not None)
     return done.exit_code
 
 
 @verb("status", command)
 def status(flags: JsonFlag) -> int:
-    """List the captures that this user has begun on this host: size, rate, time left."""
+    """List the captures of this user on this host: size, rate, time left, how far a copy is."""
     from pgdyno.model.shapes import plain
     from pgdyno.studies.capture.register import known_captures
 
@@ -157,31 +155,26 @@ class _StopFlags(JsonFlag):
 def stop(flags: _StopFlags) -> int:
     """End the capture that runs, or the one of this name; one that was killed gets the end of its record.
 
-    Waits until the server logs as it did before.
+    Waits until the server logs as it did before and, where the capture has an --output, until the log is copied there.
+    Ctrl-C ends the waiting alone: the copy goes on, and status says how far it is.
     """
     from pgdyno.studies.capture.register import CaptureState, find_capture, finish_killed
+    from pgdyno.studies.capture.stopping import stop_capture
     from pgdyno.trace.capture_record import record_text
 
-    known = find_capture(flags.name)
-    if known.state is CaptureState.RUNNING:
-        known.stop()
-        deadline = time.monotonic() + _STOP_S
-        while known.state is CaptureState.RUNNING and time.monotonic() < deadline:
-            time.sleep(0.2)
-            known = find_capture(known.record.id)
-    if known.state is CaptureState.RUNNING:
-        raise UsageError(
-            f"capture {known.record.id} has not ended within {seconds_text(_STOP_S)}",
-            hint=f"See what its terminal says, or end process {known.progress.process.pid}: the watchdog restores.",
-        )
+    known = stop_capture(find_capture(flags.name), _tell)
     record = known.record
     if known.state is CaptureState.KILLED:
-        record = finish_killed(known, lambda text: click.echo(text, err=True))
+        record = finish_killed(known, _tell)
     if flags.as_json:
         click.echo(record_text(record), nl=False)
     else:
-        _print_record(known.progress.folder, record)
+        _print_record(known.progress.folder, record, asks_copy=known.asks_copy)
     return ExitCode.OK
+
+
+def _tell(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _options(flags: _WhatFlags, guards: Sequence[str] = (), watch: Deadlines | None = None) -> CaptureOptions:
@@ -249,11 +242,14 @@ def _plan_json(target: Target, plan: CapturePlan) -> dict[str, object]:
 
 
 def _row(known: KnownCapture) -> tuple[str, ...]:
+    from pgdyno.studies.capture.register import CaptureState
+    from pgdyno.studies.capture.stopping import copy_text
+
     record, running = known.record, known.left_s > 0
     size = sum(log.end or 0 for log in record.logs) if record.end is not None else known.progress.bytes
     return (
         record.id,
-        known.state.value,
+        f"copying, {copy_text(known)}" if known.state is CaptureState.COPYING else known.state.value,
         record.target,
         bytes_text(size),
         bytes_text(60 * known.progress.bytes_per_s) if running else "-",
@@ -271,10 +267,12 @@ def _known_json(known: KnownCapture) -> dict[str, object]:
         "bytes": known.progress.bytes,
         "bytes_per_s": known.progress.bytes_per_s,
         "left_s": known.left_s,
+        "to_copy": known.progress.to_copy,
+        "copied": known.progress.copied,
     }
 
 
-def _print_record(folder: Path, record: CaptureRecord) -> None:
+def _print_record(folder: Path, record: CaptureRecord, *, asks_copy: bool) -> None:
     assert record.end is not None
     size = sum(log.end or 0 for log in record.logs)
     files = f"{len(record.logs)} file" + ("" if len(record.logs) == 1 else "s")
@@ -282,6 +280,8 @@ def _print_record(folder: Path, record: CaptureRecord) -> None:
     click.echo(f"ended by {record.end.because}; the server logs as it did before")
     for log in record.logs:
         click.echo(f"  {folder / log.copy if log.copy else log.path}")
+    if asks_copy and (left := sum(log.copy is None for log in record.logs)):
+        click.echo(f"{agreeing(left, 'file', 'was', 'were')} not copied: the log stays where the server wrote it")
     if not record.is_replayable:
         click.echo("a sample of the transactions: for response times, not for a replay")
     click.echo(f"next: pgdyno trace build {shlex.quote(str(folder))} -o {record.id}.parquet")

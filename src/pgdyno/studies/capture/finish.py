@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.errors import PgdynoError
-from pgdyno.outputs import open_new
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.outputs import output
 from pgdyno.studies.capture.plan import CapturePlan
-from pgdyno.studies.capture.register import CaptureFolder
+from pgdyno.studies.capture.register import CaptureFolder, CaptureProgress
 from pgdyno.studies.capture.source import read_contents, read_moment
 from pgdyno.targets.server_log import LogFile
 from pgdyno.targets.target import Target
@@ -20,6 +22,7 @@ from pgdyno.units import bytes_text
 
 _SETTLED_S, _SETTLES_S = 1.0, 15.0
 """The collector still writes what is in its pipe: a log is whole when it has not grown for the first of these."""
+_TELL_S = 1.0
 
 
 def ended_record(
@@ -59,10 +62,47 @@ def _settled(plan: CapturePlan, clock: Callable[[], float], sleep: Callable[[flo
         sleep(_SETTLED_S)
 
 
-def copied(
-    plan: CapturePlan, folder: CaptureFolder, record: CaptureRecord, announce: Callable[[str], None]
+def kept_and_copied(
+    plan: CapturePlan,
+    folder: CaptureFolder,
+    record: CaptureRecord,
+    announce: Callable[[str], None],
+    clock: Callable[[], float],
 ) -> CaptureRecord:
-    """Copy the log into the capture's folder, read by the server's account; without room or a right it is named."""
+    """Keep the record and copy its log into the capture's folder, read by the server's account.
+
+    Without room or a right the log stays where it is, which is told. Other terminals see how far the copy is.
+    """
+    total = sum(log.end or 0 for log in record.logs)
+    progress = CaptureProgress(folder.folder, ProcessIdentity.own(), time.time(), bytes=total, to_copy=total)
+    folder.tell(progress)  # before the end is on record: who waits for that then waits for the copy, too
+    folder.keep(record)
+    try:
+        return _copied(plan, folder, record, announce, _Teller(folder, progress, clock))
+    finally:
+        with suppress(EnvironmentUnsuitable):  # this process ends, and that says so as well
+            folder.tell(replace(progress, to_copy=None))
+
+
+class _Teller:
+    """Tells other terminals once a second how far a copy is; where that cannot be, the copy goes on."""
+
+    def __init__(self, folder: CaptureFolder, progress: CaptureProgress, clock: Callable[[], float]) -> None:
+        self._folder, self._progress, self._clock = folder, progress, clock
+        self._told = clock()
+
+    def copied(self, count: int) -> None:
+        """Hear of so many more bytes."""
+        self._progress = replace(self._progress, copied=self._progress.copied + count)
+        if self._clock() - self._told >= _TELL_S:
+            self._told = self._clock()
+            with suppress(EnvironmentUnsuitable):
+                self._folder.tell(self._progress)
+
+
+def _copied(
+    plan: CapturePlan, folder: CaptureFolder, record: CaptureRecord, announce: Callable[[str], None], teller: _Teller
+) -> CaptureRecord:
     total = sum(log.end or 0 for log in record.logs)
     system = os.statvfs(folder.folder)
     if total > system.f_bavail * system.f_frsize:
@@ -71,11 +111,11 @@ def copied(
     for number, log in enumerate(record.logs):
         name = Path(log.path).name
         try:
-            with open_new(folder.folder / name) as file:
+            with output(folder.folder / name) as file:  # a copy that was cut would look like a log
                 for block in plan.folder.blocks(log.path, log.end or 0):
                     file.write(block)
+                    teller.copied(len(block))
         except (OSError, PgdynoError) as error:
-            (folder.folder / name).unlink(missing_ok=True)
             announce(f"{name} was not copied: {error}")
             return record
         logs = (*record.logs[:number], replace(log, copy=name), *record.logs[number + 1 :])

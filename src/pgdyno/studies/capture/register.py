@@ -31,6 +31,8 @@ class CaptureState(StrEnum):
     """How a capture stands."""
 
     RUNNING = "running"
+    COPYING = "copying"
+    """The server logs as it did before, and the log is being copied to where it was asked for."""
     ENDED = "ended"
     KILLED = "killed"
     """Its process is gone and its record has no end; the watchdog has restored the logging, or will."""
@@ -47,6 +49,9 @@ class CaptureProgress:
     bytes: int = 0
     bytes_per_s: float = 0.0
     """Of the last minute."""
+    to_copy: int | None = None
+    """Bytes of log that are being copied into `folder`; None before the end of the capture, and once that is over."""
+    copied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,14 @@ class KnownCapture:
     def state(self) -> CaptureState:
         """Return how it stands now."""
         if self.record.end is not None:
-            return CaptureState.ENDED
+            is_copying = self.progress.to_copy is not None and self.progress.process.is_alive()
+            return CaptureState.COPYING if is_copying else CaptureState.ENDED
         return CaptureState.RUNNING if self.progress.process.is_alive() else CaptureState.KILLED
+
+    @property
+    def asks_copy(self) -> bool:
+        """Tell whether its log was to be copied into a folder of the user's."""
+        return self.progress.folder != self.place
 
     @property
     def left_s(self) -> float:

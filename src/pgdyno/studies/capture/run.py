@@ -19,7 +19,7 @@ from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.server import places
 from pgdyno.studies.capture.cached import read_cached
 from pgdyno.studies.capture.commit_order import CommitOrder
-from pgdyno.studies.capture.finish import copied, ended_record
+from pgdyno.studies.capture.finish import ended_record, kept_and_copied
 from pgdyno.studies.capture.plan import CapturePlan
 from pgdyno.studies.capture.register import CaptureFolder, CaptureProgress
 from pgdyno.studies.capture.source import read_contents, read_moment, read_values
@@ -110,9 +110,10 @@ def run_capture(
                 ended, commits=None if order.lost else COMMITS, commits_lost=order.lost,
                 key_tables=order.key_tables, key_links=order.key_links,
             )  # fmt: skip
-        folder.keep(ended)
-        if output is not None:
-            ended = copied(plan, folder, ended, announce)
+        if output is None:
+            folder.keep(ended)
+        else:
+            ended = kept_and_copied(plan, folder, ended, announce, clock)
         return Captured(folder.folder, ended)
 
 
