@@ -10,9 +10,11 @@ import json
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
@@ -142,7 +144,8 @@ def write_part(path: Path, records: Records) -> None:
 def recover(folder: Path) -> None:
     """Make parts of what engines left in a folder whose run was killed, and say so; any other one stays as it is.
 
-    A record that is in a part already is not written again.
+    A record that is in a part already is not written again, even where an earlier recovery was killed itself. Memory
+    grows with the sessions alone.
     """
     left = sorted(folder.glob(_RECORDS.format("*")))
     if not left:
@@ -153,19 +156,45 @@ def recover(folder: Path) -> None:
     for file in left:
         if not stat.S_ISREG(file.lstat().st_mode):
             raise UsageError(f'"{file}" is not a regular file', hint="Take it away: no engine of pgdyno made it.")
-    known = set[tuple[int, int]]()
-    with connection() as db:
-        for part in sorted(folder.glob("part-*.parquet")):
-            with outcome_source(part, db) as source:
-                known.update(db.execute(f"SELECT session, seq FROM {source}").fetchall())
-    for number, file in enumerate(left):
-        records = read_records(file)
-        fresh = np.array([(int(one["session"]), int(one["seq"])) not in known for one in records], bool)
-        if fresh.any():
-            write_part(folder / f"part-recovered-{number}.parquet", records[fresh])
+    written, names = _Written.of(folder), (folder / f"part-recovered-{number}.parquet" for number in count())
+    for file in left:
+        start = 0
+        while len(records := read_records(file, start, _ONE_PART)):
+            fresh = records[~written.has(records)]
+            if len(fresh):
+                write_part(next(name for name in names if not name.exists()), fresh)
+            start += len(records)
         file.unlink()
     (folder / TAPE).unlink(missing_ok=True)
     write_output(folder / FACTS, json.dumps(plain(replace(facts, ended=facts.ended or KILLED)), indent=1) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What parts have: of each session up to which statement, as engines record those of a session in its order."""
+
+    sessions: NDArray[np.int64]
+    seqs: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, folder: Path) -> _Written:
+        """Return what the parts in a folder have."""
+        last = dict[int, int]()
+        with connection() as db:
+            for part in sorted(folder.glob("part-*.parquet")):
+                with outcome_source(part, db) as source:
+                    found = db.execute(f"SELECT session, max(seq) FROM {source} GROUP BY session").fetchall()
+                last.update((session, max(seq, last.get(session, -1))) for session, seq in found)
+        sessions = np.array(sorted(last), np.int64)
+        return cls(sessions, np.array([last[int(one)] for one in sessions], np.int64))
+
+    def has(self, records: Records) -> NDArray[np.bool_]:
+        """Return which records are in a part."""
+        if not self.sessions.size:
+            return np.zeros(len(records), np.bool_)
+        session = records["session"].astype(np.int64)
+        place = np.minimum(np.searchsorted(self.sessions, session), self.sessions.size - 1)
+        return np.asarray((self.sessions[place] == session) & (records["seq"] <= self.seqs[place]))
 
 
 def read_facts(folder: Path) -> OutcomeFacts:

@@ -11,7 +11,7 @@ from pgdyno.errors import UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.trace import outcome_file
 from pgdyno.trace.engine.records import RECORD, Skip
-from pgdyno.trace.outcome import classes, read_records
+from pgdyno.trace.outcome import Records, classes, read_records
 from pgdyno.trace.outcome_file import KILLED, TAPE, OutcomeFacts, OutcomeWriter, read_facts, recover
 from pgdyno.trace.parquet import read_rows
 
@@ -53,6 +53,48 @@ def test_a_run_that_was_killed_can_be_read_up_to_the_kill_and_says_so(
         seqs = [row[0] for part in sorted(folder.glob("part-*.parquet")) for row in read_rows(part, ["seq"])]
         assert sorted(seqs) == [0, 1, 2, 3, 4]
         assert (read_facts(folder).ended, file.exists(), (folder / TAPE).exists()) == (KILLED, False, False)
+
+
+def numbered(session: int, seq: int) -> bytes:
+    ok = b"\0" * 5
+    return RECORD.pack(session, seq, 10, 11, 12, 13, 1, 0, 0, 5, 60, ok, ok, Skip.SENT)
+
+
+def test_what_a_killed_run_left_is_recovered_some_at_a_time_and_none_of_it_twice_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two engines; whoever recovers their records is killed once as well, after each of the parts that it makes."""
+    folder, most = tmp_path / "x.outcome", 3
+    facts = OutcomeFacts(1, "t", "d", "db", "18", "1", "python", 1.0, "schedule", "session", 2, 0.0, 1.0)
+    writer = OutcomeWriter(folder, facts)
+    kept = [[(session, seq) for seq in range(8) for session in (number, number + 2)] for number in range(2)]
+    for file, pairs in zip(writer.files, kept, strict=True):
+        file.write_bytes(b"".join(numbered(*pair) for pair in pairs[:5]))
+    writer.take()
+    for file, pairs in zip(writer.files, kept, strict=True):
+        file.write_bytes(b"".join(numbered(*pair) for pair in pairs))
+    monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: False)
+    monkeypatch.setattr(outcome_file, "_ONE_PART", most)
+    write, sizes, kills = outcome_file.write_part, list[int](), 0
+
+    def killed_after(path: Path, records: Records) -> None:
+        write(path, records)
+        sizes.append(len(records))
+        if kills < 20:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(outcome_file, "write_part", killed_after)
+    while True:
+        try:
+            recover(folder)
+            break
+        except KeyboardInterrupt:
+            kills += 1
+    assert kills > 4
+    assert max(sizes) <= most
+    found = [row for part in folder.glob("part-*.parquet") for row in read_rows(part, ["session", "seq"])]
+    assert sorted(found) == sorted(pair for pairs in kept for pair in pairs)
+    assert read_facts(folder).ended == KILLED
 
 
 def test_records_are_read_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
