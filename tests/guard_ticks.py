@@ -38,6 +38,9 @@ def a_tick(
     load: bool = False,
     tps: float | None = 100.0,
     p99_ms: float | None = 5.0,
+    answered: int = 0,
+    failed: int = 0,
+    is_captured: bool = False,
 ) -> Tick:
     """Return a healthy tick at `t`, but for what is given; a load began at 0."""
     return Tick(
@@ -56,7 +59,7 @@ def a_tick(
             standbys=standbys or {},
             slots=tuple(SlotReading(*slot) for slot in slots),
         ),
-        load=GuardedLoad(0.0, tps, p99_ms, 0, 0) if load else None,
+        load=GuardedLoad(0.0, tps, p99_ms, answered, failed, is_captured) if load else None,
     )
 
 

@@ -115,7 +115,8 @@ _SERVER = (
     Guard(
         "errors", _CONFIGURATION, "%", 5,
         reads="rollbacks of the load's database (pg_stat_database) and failed transactions of the load, against all "
-        "its transactions, over the last 5 s and from 20 transactions on",
+        "its transactions, over the last 5 s and from 20 transactions on; of a captured load only the answers unlike "
+        "the captured ones, since it rolls back as its capture did",
         reason="a load that fails measures the failure. Raise it for scripts that roll back on purpose.",
     ),
     Guard(

@@ -22,6 +22,7 @@ FEWEST = 20
 GRACE_S = 5.0
 """A load is not held against the baseline in its first seconds: its sessions connect and its caches are cold."""
 NO_LOAD = Absent("no load is running")
+UNLIKE = "answers unlike the captured ones; what failed in the capture too is not counted"
 NO_STANDBY = Absent("no physical standby is attached")
 
 Value = float | Absent | Failed
@@ -165,7 +166,7 @@ def _server(history: History, row: GuardRow) -> list[GuardReading]:
     deadlocks = NO_LOAD if first is None or last is None else float(max(0, last.deadlocks - first.deadlocks))
     return [
         GuardReading("connections", t, 100 * row.sessions / max(1, row.room), about=f"{row.sessions} of {row.room}"),
-        GuardReading("errors", t, _failing_share(history)),
+        _errors(history),
         GuardReading("deadlocks", t, deadlocks),
         GuardReading(
             "xid-age",
@@ -177,18 +178,24 @@ def _server(history: History, row: GuardRow) -> list[GuardReading]:
     ]
 
 
-def _failing_share(history: History) -> Value:
-    """Return percent of transactions that failed, by the server's count or the load's, whichever is worse."""
-    window = [tick for tick in history.window() if tick.load is not None]
-    if not window:
-        return NO_LOAD
-    shares = []
-    counted = [counters for tick in window if (counters := load_counters(tick))]
-    if counted:
-        shares.append(_share(counted[-1].rollbacks - counted[0].rollbacks, counted[-1].commits - counted[0].commits))
+def _errors(history: History) -> GuardReading:
+    """Return percent of transactions that failed, by the server's count or the load's, whichever is worse.
+
+    A captured load rolls back and fails as it did in the capture, which the server counts like anything else: of it
+    only the answers that the capture does not have say something of a change.
+    """
+    t, window = history.now.t, [tick for tick in history.window() if tick.load is not None]
     loads = [tick.load for tick in window if tick.load is not None]
-    shares.append(_share(loads[-1].failed - loads[0].failed, loads[-1].transactions - loads[0].transactions))
-    return max(shares)
+    if not loads:
+        return GuardReading("errors", t, NO_LOAD)
+    failing = _share(loads[-1].failed - loads[0].failed, loads[-1].transactions - loads[0].transactions)
+    if loads[-1].is_captured:
+        return GuardReading("errors", t, failing, about=UNLIKE)
+    counted = [counters for tick in window if (counters := load_counters(tick))]
+    by_server = 0.0
+    if counted:
+        by_server = _share(counted[-1].rollbacks - counted[0].rollbacks, counted[-1].commits - counted[0].commits)
+    return GuardReading("errors", t, max(by_server, failing))
 
 
 def _share(bad: int, good: int) -> float:

@@ -319,7 +319,7 @@ class Laboratory:
         extension = work.extension = self._extension(work)
         self._expect(f"load of trial {work.run_id}", extension.longest_s + OVERRUN_S + BETWEEN_S)
         if self._sentry is not None:
-            self._sentry.load_begins(work.dbname)
+            self._sentry.load_begins(work.dbname, is_captured=work.is_captured)
         reserved = replace(work.plan, measure_s=work.plan.measure_s + extension.reserve_s)
         work.running = begin_load(work.workload, self._target, work.dbname, reserved, self._folder / str(work.run_id))
         DrivenLoad(work, self._watcher, self._sentry, self._session, clock=self._clock, timer=self._timer).drive()

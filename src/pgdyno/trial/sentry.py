@@ -105,6 +105,7 @@ class Sentry:
         self._standings: Mapping[str, GuardStatus] = {}
         self._breach: Breach | None = None
         self._load: tuple[float, LoadReading | None] | None = None
+        self._is_captured = False
         self._ticked = self._checked = 0.0
         self._lock = threading.Lock()
         self._interrupts: int | None = None
@@ -177,9 +178,13 @@ class Sentry:
         """Hold running loads against these baseline trials from now on."""
         self._concurrent = concurrent
 
-    def load_begins(self, dbname: str) -> None:
-        """Watch the counters of the load's database from now on, and the load itself."""
+    def load_begins(self, dbname: str, *, is_captured: bool = False) -> None:
+        """Watch the counters of the load's database from now on, and the load itself.
+
+        What a captured load rolled back in its capture is not held against the server.
+        """
         self._reader.watch_database(dbname)
+        self._is_captured = is_captured  # first: the thread that ticks reads it with the load
         self._load = self._clock(), None
 
     def load_reads(self, reading: LoadReading | None) -> None:
@@ -254,9 +259,9 @@ class Sentry:
             return None
         began_at, reading = load
         if reading is None:
-            return GuardedLoad(began_at, None, None, 0, 0)
+            return GuardedLoad(began_at, None, None, 0, 0, self._is_captured)
         tps = reading.tps if self._clock() - reading.t <= STALE_LOAD_S else 0.0
-        return GuardedLoad(began_at, tps, reading.p99_ms, reading.transactions, reading.failed)
+        return GuardedLoad(began_at, tps, reading.p99_ms, reading.transactions, reading.failed, self._is_captured)
 
     def _interrupt(self) -> None:
         with self._lock:

@@ -125,6 +125,26 @@ def test_shares_and_counts_belong_to_the_running_load_alone() -> None:
     assert value_of(few, "errors") == 0.0
 
 
+@pytest.mark.parametrize(
+    ("is_captured", "unlike", "share", "colour"),
+    [(True, 0, 0, Colour.GREEN), (True, 9, 9, Colour.RED), (False, 0, 10, Colour.RED)],
+)
+def test_of_a_captured_load_only_what_its_capture_does_not_have_is_an_error(
+    is_captured: bool, unlike: int, share: int, colour: Colour
+) -> None:
+    """The server counts a tenth of the transactions as rolled back; a captured load did so in its capture."""
+    each = (
+        a_tick(t, commits=90 * t, rollbacks=10 * t, load=True, answered=(100 - unlike) * t, failed=unlike * t,
+               is_captured=is_captured)
+        for t in range(6)
+    )  # fmt: skip
+    history = ticks(*each)
+    assert value_of(history, "errors") == pytest.approx(share)
+    lamp = judge(readings(history), GuardPlan())["errors"].lamp
+    assert lamp.colour is colour
+    assert ("unlike the captured ones" in lamp.text) == is_captured
+
+
 def test_the_load_is_held_against_the_baseline_once_there_is_one() -> None:
     concurrent = Concurrent(throughput=1000, p99_ms=1.0)
     early, late = ticks(a_tick(3, load=True, tps=50.0)), ticks(a_tick(9, load=True, tps=50.0, p99_ms=50.0))

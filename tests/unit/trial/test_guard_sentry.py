@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import select
 import signal
 import threading
@@ -25,6 +26,7 @@ from pgdyno.trial import sentry as sentry_module
 from pgdyno.trial.driven_load import TURN_S, DrivenLoad
 from pgdyno.trial.guard_settings import guard_plan
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
+from pgdyno.workloads.protocol import LoadReading
 
 CANDIDATE = TrialSpec(Configuration.of({"work_mem": "8MB"}), Role.SEARCH, "model", 1, 0)
 MB = 1 << 20
@@ -68,6 +70,26 @@ def until_breached(sentry: Sentry) -> GuardBreached:
             return error
         time.sleep(0.01)
     raise AssertionError("no breach within 20 s")
+
+
+@pytest.mark.parametrize("is_captured", [True, False])
+def test_ticks_know_whether_the_load_is_a_captured_one(is_captured: bool) -> None:
+    seen = queue.SimpleQueue[GuardedLoad]()
+
+    class Hearing(Readings):
+        def read(self, t: float, load: GuardedLoad | None = None) -> Tick:
+            if load is not None:
+                seen.put(load)
+            return super().read(t, load)
+
+    sentry = sentry_of(Hearing())
+    with sentry.watch():
+        sentry.load_begins("shop", is_captured=is_captured)
+        assert seen.get(timeout=20).is_captured is is_captured
+        sentry.load_reads(LoadReading(time.time(), 1.0, 1.0, None, 1, 0))
+        while (load := seen.get(timeout=20)).transactions == 0:
+            pass
+        assert load.is_captured is is_captured
 
 
 def test_a_breach_is_raised_by_the_next_check_and_the_thread_ends_with_the_block() -> None:

@@ -171,7 +171,7 @@ def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monke
             return []
 
         def __getattr__(self, name):
-            return lambda *_: nullcontext()
+            return lambda *_, **__: nullcontext()
 
     one, many = (LoadPlan(clients=clients, jobs=1, warmup_s=0.0, measure_s=3.0) for clients in (1, 60))
     throughputs = iter([5.0, 50.0, 500.0, 5.0, 50.0, 500.0])
@@ -186,6 +186,32 @@ def test_a_running_load_is_held_against_the_baseline_of_its_own_load_alone(monke
         for plan, workload in ((one, None), (many, None), (one, selects), (one, None), (many, None), (one, selects)):
             laboratory.run(SPEC, plan=plan, workload=workload)
     assert told == [None, None, None, 5.0, 50.0, 500.0]
+
+
+@pytest.mark.parametrize("clock", ["", "schedule"])
+def test_guards_are_told_whether_the_load_is_a_captured_one(monkeypatch, tmp_path, clock):
+    told = []
+
+    class Hearing:
+        alarm, patience_left_s = None, 2.0
+
+        def begin(self, clients):
+            return []
+
+        def load_begins(self, dbname, *, is_captured):
+            told.append(is_captured)
+
+        def __getattr__(self, name):
+            return lambda *_, **__: nullcontext()
+
+    parts = Parts()
+    parts.notice = parts.guards = lambda _: None
+    monkeypatch.setattr(parts, "spec", lambda: replace(Parts().spec(), clock=clock))
+    monkeypatch.setattr(module, "off_text", lambda lamps: "")
+    with made(monkeypatch, tmp_path, parts) as laboratory:
+        laboratory._sentry = Hearing()
+        laboratory.run(SPEC)
+    assert told == [bool(clock)]
 
 
 @pytest.mark.parametrize("restarted", [True, False])

@@ -34,6 +34,8 @@ class GuardedLoad:
     p99_ms: float | None
     transactions: int
     failed: int
+    is_captured: bool = False
+    """It is sent as it was captured, errors and rollbacks too; `failed` are answers unlike the captured ones."""
 
 
 @dataclass(frozen=True, slots=True)
