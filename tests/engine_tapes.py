@@ -12,7 +12,7 @@ from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import GATE, RECORD, Act, Tape, map_tape
 from pgdyno.trace.engines import run_engines
 from pgdyno.trace.outcome import Records, read_records
-from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
+from pgdyno.trace.tape_writer import TapeRecord, TapeWriter, gate_bytes
 
 DATABASE = "engine_contract"
 USER = "engine_role"
@@ -24,12 +24,14 @@ def connect(session: int = 0, due: int = 0, user: str = USER, database: str = DA
     return TapeRecord(session, 0, Act.CONNECT, due, f"{user}\0{database}\0replayed\0".encode())
 
 
-def send(seq: int, payload: bytes, due: int = 0, session: int = 0, **more: Any) -> TapeRecord:
-    return TapeRecord(session, seq, Act.SEND, due, payload, **more)
+def send(
+    seq: int, payload: bytes, due: int = 0, session: int = 0, gates: Sequence[tuple[int, int]] = (), **more: Any
+) -> TapeRecord:
+    return TapeRecord(session, seq, Act.SEND, due, payload, gates=gate_bytes(gates), **more)
 
 
-def leave(seq: int, session: int = 0, due: int = 0, **more: Any) -> TapeRecord:
-    return TapeRecord(session, seq, Act.DISCONNECT, due, **more)
+def leave(seq: int, session: int = 0, due: int = 0, gates: Sequence[tuple[int, int]] = ()) -> TapeRecord:
+    return TapeRecord(session, seq, Act.DISCONNECT, due, gates=gate_bytes(gates))
 
 
 def write_tape(path: Path, records: Iterable[TapeRecord]) -> None:
@@ -53,10 +55,10 @@ def read_record(tape: Tape, place: int) -> TapeRecord:
     offset = tape.index[place]
     due, think, cancel, session, seq, act, flags, expected, gates, length = RECORD.unpack_from(tape.content, offset)
     start = offset + RECORD.size + gates * GATE.size
-    found = tuple(GATE.iter_unpack(tape.view[offset + RECORD.size : start]))
+    waits = bytes(tape.view[offset + RECORD.size : start])
     state = expected.decode() if expected.strip(b"\0") else None
     payload = bytes(tape.view[start : start + length])
-    return TapeRecord(session, seq, Act(act), due, payload, think, cancel, flags, state, found)
+    return TapeRecord(session, seq, Act(act), due, payload, think, cancel, flags, state, waits)
 
 
 def run_tape(

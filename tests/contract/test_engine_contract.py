@@ -27,7 +27,7 @@ from pgdyno.trace.engine.tape import RESETS_ROLE, Act
 from pgdyno.trace.engines import PYTHON, run_engines
 from pgdyno.trace.outcome import Records, classes, read_records
 from pgdyno.trace.tape_maker import TraceRow, records_of
-from pgdyno.trace.tape_writer import TapeRecord
+from pgdyno.trace.tape_writer import TapeRecord, gate_bytes
 
 pytestmark = pytest.mark.pg
 
@@ -216,7 +216,7 @@ def test_a_key_that_the_server_makes_is_sent_in_the_place_of_the_captured_one(st
     rows = [
         plain(1, "simple", made, learns=[[0, 0, 1], [1, 1, 1]]),
         plain(2, "extended", "INSERT INTO t VALUES ($1, $2)", ["18", "17"], names=[[1, KeyPlace.BOUND, 2, 2]],
-              gate_sessions=[9], gate_seqs=[1]),
+              gates=gate_bytes([(9, 1)])),
         plain(3, "simple", "UPDATE t SET v = '17' WHERE id = 17 OR id = 9",
               names=[[1, KeyPlace.QUOTED, 18, 2], [1, KeyPlace.NUMBER, 33, 2], [7, KeyPlace.NUMBER, 44, 1]]),
     ]  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgdyno.outputs import open_new
 from pgdyno.replay.key_map import MappedKeys, map_keys
@@ -15,7 +17,7 @@ from pgdyno.trace.gates import Order, OrderedRow, gates, key_columns
 from pgdyno.trace.parquet import connection, fetched, read_meta, trace_source, work_folder, write_rows
 from pgdyno.trace.schema import Row, TraceColumn
 from pgdyno.trace.tape_maker import TraceRow, out_of_order, records_of
-from pgdyno.trace.tape_writer import TapeWriter
+from pgdyno.trace.tape_writer import TapeWriter, gate_bytes
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
 _GATES = (
     TraceColumn("session", "INTEGER", "who waits"),
     TraceColumn("seq", "INTEGER", "with which statement"),
-    TraceColumn("gate_sessions", "INTEGER[]", "for which sessions"),
-    TraceColumn("gate_seqs", "INTEGER[]", "until which statement of each has ended"),
+    TraceColumn("gates_at", "BIGINT", "where in the file of gates its own begin"),
+    TraceColumn("gates_size", "INTEGER", "how many bytes they are"),
 )
-_MADE = tuple(TraceRow._field_defaults)
-"""What is made here for some rows; the other columns are those of the trace."""
-_STORED = TraceRow._fields[: -len(_MADE)]
+_STORED = TraceRow._fields[: -len(TraceRow._field_defaults)]
+"""Columns of the trace; the others are made here, for some rows."""
+_MADE_FROM = ("gates_at", "gates_size", "learns", "names")
+"""What they are made of."""
 _TELL_EVERY = 200_000
 
 
@@ -98,35 +101,55 @@ def _rows(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> 
 def _beside(source: str, folder: Path, order: Order, db: Connection, keys: MappedKeys) -> Iterator[tuple[Any, ...]]:
     """Give session, seq, gates and keys of the rows that have any, in the order of the trace."""
     joined, made = f"(SELECT session, seq, due_us FROM {source})", list[str]()
-    if order is not Order.SESSION:
-        gated = folder / "gates.parquet"
-        write_rows(gated, _GATES, _gated(source, order, db, has_turns=keys.captured > 0))
-        joined, made = f"{joined} LEFT JOIN '{gated}' USING (session, seq)", ["gate_sessions", "gate_seqs"]
-    if keys.named:
-        joined += " LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
-        made += ["learns", "names"]
-    if made:
-        columns = ", ".join(name if name in made else "NULL" for name in _MADE)
+    with TemporaryFile(dir=folder) as gates_file:
+        if order is not Order.SESSION:
+            gated = folder / "gates.parquet"
+            write_rows(gated, _GATES, _gated(source, order, db, gates_file, has_turns=keys.captured > 0))
+            joined, made = f"{joined} LEFT JOIN '{gated}' USING (session, seq)", ["gates_at", "gates_size"]
+        if keys.named:
+            joined += " LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
+            made += ["learns", "names"]
+        if not made:
+            return
+        columns = ", ".join(name if name in made else "NULL" for name in _MADE_FROM)
         known = " OR ".join(f"{name} IS NOT NULL" for name in made)
         query = f"SELECT session, seq, {columns} FROM {joined} WHERE {known} ORDER BY due_us, session, seq"
-        yield from fetched(db, query)
+        for session, seq, at, size, learns, names in fetched(db, query):
+            yield session, seq, None if at is None else os.pread(gates_file.fileno(), size, at), learns, names
 
 
 def _gated(
-    source: str, order: Order, db: Connection, *, has_turns: bool
-) -> Iterator[tuple[int, int, list[int], list[int]]]:
-    """Give session, seq and gates of the statements that wait."""
+    source: str, order: Order, db: Connection, file: BinaryIO, *, has_turns: bool
+) -> Iterator[tuple[int, int, int, int]]:
+    """Give session and seq of the statements that wait, and which bytes of `file` are their gates.
+
+    By tables a statement may wait for many others: lists of them take the memory of the trace many times over. What is
+    sorted is as narrow: tables are those of any text with the same fingerprint, and rows alone have values.
+    """
     asked = f"FROM {source} WHERE sql IS NOT NULL AND refused IS NULL"
-    texts = fetched(db, f"SELECT sql, count(*) {asked} GROUP BY sql") if order is Order.ROW else ()
-    keys = key_columns((str(sql), int(calls)) for sql, calls in texts)
+    number, params, keys, texts = "NULL::UBIGINT", "params", dict[str, str](), dict[int, str]()
+    if order is Order.ROW:
+        calls = fetched(db, f"SELECT sql, count(*) {asked} GROUP BY sql")
+        keys = key_columns((str(sql), int(count)) for sql, count in calls)
+    else:
+        number, params = "TRY_CAST('0x' || fingerprint AS UBIGINT)", "NULL::VARCHAR[]"
+        texts.update(fetched(db, f"SELECT {number}, any_value(sql) {asked} AND {number} IS NOT NULL GROUP BY 1"))
     turns = "turn, before_session, before_seq" if has_turns else "NULL, NULL, NULL"
     joined = asked.replace(" WHERE", " LEFT JOIN turns USING (session, seq) WHERE", 1) if has_turns else asked
     query = f"""
-        SELECT session, seq, tx, sql, params, sqlstate IS NOT NULL,
+        SELECT {number}, session, seq, tx, CASE WHEN {number} IS NULL THEN sql END, {params}, sqlstate IS NOT NULL,
                seq = max(seq) OVER (PARTITION BY session, tx), {turns} {joined}
         ORDER BY place NULLS LAST, end_us NULLS LAST, session, seq"""
-    for session, seq, waits in gates(map(OrderedRow._make, fetched(db, query)), keys):
-        yield session, seq, [one for one, _ in waits], [one for _, one in waits]
+    found = (
+        OrderedRow(session, seq, tx, texts.get(text, sql), *more)
+        for text, session, seq, tx, sql, *more in fetched(db, query)
+    )
+    at = 0
+    for session, seq, waits in gates(found, keys):
+        size = file.write(gate_bytes(waits))
+        yield session, seq, at, size
+        at += size
+    file.flush()
 
 
 def write_tape(

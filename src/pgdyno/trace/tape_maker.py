@@ -49,9 +49,8 @@ class TraceRow(NamedTuple):
     database: str | None
     application: str | None
     refused: str | None
-    gate_sessions: list[int] | None = None
-    """Sessions that it waits for, and the seq of each one's statement that must have ended: see `trace.gates`."""
-    gate_seqs: list[int] | None = None
+    gates: bytes | None = None
+    """Which statements of other sessions it waits for (`trace.gates`), as `tape_writer.gate_bytes` has them."""
     learns: list[list[int]] | None = None
     """Keys that its answer brings: number, row and field of each, by row: see `replay.key_map`."""
     names: list[list[int]] | None = None
@@ -120,10 +119,19 @@ def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
             payload, flags = _block(row, payload) + payload, flags | HAS_KEYS
         if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us >= row.due_us:
             cancel_us = row.end_us - row.due_us + _AFTER_US
-    waits = tuple(zip(row.gate_sessions or (), row.gate_seqs or (), strict=True))
     is_edge = row.kind in (Row.CONNECT, Row.DISCONNECT)
     return TapeRecord(
-        row.session, row.seq, act, row.due_us, payload, think_us, cancel_us, flags, row.sqlstate, waits, is_edge
+        row.session,
+        row.seq,
+        act,
+        row.due_us,
+        payload,
+        think_us,
+        cancel_us,
+        flags,
+        row.sqlstate,
+        row.gates or b"",
+        is_edge,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -27,9 +27,16 @@ class TapeRecord:
     flags: int = 0
     expected: str | None = None
     """The SQLSTATE that it ended with; None for success."""
-    gates: Sequence[tuple[int, int]] = ()
+    gates: bytes = b""
+    """As `gate_bytes` makes them."""
     is_edge: bool = False
     """It is the begin or the end of a session; not on the tape, `act` says that of those that are done."""
+
+
+def gate_bytes(gates: Iterable[tuple[int, int]]) -> bytes:
+    """Return gates, each a session and a seq, as they stand on a tape."""
+    numbers = [number for gate in gates for number in gate]
+    return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
 class TapeWriter:
@@ -49,16 +56,15 @@ class TapeWriter:
         try:
             head = RECORD.pack(
                 record.due_us, record.think_us, record.cancel_us, record.session, record.seq, record.act,
-                record.flags, expected, len(record.gates), len(record.payload),
+                record.flags, expected, len(record.gates) // GATE.size, len(record.payload),
             )  # fmt: skip
         except struct.error as error:
             raise ValueError(f"session {record.session}, statement {record.seq}: {error}") from None
-        gates = b"".join(GATE.pack(*gate) for gate in record.gates)
         self._offsets.append(self._offset)
         self._sessions.append(record.session)
         self._seqs.append(record.seq)
         self._due.append(record.due_us)
-        self._offset += self._file.write(head + gates + record.payload)
+        self._offset += self._file.write(head + record.gates + record.payload)
 
     def close(self) -> None:
         """Write the index and the sessions, then the header that makes the tape whole."""

@@ -15,6 +15,7 @@ from pgdyno.trace.gates import Order, OrderedRow, gates
 from pgdyno.trace.parquet import read_meta, read_rows, write_meta, write_rows
 from pgdyno.trace.schema import TRACE
 from pgdyno.trace.tape_maker import TraceRow, records_of
+from pgdyno.trace.tape_writer import gate_bytes
 
 
 def test_roles_and_databases_of_sessions_that_are_not_opened_are_not_asked_for(tmp_path: Path) -> None:
@@ -40,10 +41,7 @@ def test_a_tape_has_what_each_session_has_with_its_gates(tmp_path: Path, order: 
     waits = gates((OrderedRow(row.session, row.seq, row.seq, row.sql, None, False, True) for row in sent), {})
     asked = {(session, seq): found for session, seq, found in waits if order is Order.TABLE}
     rows = [
-        row._replace(gate_sessions=[one for one, _ in found], gate_seqs=[one for _, one in found])
-        if (found := asked.get((row.session, row.seq)))
-        else row
-        for row in rows
+        row._replace(gates=gate_bytes(found)) if (found := asked.get((row.session, row.seq))) else row for row in rows
     ]
     taped = write_tape(trace, tmp_path / "a.tape", order, lambda _: None)
     tape = mapped(tmp_path / "a.tape")
@@ -53,6 +51,19 @@ def test_a_tape_has_what_each_session_has_with_its_gates(tmp_path: Path, order: 
     assert taped.statements == len(sent)
     assert taped.gated == len(asked)
     assert bool(asked) is (order is Order.TABLE)
+
+
+def test_gates_by_tables_are_the_same_where_texts_have_no_fingerprint(tmp_path: Path) -> None:
+    whole, without = made_trace(tmp_path / "a.parquet", seconds=3.0), tmp_path / "b.parquet"
+    names = [one.name for one in TRACE]
+    at, session = names.index("fingerprint"), names.index("session")
+    rows = ((*row[:at], row[at] if row[session] % 2 else None, *row[at + 1 :]) for row in read_rows(whole))
+    write_meta(without, replace(read_meta(whole), digest=write_rows(without, TRACE, rows)))
+    taped = {
+        name: write_tape(name, name.with_suffix(".tape"), Order.TABLE, lambda _: None) for name in (whole, without)
+    }
+    assert taped[whole].gated == taped[without].gated > 0
+    assert whole.with_suffix(".tape").read_bytes() == without.with_suffix(".tape").read_bytes()
 
 
 @pytest.mark.parametrize("order", [Order.SESSION, Order.TABLE])

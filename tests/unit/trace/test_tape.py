@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine_tapes import mapped, read_record
 from pgdyno.trace.engine.tape import HEADER, Act, Tape, TapeError
-from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
+from pgdyno.trace.tape_writer import TapeRecord, TapeWriter, gate_bytes
 
 RECORDS = st.builds(
     TapeRecord,
@@ -23,7 +23,7 @@ RECORDS = st.builds(
     cancel_us=st.integers(-1, 1 << 40),
     flags=st.integers(0, 1),
     expected=st.none() | st.from_regex(r"[0-9A-Z]{5}", fullmatch=True),
-    gates=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), max_size=3).map(tuple),
+    gates=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), max_size=3).map(gate_bytes),
 )
 
 
