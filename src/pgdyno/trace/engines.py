@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import selectors
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +27,8 @@ COMPILED = Path(__file__).with_name("bin") / "pgdyno-engine"
 """The engine that `make engine` builds from `engine/`, and that a wheel may bring along."""
 END_TIMEOUT_S = 30.0
 """An engine that is told to end cancels what the server is at; then it is killed."""
+_LOOK_S = 1.0
+"""An engine tells about five times a second; who watches the run is asked at least so often, whatever engines do."""
 _MOST_STDERR = 4000
 
 
@@ -76,8 +80,10 @@ class ToldShares:
         for share in self.shares:
             for one in dataclasses.fields(RunTally):
                 mine, other = getattr(whole, one.name), getattr(share, one.name)
-                if one.name in ("at_us", "late_us"):
-                    setattr(whole, one.name, max(mine, other))
+                if one.name == "late_us":
+                    whole.late_us = max(mine, other)
+                elif one.name == "at_us":  # negative before the run begins, 0 of one that has told nothing
+                    whole.at_us = max(mine, other) if mine and other else mine or other
                 elif isinstance(mine, (int, float)):
                     setattr(whole, one.name, mine + other)
             for reason, count in share.reasons.items():
@@ -113,8 +119,9 @@ def run_engines(
     """Send a tape by as many engines as there are files for records, which exist and are empty; return the sum.
 
     `tape` is a file or a descriptor. `plan` is that of all; descriptors and shares are filled in here. `watch` is
-    called about five times a second with the sum so far, and ends the run where it returns True; `pauses`, asked as
-    often, pauses it for as long as it returns True. Whatever ends this ends the engines, and they their sessions.
+    called about five times a second with the sum so far, and ends the run where it returns True: an engine that does
+    not end within END_TIMEOUT_S then is killed. `pauses`, asked as often, pauses it for as long as it returns True.
+    Whatever ends this ends the engines, and they their sessions.
     Raises EnvironmentUnsuitable where an engine ends without telling how.
     """
     told = ToldShares([RunTally() for _ in records])
@@ -127,15 +134,20 @@ def run_engines(
             for share, process in enumerate(processes):
                 assert process.stdout is not None
                 selector.register(process.stdout, selectors.EVENT_READ, share)
+            killed_at = math.inf
             while selector.get_map():
-                for key, _ in selector.select():
+                # what an engine that says nothing does to the server is watched as well
+                for key, _ in selector.select(_LOOK_S):
                     line = key.fileobj.readline()  # type: ignore[union-attr]  # whole lines are written at once
                     if line:
                         told.shares[key.data] = RunTally(**json.loads(line))
                     else:
                         selector.unregister(key.fileobj)
                 if watch(told.whole()):
+                    killed_at = min(killed_at, time.monotonic() + END_TIMEOUT_S)
                     _end(processes)
+                if time.monotonic() >= killed_at:
+                    _kill(processes)
                 wanted = pauses()
                 for share, process in enumerate(processes):
                     # one that has told nothing yet would be ended by the signal
@@ -185,6 +197,12 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
+
+
+def _kill(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:

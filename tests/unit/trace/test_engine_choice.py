@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.trace import engines
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.tally import RunTally
-from pgdyno.trace.engines import PYTHON, ToldShares, choose_engine
+from pgdyno.trace.engines import PYTHON, ToldShares, choose_engine, run_engines
 
 LOCAL = EnginePlan(-1, -1, EndPoint("/run/postgresql", 5432, "verify-full"), Login({"a": "b"}))
 
@@ -52,3 +55,25 @@ def test_pauses_of_shares_that_overlap_are_one_of_all() -> None:
     assert told.whole().pauses == [[2, 6, 3], [10, 20, 0], [26, -1, 3]]
     assert (told.whole().is_paused, told.whole().schedule_us) == (True, 30 - 4 - 10 - 4)
     assert early.pauses[0] == [2, 5, 1]
+
+
+def test_the_moment_of_all_is_before_the_begin_where_that_of_each_is() -> None:
+    """Who asks at the first telling when the run begins is told the truth."""
+    assert ToldShares([RunTally(at_us=-300_000), RunTally(at_us=-290_000)]).whole().at_us == -290_000
+    assert ToldShares([RunTally(at_us=-300_000), RunTally()]).whole().at_us == -300_000
+    assert ToldShares([RunTally(at_us=5), RunTally(at_us=-1)]).whole().at_us == 5
+    assert ToldShares([RunTally(), RunTally()]).whole().at_us == 0
+
+
+def test_an_engine_that_says_nothing_is_watched_and_killed_where_it_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    for name in ("tape", "records"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(engines, "END_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(engines, "_LOOK_S", 0.05)
+    with pytest.raises(EnvironmentUnsuitable, match="ended with exit code -9"):
+        run_engines(
+            LOCAL, tmp_path / "tape", [tmp_path / "records"], program=[sys.executable, "-c", deaf], watch=lambda _: True
+        )

@@ -24,7 +24,8 @@ class Poll:
         self.epoll, self._timer = select.epoll(), Timer()
         self.wake = os.eventfd(0, os.EFD_NONBLOCK)
         self._armed = -NEVER
-        """For when the timer is set."""
+        """For when the timer is set, or was: a look at the sockets that found it expired was before `now` of the next
+        wait, so that a moment which is past is never waited for again."""
         self.away = NEVER
         """Since when, in us since the begin, the last wait was to be over and was not, where that matters."""
         self.epoll.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)  # its expiry need not be read
