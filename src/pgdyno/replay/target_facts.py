@@ -35,6 +35,7 @@ _BEFORE = "replay-targets"
 _LONGEST_LIST = 1 << 20
 _ROOM = """
     SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+           - coalesce(current_setting('reserved_connections', true)::int, 0) -- since 16
            - (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend')::int AS free"""
 _ROLES = "SELECT rolname::text AS name FROM pg_catalog.pg_roles WHERE rolcanlogin"
 _DATABASES = "SELECT datname::text AS name FROM pg_catalog.pg_database WHERE datallowconn"
@@ -205,10 +206,10 @@ def _root_certificate(asked: Mapping[str, str]) -> str | None:
 
 def passwords_of(target: Target, end_point: EndPoint, users: Sequence[str], databases: Sequence[str]) -> dict[str, str]:
     """Return the passwords that are known of roles: that of the target itself, and those of the password file."""
-    secrets, _ = target.postgres.secrets()
-    own = target.postgres.parameters.get("user", "")
-    found = {own: secrets["password"]} if secrets.get("password") else {}
-    path = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
+    with target.postgres.connect() as connection:
+        asked, own, password = connection.info.get_parameters(), connection.info.user, connection.info.password
+    found = {own: password} if password else {}
+    path = Path(asked.get("passfile") or os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:  # libpq passes over such a file as well

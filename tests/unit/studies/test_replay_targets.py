@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.replay.target_facts import allowed_targets
+from pgdyno.replay.target_facts import allowed_targets, passwords_of
+from pgdyno.trace.engine.plan import EndPoint
 
 
 def test_each_line_is_a_target(tmp_path: Path) -> None:
@@ -36,3 +39,21 @@ def test_a_list_that_others_can_change_or_choose_is_refused(tmp_path: Path) -> N
     (linked / "allowed-targets").symlink_to(path)
     with pytest.raises(EnvironmentUnsuitable, match="cannot be read"):
         allowed_targets(linked)
+
+
+@pytest.mark.parametrize("names_file", [True, False])
+def test_passwords_are_those_of_the_session_s_role_and_of_the_file_that_libpq_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_file: bool
+) -> None:
+    """A conninfo may name no role, and a password file of its own."""
+    usual, named = tmp_path / "usual", tmp_path / "named"
+    for path in (usual, named):
+        path.write_text(f"*:*:*:app:from {path.name}\n*:*:*:dba:not this\n")
+        path.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(usual))
+    info = SimpleNamespace(
+        user="dba", password="secret", get_parameters=lambda: {"passfile": str(named)} if names_file else {}
+    )
+    target = SimpleNamespace(postgres=SimpleNamespace(connect=lambda: nullcontext(SimpleNamespace(info=info))))
+    found = passwords_of(target, EndPoint("db", 5432), ("app", "dba"), ("shop",))  # type: ignore[arg-type]  # its session
+    assert found == {"dba": "secret", "app": "from named" if names_file else "from usual"}
