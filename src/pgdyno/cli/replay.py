@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,7 @@ def command(flags: _Flags) -> int:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.replay.exchange import finish_all_left
     from pgdyno.studies.replay.run import prepare, replay
+    from pgdyno.studies.replay.slips import require_known, require_new, require_no_stop
     from pgdyno.studies.session.opening import opened
     from pgdyno.trace.gates import Order
 
@@ -142,17 +144,22 @@ def command(flags: _Flags) -> int:
             f"--order {options.order} and --processes {options.processes} exclude each other",
             hint="An engine knows its own sessions only: leave one of them out.",
         )
+    is_several = bool(flags.restore or flags.versus or flags.versus_set or flags.runs > 1)
+    if not (flags.check or is_several):
+        require_new([options.output])
+        require_no_stop(options)
     if not (flags.check or flags.dry_run):
         finish_all_left(progress.announce)  # what a kill left down could not be opened
     with opened(request) as target:
         if flags.source is not None:
             _mark(target, flags.source, progress)
-        if flags.restore or flags.versus or flags.versus_set or flags.runs > 1:
+        if is_several:
             return _rounds(flags, target, request, options, progress)
         ready = prepare(target, options)
+        require_known(options, ready.asked)
         _plan(ready, options, progress)
         if flags.check:
-            return _check(ready, options)
+            return _check(ready, options, as_json=flags.as_json)
         if flags.dry_run:
             progress.announce("nothing was sent; leave out --dry-run to send it")
             return 0
@@ -169,9 +176,9 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
     from contextlib import ExitStack
     from dataclasses import replace
 
-    from pgdyno.cli.requests.study import agree, print_result, write_report
+    from pgdyno.cli.requests.study import agree, print_result, told_json, write_report
     from pgdyno.replay.restore import restore_of
-    from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, check_settings, known_of, run_rounds
+    from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, check_rounds, check_settings, rounds_json, run_rounds
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.session.target_request import TargetRequest as Request
 
@@ -193,11 +200,10 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
             sides.append(ReplayArm(NEW, target, request, replace(options, settings=settings)))
         if restore is None and len(sides) * flags.runs > 1:
             progress.announce("no --restore: each run begins with what the one before it left")
-        for side in {side.target.name: side for side in sides}.values():
-            known = known_of(side)
+        check_rounds(sides, flags.runs, restore)
+        for name in dict.fromkeys(side.target.name for side in sides):
             if restore is not None:
-                restore.check(side.target, known)
-                progress.announce(f'before each run the state of "{side.target.name}" comes back by {restore.words}')
+                progress.announce(f'before each run the state of "{name}" comes back by {restore.words}')
         if flags.dry_run:
             progress.announce("nothing was sent; leave out --dry-run to send it")
             return 0
@@ -208,8 +214,11 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
         found = run_rounds(
             store, sides, flags.runs, restore, announce=progress.announce, teller=lambda ready: _teller(progress, ready)
         )
-    for result in found.results:
-        print_result(store, result, flags.as_json)
+    if flags.as_json and (found.pairs or len(found.results) > 1):
+        click.echo(json.dumps(rounds_json(found, [told_json(store, result) for result in found.results])))
+    else:
+        for result in found.results:
+            print_result(store, result, flags.as_json)
     write_report(store, found.results[-1], flags.report, progress)
     return int(found.exit_code)
 
@@ -250,7 +259,12 @@ def _options(flags: _Flags) -> ReplayOptions:
 
 
 def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
-    return dict(two_sides(word, flag, "OLD=NEW", f"{flag} app=app_test") for word in words)
+    found = dict[str, str]()
+    for word in words:
+        old, new = two_sides(word, flag, "OLD=NEW", f"{flag} app=app_test")
+        if found.setdefault(old, new) != new:
+            raise UsageError(f'{flag} names "{old}" twice: {found[old]} and {new}', hint="Leave one of them out.")
+    return found
 
 
 def _mark(target: Target, source: str, progress: Progress) -> None:
@@ -287,13 +301,17 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
     announce("what they change stays changed; the outcome goes to " + str(options.output))
 
 
-def _check(ready: Ready, options: ReplayOptions) -> int:
+def _check(ready: Ready, options: ReplayOptions, *, as_json: bool) -> int:
+    from pgdyno.model.shapes import plain
     from pgdyno.outside.words import one_line
     from pgdyno.studies.replay.check import check, lines_of
 
     checked = check(options.trace, ready.plan)
-    for line in lines_of(checked):
-        click.echo(one_line(line))
+    if as_json:
+        click.echo(json.dumps(plain(checked)))
+    else:
+        for line in lines_of(checked):
+            click.echo(one_line(line))
     return int(ExitCode.FINDINGS if checked.failing else ExitCode.OK)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pgdyno.errors import UsageError
 from pgdyno.outputs import open_new
 from pgdyno.replay.key_map import MappedKeys, map_keys
 from pgdyno.trace.engine.tape import Act
@@ -32,6 +33,7 @@ _STORED = TraceRow._fields[: -len(TraceRow._field_defaults)]
 """Columns of the trace; the others are made here, for some rows."""
 _MADE_FROM = ("gates_at", "gates_size", "learns", "names")
 """What they are made of."""
+_NOWHERE = "session IS NULL OR session < 0 OR seq IS NULL OR seq < 0 OR kind IS NULL OR due_us IS NULL"
 _TELL_EVERY = 200_000
 
 
@@ -58,9 +60,14 @@ class Taped:
 
 
 def asked_of(trace: Path) -> Asked:
-    """Return what the sessions of a trace ask for."""
+    """Return what the sessions of a trace ask for. Raises UsageError for one with a row that stands nowhere."""
     with connection() as db, trace_source(trace, db) as source:
         ask = db.execute
+        if lost := ask(f"SELECT session, seq FROM {source} WHERE {_NOWHERE} LIMIT 1").fetchone():
+            raise UsageError(
+                f'"{trace}" has a row without session, place, kind or due moment: session {lost[0]}, row {lost[1]}',
+                hint="Make the trace anew: pgdyno trace build.",
+            )
         names = {column: _distinct(db, source, column) for column in ("user", "database")}
         most = ask(
             f"""SELECT coalesce(max(those), 0) FROM (SELECT sum(step) OVER (ORDER BY moment, step) AS those FROM (
@@ -157,7 +164,8 @@ def write_tape(
 ) -> Taped:
     """Write the tape of a trace; `tell` is given the number of rows now and then.
 
-    Sessions name themselves as captured, or all of them `application`.
+    Sessions name themselves as captured, or all of them `application`. Raises UsageError for what cannot be sent, such
+    as a zero byte in a text.
     """
     statements = refused = gated = 0
     think = array("q")
@@ -166,16 +174,21 @@ def write_tape(
         mapped = list[MappedKeys]()
         rows = _rows(trace, folder, order, mapped)
         named = rows if application is None else (row._replace(application=application) for row in rows)
-        for number, record in enumerate(records_of(named)):
-            writer.add(record)
-            if record.act is Act.SEND:
-                statements += 1
-                gated += bool(record.gates)
-                if record.think_us > 0:
-                    think.append(record.think_us)
-            elif record.act is Act.SKIP and not record.is_edge:
-                refused += 1
-            if number % _TELL_EVERY == _TELL_EVERY - 1:
-                tell(number + 1)
+        try:
+            for number, record in enumerate(records_of(named)):
+                writer.add(record)
+                if record.act is Act.SEND:
+                    statements += 1
+                    gated += bool(record.gates)
+                    if record.think_us > 0:
+                        think.append(record.think_us)
+                elif record.act is Act.SKIP and not record.is_edge:
+                    refused += 1
+                if number % _TELL_EVERY == _TELL_EVERY - 1:
+                    tell(number + 1)
+        except ValueError as error:
+            raise UsageError(
+                f'"{trace}" cannot be sent: {error}', hint="Make the trace anew: pgdyno trace build."
+            ) from error
         writer.close()
     return Taped(statements, refused, gated, think, *mapped)

@@ -61,6 +61,11 @@ class DataDirectory:
         """Return where the files come from."""
         return self.source.words
 
+    @property
+    def databases(self) -> None:
+        """Return that all come back."""
+        return
+
     def check(self, target: Target, known: ReplayTarget) -> None:
         """Refuse a directory that is not marked as a copy, what cannot be had, and a disk without room for both."""
         directory = _directory_of(target)

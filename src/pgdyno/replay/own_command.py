@@ -45,6 +45,11 @@ class OwnCommand:
         """Return the command."""
         return shlex.join(self.argv)
 
+    @property
+    def databases(self) -> None:
+        """Return that all are taken to come back: what a program does nobody can see."""
+        return
+
     def check(self, target: Target, known: ReplayTarget) -> None:
         """Refuse a program that another account could change."""
         check_program(self.argv[0], os.geteuid())

@@ -36,6 +36,10 @@ class Restore(Protocol):
     def words(self) -> str:
         """Return what it does, as the end of "the state comes back by"."""
 
+    @property
+    def databases(self) -> tuple[str, ...] | None:
+        """Return the databases that it brings back; None for all of the server."""
+
     def check(self, target: Target, known: ReplayTarget) -> None:
         """Raise EnvironmentUnsuitable or UsageError where it cannot work, or may not. Changes nothing."""
 

@@ -41,6 +41,11 @@ class TemplateDatabase:
         """Return what is copied to what."""
         return f'database "{self.name}" as a copy of "{self.template}"'
 
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """Return the one that it makes."""
+        return (self.name,)
+
     def check(self, target: Target, known: ReplayTarget) -> None:
         """Refuse a template that is not there, and a database that we did not make. Sizes are the disk guard's."""
         if not database_exists(target.postgres, self.template):

@@ -137,11 +137,18 @@ def _make(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkl
         )
     meta = read_meta(Path(trace))
     require_replayable(Path(trace), meta)
+    window = ReelWindow(float(parameters["from_s"]), float(parameters["to_s"]), bool(parameters["read_only"]))
+    end_s = min(window.to_s or meta.seconds, meta.seconds)
+    if window.from_s >= end_s:
+        raise UsageError(
+            f"from_s {window.from_s:g} of workload replay is not before its end, at {end_s:g} s of the trace",
+            hint=f"The trace lasts {meta.seconds:g} s: -D from_s and -D to_s lie within.",
+        )
     clock = Clock(_one_of(parameters, "clock", tuple(Clock)))
     order = Order(_one_of(parameters, "order", tuple(Order)))
     latency = _one_of(parameters, "latency", (RESPONSE, SERVICE))
     engine = _one_of(parameters, "engine", ("", "compiled", "python"))
-    read_only, speed = bool(parameters["read_only"]), float(parameters["speed"])
+    read_only, speed = window.read_only, float(parameters["speed"])
     data = custom.data({"init": init, "scale": 0})
     hashed = {name: value for name, value in parameters.items() if name not in _PATHS}
     level = meta.captured_level * speed
@@ -163,7 +170,7 @@ def _make(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkl
         driver=ReplayDriver(
             Path(trace),
             meta,
-            ReelWindow(float(parameters["from_s"]), float(parameters["to_s"]), read_only),
+            window,
             EnginePlan(-1, -1, _NOWHERE, speed=speed, clock=clock),
             order,
             str(parameters["role"]),

@@ -30,6 +30,24 @@ def test_roles_and_databases_of_sessions_that_are_not_opened_are_not_asked_for(t
     assert (asked.users, asked.databases) == (("app",), ("shop",))
 
 
+@pytest.mark.parametrize("lost", [{"session": -1}, {"seq": None}, {"kind": None}, {"due_us": None}])
+def test_a_row_that_stands_nowhere_is_one_error(tmp_path: Path, lost: dict[str, object]) -> None:
+    row = {"session": 1, "seq": 0, "kind": "connect", "due_us": 5, "implied": False} | lost
+    write_rows(tmp_path / "a.parquet", TRACE, [[row.get(one.name) for one in TRACE]])
+    with pytest.raises(UsageError, match=r'a\.parquet" has a row without session, place, kind or due moment'):
+        asked_of(tmp_path / "a.parquet")
+
+
+def test_what_no_tape_can_hold_is_one_error_and_no_work_is_left(tmp_path: Path) -> None:
+    trace, names = made_trace(tmp_path / "a.parquet", seconds=1.0), [one.name for one in TRACE]
+    at = names.index("sqlstate")
+    rows = [(*row[:at], "no state" if row[names.index("sql")] else None, *row[at + 1 :]) for row in read_rows(trace)]
+    write_rows(trace, TRACE, rows)
+    with pytest.raises(UsageError, match=r"a\.parquet\" cannot be sent: 'no state' is no SQLSTATE"):
+        write_tape(trace, tmp_path / "a.tape", Order.SESSION, lambda _: None)
+    assert [one.name for one in tmp_path.iterdir() if "work" in one.name] == []
+
+
 STORED = tuple(name for name in TraceRow._fields if name not in TraceRow._field_defaults)
 
 

@@ -98,6 +98,8 @@ def test_what_is_run_counts_by_its_content_and_not_by_its_place(trace: Path, ini
         ({"database": "shop", "latency": "all"}, 'latency "all"'),
         ({"database": "shop", "engine": "steam"}, 'engine "steam"'),
         ({"database": "shop", "speed": 0}, '"speed"'),
+        ({"database": "shop", "from_s": 9}, "from_s 9 of workload replay is not before its end, at 4 s"),
+        ({"database": "shop", "from_s": 2, "to_s": 1}, "from_s 2 of workload replay is not before its end, at 1 s"),
     ],
 )
 def test_bad_parameters_are_refused_with_what_is_wrong(trace: Path, more: dict, why: str) -> None:

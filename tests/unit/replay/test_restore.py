@@ -19,7 +19,19 @@ from pgdyno.replay.restore import restarted_cache, restore_of
 from pgdyno.replay.tablespaces import Tablespace, lead_inside
 from pgdyno.replay.template_database import TemplateDatabase
 from pgdyno.server.postgres import Postgres
-from pgdyno.studies.replay.rounds import NEW, OLD, PairWord, Rounds, outcome_of, said_together, turns, void_runs
+from pgdyno.studies.replay import rounds
+from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.studies.replay.rounds import (
+    NEW,
+    OLD,
+    PairWord,
+    ReplayArm,
+    Rounds,
+    outcome_of,
+    said_together,
+    turns,
+    void_runs,
+)
 
 
 def test_each_way_is_named_by_its_kind() -> None:
@@ -96,6 +108,46 @@ def test_a_run_that_does_not_count_says_nothing_on_whichever_side() -> None:
     assert said(fine, fine, fine) == ""
     assert said(late, fine, fine) == "not resolved: old 1 does not count"
     assert said(fine, late, late) == "not resolved: new 1, old 2 do not count"
+
+
+def test_a_run_that_a_guard_ended_is_the_last_and_its_code_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter(["complete", "complete", "guard disk: full"])
+    sent = list[str]()
+
+    def replay(_: object, ready: object, *__: object, **___: object) -> SimpleNamespace:
+        sent.append(str(ready))
+        ended = next(ends)
+        code = ExitCode.OK if ended == "complete" else ExitCode.RESTORED
+        return SimpleNamespace(ended=ended, exit_code=code, is_valid=ended == "complete", outcome=ended)
+
+    monkeypatch.setattr(rounds, "prepare", lambda _, options: options.output.name)
+    monkeypatch.setattr(rounds, "replay", replay)
+    monkeypatch.setattr(rounds, "_pair", lambda *words: PairWord(Word.BETTER, str(words[2])))
+    options = ReplayOptions(Path("t.parquet"), Path("x.outcome"))
+    sides = [ReplayArm(name, SimpleNamespace(name=name), None, options) for name in (OLD, NEW)]  # type: ignore[arg-type]
+    said = list[str]()
+    found = rounds.run_rounds(None, sides, 3, None, announce=said.append, teller=lambda _: lambda _: None)  # type: ignore[arg-type]
+    assert sent == ["x-old-1.outcome", "x-new-1.outcome", "x-new-2.outcome"]
+    assert found.exit_code is ExitCode.RESTORED
+    assert [one.sentence for one in found.pairs] == ["1"]
+    assert "no further run: guard disk: full" in said
+    told = rounds.rounds_json(found, [{"ended": one.ended} for one in found.results])
+    assert [len(told[name]) for name in ("runs", "pairs")] == [3, 1]  # type: ignore[arg-type]  # lists
+    assert told["word"] == Word.NOT_RESOLVED.value
+
+
+def test_a_pair_without_an_old_run_after_it_is_compared_without_equal_platforms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fine = SimpleNamespace(is_valid=True, outcome="x", fidelity=SimpleNamespace(limits=None))
+    asked = list[object]()
+    monkeypatch.setattr(rounds, "side_of", lambda path: path)
+    monkeypatch.setattr(rounds, "Rules", lambda limits: limits)
+    monkeypatch.setattr(rounds, "compare_replay", lambda *_, again, rules: asked.append(again))
+    results = {(OLD, 1): fine, (NEW, 1): fine}
+    for more in ({}, {(OLD, 2): fine}):
+        rounds.compared_pair(Path("t"), {**results, **more}, 1, 3)  # type: ignore[arg-type, dict-item]
+    assert asked == [None, Path("x")]
 
 
 def test_links_of_tablespaces_lead_to_files_that_came_with_them_or_the_copy_is_refused(tmp_path: Path) -> None:

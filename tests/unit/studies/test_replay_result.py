@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pgdyno.errors import EnvironmentUnsuitable, GuardTripped, PgdynoError
 from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import StudyKind
@@ -113,6 +114,28 @@ def test_a_replay_and_its_comparison_tell_the_same_of_one_run(tmp_path: Path, *,
     assert found.warnings[0] == "The trace was cut to what reads: 1 statement was left out."
     assert found.lateness[0].largest == 40
     assert found.think_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("ended", "error", "words"),
+    [
+        ("guard disk: 1 GB, at least 2 GB is required", GuardTripped, "guard disk: .* before a statement was answered"),
+        ("the stop file", EnvironmentUnsuitable, "no statement was answered before the run ended: the stop file"),
+        (COMPLETE, EnvironmentUnsuitable, "no statement was answered$"),
+    ],
+)
+def test_a_run_without_an_answer_says_what_ended_it(
+    tmp_path: Path, ended: str, error: type[PgdynoError], words: str
+) -> None:
+    trace, meta = made(tmp_path)
+    tally = RunTally(ended=ended, reasons={"too many clients": 3})
+    with pytest.raises(error, match=words) as told:
+        result_of(
+            make_study(StudyKind.REPLAY), meta, ReplayOptions(trace, tmp_path / "x"), Taped(1, 0, 0, array("q")), tally,
+            [], Limits(), 1.0, "e",
+        )  # fmt: skip
+    assert told.value.detail == "too many clients"
+    assert told.value.exit_code is error.exit_code
 
 
 def _dues(trace: Path) -> list[tuple[int, int, int]]:

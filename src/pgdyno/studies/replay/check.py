@@ -106,7 +106,11 @@ def check(trace: Path, plan: EnginePlan) -> Checked:
 
 def _prepare(opened: Opened, sql: str) -> Mapping[str, str] | None:
     """Return the fields of the error that preparing ends with; None where it does not."""
-    opened.socket.sendall(wire.parse("", sql) + wire.SYNC)
+    try:
+        message = wire.parse("", sql)
+    except ValueError as error:  # of a text that no session can have sent
+        return {"M": str(error)}
+    opened.socket.sendall(message + wire.SYNC)
     fault: Mapping[str, str] | None = None
     for kind, body in _messages(opened):
         if kind == b"E":

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, GuardTripped, PgdynoError
 from pgdyno.model.replay_comparison import Cause, ErrorLine, Errors, Limits
-from pgdyno.model.results.replay import KeysKept, ReplayResult
+from pgdyno.model.results.replay import GUARD, KeysKept, ReplayResult
 from pgdyno.model.study import Study
 from pgdyno.replay.captured import Taped
 from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.words import UNLIKE
-from pgdyno.trace.engine.tally import RunTally
+from pgdyno.trace.engine.tally import COMPLETE, RunTally
 from pgdyno.trace.outcome import Records, classes, ended_statements
 from pgdyno.trace.outcome_file import pauses_of
 from pgdyno.trace.refusals import OURS, WRITES
@@ -31,9 +31,10 @@ def result_of(
     study: Study, meta: TraceMeta, options: ReplayOptions, taped: Taped, tally: RunTally, files: Iterable[Records],
     limits: Limits, wanted_s: float, engine: str,
 ) -> ReplayResult:  # fmt: skip
-    """Return what the records say. Raises EnvironmentUnsuitable where nothing was sent, with the reasons.
+    """Return what the records say.
 
-    `files` has the records of each process of the engine, `wanted_s` is how long the tape should have taken.
+    `files` has the records of each process of the engine, `wanted_s` is how long the tape should have taken. Raises
+    EnvironmentUnsuitable where nothing was answered, with the reasons; GuardTripped where a guard ended it first.
     """
     answers = dict.fromkeys(AnswerClass, 0)
     times, lines = {name: _Times(taped.statements) for name in _TIMES}, dict[tuple[str, str, str], int]()
@@ -49,11 +50,7 @@ def result_of(
         failed.append(records["sqlstate"][is_sent] != b"")
     sent = {name: column.all() for name, column in times.items()}
     if not sent["due_us"].size:
-        raise EnvironmentUnsuitable(
-            "no statement was answered",
-            detail="; ".join(tally.reasons) or None,
-            hint="Fix that and run it again.",
-        )
+        raise _unanswered(tally)
     errors = Errors(
         expected=answers[AnswerClass.EXPECTED],
         lines=tuple(
@@ -93,6 +90,17 @@ def result_of(
         took_s=float(sent["done_us"].max()) / 1e6,
         service_ms=_quantiles((sent["done_us"] - sent["sent_us"])[timed]),
         response_ms=_quantiles((sent["done_us"] - sent["due_us"])[timed]),
+    )
+
+
+def _unanswered(tally: RunTally) -> PgdynoError:
+    """Return the error of a run of which no statement was answered: why it ended, and why sessions could not be had."""
+    why = "; ".join(tally.reasons) or None
+    if tally.ended.startswith(GUARD):
+        return GuardTripped(f"{tally.ended}, before a statement was answered", detail=why)
+    ended = "" if tally.ended == COMPLETE else f" before the run ended: {tally.ended}"
+    return EnvironmentUnsuitable(
+        f"no statement was answered{ended}", detail=why, hint="Fix that and run it again." if why else None
     )
 
 

@@ -11,12 +11,14 @@ from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.replay_comparison import ReplayComparison
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.verdict import Word
+from pgdyno.replay.captured import asked_of
 from pgdyno.replay.copy_proof import ReplayTarget
 from pgdyno.replay.restore import Restore, StateBack, bring_back
 from pgdyno.replay.target_facts import identify, require_another
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.run import Ready, prepare, replay
+from pgdyno.studies.replay.slips import require_known, require_new, require_no_stop, require_restored
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
@@ -61,9 +63,18 @@ class Rounds:
         """Return that of the word on all pairs, else the first that is not 0 of the runs."""
         if not self.pairs:
             return next((one.exit_code for one in self.results if one.exit_code), ExitCode.OK)
+        if any(one.exit_code is ExitCode.RESTORED for one in self.results):
+            return ExitCode.RESTORED
         word, _ = said_together(self.pairs)
         codes = {Word.WORSE: ExitCode.FINDINGS, Word.NOT_RESOLVED: ExitCode.NOT_RESOLVED}
         return codes.get(word, ExitCode.OK)
+
+
+def rounds_json(found: Rounds, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return what several runs say as one object; `runs` are they themselves, in their order."""
+    word, sentence = said_together(found.pairs) if found.pairs else (None, None)
+    pairs = [{"word": one.word.value, "sentence": one.sentence} for one in found.pairs]
+    return {"runs": list(runs), "pairs": pairs, "word": None if word is None else word.value, "sentence": sentence}
 
 
 def turns(names: Sequence[str], runs: int) -> Iterator[tuple[int, str]]:
@@ -109,6 +120,22 @@ def check_settings(target: Target, settings: Mapping[str, str]) -> None:
         )
 
 
+def check_rounds(sides: Sequence[ReplayArm], runs: int, restore: Restore | None) -> None:
+    """Raise an error that names what would be in the way of one of the runs. Reads the trace, and the targets."""
+    names, is_only = tuple(side.name for side in sides), len(sides) * runs == 1
+    asked = asked_of(sides[0].options.trace)
+    for side in sides:
+        require_new(outcome_of(side.options.output, name, n, is_only=is_only) for n, name in turns(names, runs))
+        require_no_stop(side.options)
+        require_known(side.options, asked)
+        if restore is not None:
+            require_restored(restore, side.options, asked)
+    for side in {side.target.name: side for side in sides}.values():
+        known = known_of(side)
+        if restore is not None:
+            restore.check(side.target, known)
+
+
 def run_rounds(
     store: Store,
     sides: Sequence[ReplayArm],
@@ -121,7 +148,7 @@ def run_rounds(
     """Run all sides by turns, each run from the state that `restore` brings back, and compare old with new.
 
     Side effects on the targets: what `restore` and the captured statements do. Every target is proved again before its
-    state is brought back, and after that.
+    state is brought back, and after that. No run follows one that a guard ended: its target is not to be loaded so.
     """
     by_name, is_only = {side.name: side for side in sides}, len(sides) * runs == 1
     results = dict[tuple[str, int], ReplayResult]()
@@ -141,8 +168,12 @@ def run_rounds(
             store, ready, side.request, options, announce=announce, tell=teller(ready), restored=restored
         )  # fmt: skip
         results[name, number] = told
+        if told.exit_code is ExitCode.RESTORED:
+            announce(f"no further run: {told.ended}")
+            break
     trace = sides[0].options.trace
-    pairs = [_pair(trace, results, number, runs) for number in range(1, runs + 1) if len(sides) > 1]
+    whole = [number for number in range(1, runs + 1) if {(OLD, number), (NEW, number)} <= results.keys()]
+    pairs = [_pair(trace, results, number, runs) for number in whole]
     for number, one in enumerate(pairs, start=1):
         announce(f"pair {number}: {one.sentence}")
     if pairs:
@@ -159,7 +190,7 @@ def compared_pair(
     told where a run of them does not count.
     """
     again = (OLD, number % runs + 1)
-    keys = [(OLD, number), (NEW, number), *([again] if runs > 1 else [])]
+    keys = [(OLD, number), (NEW, number), *([again] if runs > 1 and again in results else [])]
     if void := void_runs({key: results[key] for key in keys}):
         return void
     old, new, *others = (side_of(Path(results[key].outcome)) for key in keys)

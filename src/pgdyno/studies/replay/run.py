@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.contents.comparing import compare_contents
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.errors import EnvironmentUnsuitable, GuardTripped, PgdynoError
 from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.contents import ContentsComparison
-from pgdyno.model.results.replay import ReplayResult
+from pgdyno.model.results.replay import GUARD, ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.probes.guards.reader import GuardReader
@@ -246,10 +246,15 @@ def _send(
             unlike=latest.unlike,
         )  # fmt: skip
         watch = _Watch(writer, options, sentry, tell, progress)
-        with sentry.watch():
-            tally = run_engines(
-                ready.plan, tape, writer.files, program=ready.program, watch=watch.look, pauses=watch.pauses
-            )
+        try:
+            with sentry.watch():
+                tally = run_engines(
+                    ready.plan, tape, writer.files, program=ready.program, watch=watch.look, pauses=watch.pauses
+                )
+        except EnvironmentUnsuitable as error:
+            if watch.why.startswith(GUARD):  # an engine that had to be killed is not why
+                raise GuardTripped(watch.why, detail=error.one_line, hint=error.hint) from error
+            raise
     finally:
         reader.close()
     return replace(tally, ended=watch.why or tally.ended)

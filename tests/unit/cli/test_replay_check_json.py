@@ -1,0 +1,29 @@
+"""`replay --check --json` prints one JSON object, as every verb does that has the flag."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pgdyno.cli import replay
+from pgdyno.errors import ExitCode
+from pgdyno.studies.replay import check
+from pgdyno.studies.replay.check import Checked, WillFail
+from pgdyno.studies.replay.options import ReplayOptions
+
+
+@pytest.mark.parametrize("failing", [(), (WillFail("app", "shop", "SELECT x", "42703", "no x", 3),)])
+def test_what_a_check_finds_is_one_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: tuple[WillFail, ...]
+) -> None:
+    monkeypatch.setattr(check, "check", lambda *_: Checked(7, 1, failing))
+    options = ReplayOptions(Path("t.parquet"), Path("x"))
+    code = replay._check(SimpleNamespace(plan=None), options, as_json=True)  # type: ignore[arg-type]  # it is passed on
+    told = json.loads(capsys.readouterr().out)
+    assert (told["prepared"], told["unknown"], len(told["failing"])) == (7, 1, len(failing))
+    assert code == (ExitCode.FINDINGS if failing else ExitCode.OK)
+    if failing:
+        assert told["failing"][0]["sqlstate"] == "42703"
