@@ -226,11 +226,13 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
 def _options(flags: _Flags) -> ReplayOptions:
     from pgdyno.studies.replay.options import ReplayOptions, level_speed
     from pgdyno.studies.replay.run import whole_meta
+    from pgdyno.studies.replay.slips import require_watched
     from pgdyno.trace.engine.plan import Clock
     from pgdyno.trace.gates import Order
     from pgdyno.trial.guard_settings import guard_plan
 
-    speed, level = flags.speed, flags.level
+    speed, level, guards = flags.speed, flags.level, guard_plan(flags.guards, 1)
+    require_watched(guards)
     meta = whole_meta(flags.trace)  # before a sandbox is made or a server asked
     if speed is not None and level is not None:
         raise UsageError("--speed and --level exclude each other", hint="A level is a speed, by the trace's own level.")
@@ -252,7 +254,7 @@ def _options(flags: _Flags) -> ReplayOptions:
         databases=_map(flags.database_words, "--database-map"),
         stand_in=flags.stand_in,
         error_limit_percent=flags.error_limit,
-        guards=guard_plan(flags.guards, 1),
+        guards=guards,
         source_identifier=flags.source_identifier,
         data_of=flags.data_of,
     )

@@ -7,6 +7,7 @@ that its settings are the same before and after. All of it is done by programs w
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -67,7 +68,7 @@ class DataDirectory:
         return
 
     def check(self, target: Target, known: ReplayTarget) -> None:
-        """Refuse a directory that is not marked as a copy, what cannot be had, and a disk without room for both."""
+        """Refuse a directory that is not marked as a copy or has its WAL elsewhere, what cannot be had, a full disk."""
         directory = _directory_of(target)
         if not (known.disposable or known.is_marked):
             raise EnvironmentUnsuitable(
@@ -79,8 +80,16 @@ class DataDirectory:
                 f"pgdyno does not know how to stop and start {target.name}",
                 hint='Give --restart-command "ARGV ...", or --restore command:ARGV.',
             )
+        hands = hands_of(directory)
+        wal = hands.look(directory / "pg_wal")
+        if wal is not None and stat.S_ISLNK(wal.st_mode):
+            raise EnvironmentUnsuitable(
+                f'the WAL of "{target.name}" lies outside of its data directory, and a restore would put it inside',
+                detail="Runs would not be those of its disks.",
+                hint="Restore by --restore template:DATABASE=NAME, or by a program of yours: --restore command:ARGV.",
+            )
         needed = round(_SPARE * self.source.bytes_needed(target))
-        names = hands_of(directory).names(directory)
+        names = hands.names(directory)
         filesystem = os.statvfs(directory)
         free = filesystem.f_bavail * filesystem.f_frsize
         if needed > free and not {STAGED, REPLACED} & set(names):  # what a kill left goes before

@@ -136,7 +136,7 @@ def write_part(path: Path, records: Records) -> None:
     columns = ", ".join(
         f'({(never | computed).get(one.name, one.name)})::{one.type} AS "{one.name}"' for one in OUTCOME
     )
-    with connection() as db:
+    with connection(of="outcome") as db:
         db.register("given", given)
         write_parquet(db, f"SELECT {columns} FROM given", path)
 

@@ -42,16 +42,23 @@ _BATCH = 20_000
 """Rows that are written at once."""
 _FETCHED = 2_048
 """Rows that are read at once: one of DuckDB's vectors."""
+_FULL = {
+    "trace": "Free some: while a trace is made it may take half of what its log does.",
+    "outcome": "Free some, and replay again; what was answered until now is in the folder, and can be compared.",
+}
 _META = 4 << 20
 _BLOCK = 1 << 20
 _ALL = tuple(one.name for one in TRACE)
 
 
 @contextmanager
-def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, threads: int = 1) -> Iterator[Connection]:
+def connection(
+    folder: Path | None = None, *, memory_mb: int = MEMORY_MB, threads: int = 1, of: str = "trace"
+) -> Iterator[Connection]:
     """Give a DuckDB in memory, which spills into `folder`. Its errors become ours: EnvironmentUnsuitable.
 
-    Raises EnvironmentUnsuitable where DuckDB is not installed.
+    `of` is what is read or made, a trace or an outcome, for a disk that is full. Raises EnvironmentUnsuitable where
+    DuckDB is not installed.
     """
     try:
         import duckdb
@@ -76,8 +83,7 @@ def connection(folder: Path | None = None, *, memory_mb: int = MEMORY_MB, thread
             ) from error
         except duckdb.IOException as error:
             if "No space left" in str(error):
-                hint = "Free some: while a trace is made it may take half of what its log does."
-                raise EnvironmentUnsuitable("no room is left on the disk of the trace", hint=hint) from error
+                raise EnvironmentUnsuitable(f"no room is left on the disk of the {of}", hint=_FULL[of]) from error
             raise EnvironmentUnsuitable("a file cannot be read or written", detail=_first_line(error)) from error
         except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
             raise  # a statement of ours that cannot be: columns are looked at before they are asked for

@@ -110,6 +110,21 @@ def test_a_run_that_does_not_count_says_nothing_on_whichever_side() -> None:
     assert said(fine, late, late) == "not resolved: new 1, old 2 do not count"
 
 
+def test_a_target_whose_wal_has_a_disk_of_its_own_keeps_it(tmp_path: Path) -> None:
+    directory, elsewhere = tmp_path / "data", tmp_path / "wal"
+    for path in (directory, elsewhere):
+        path.mkdir()
+    way = DataDirectory(SimpleNamespace(words="a copy", bytes_needed=lambda _: 1))  # type: ignore[arg-type]  # what is asked
+    target = SimpleNamespace(name="new", directory=directory, remote=None, control=object())
+    known = SimpleNamespace(disposable=True)
+    (directory / "pg_wal").mkdir()
+    way.check(target, known)  # type: ignore[arg-type]
+    (directory / "pg_wal").rmdir()
+    (directory / "pg_wal").symlink_to(elsewhere)
+    with pytest.raises(EnvironmentUnsuitable, match='the WAL of "new" lies outside of its data directory'):
+        way.check(target, known)  # type: ignore[arg-type]
+
+
 def test_a_run_that_a_guard_ended_is_the_last_and_its_code_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter(["complete", "complete", "guard disk: full"])
     sent = list[str]()

@@ -12,7 +12,14 @@ from pgdyno.errors import UsageError
 from pgdyno.replay.captured import Asked
 from pgdyno.replay.restore import restore_of
 from pgdyno.studies.replay.options import ReplayOptions
-from pgdyno.studies.replay.slips import require_known, require_new, require_no_stop, require_restored
+from pgdyno.studies.replay.slips import (
+    require_known,
+    require_new,
+    require_no_stop,
+    require_restored,
+    require_watched,
+)
+from pgdyno.trial.guard_settings import guard_plan
 
 ASKED = Asked(("app", "batch"), ("shop",), 3, 1)
 OPTIONS = ReplayOptions(Path("t.parquet"), Path("x.outcome"))
@@ -23,6 +30,14 @@ def test_an_outcome_that_is_there_is_found_before_the_first_run(tmp_path: Path) 
     (tmp_path / "b").symlink_to("nowhere")
     with pytest.raises(UsageError, match='b" already exists'):
         require_new([tmp_path / "a", tmp_path / "b"])
+
+
+@pytest.mark.parametrize("word", ["errors=5%", "p99=3x", "temp=1GB"])
+def test_a_limit_that_nobody_would_watch_is_refused(word: str) -> None:
+    name = word.partition("=")[0]
+    with pytest.raises(UsageError, match=f"guard {name} watches the load of a trial, and not a replay"):
+        require_watched(guard_plan([word], 1))
+    require_watched(guard_plan(["disk=5GB", f"{name}=off"], 1))
 
 
 def test_a_stop_file_of_the_run_before_is_refused(tmp_path: Path) -> None:

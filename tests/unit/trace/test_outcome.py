@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import duckdb
 import pytest
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.trace import outcome_file
 from pgdyno.trace.engine.records import RECORD, Skip
 from pgdyno.trace.outcome import Records, classes, read_records
 from pgdyno.trace.outcome_file import KILLED, TAPE, OutcomeFacts, OutcomeWriter, read_facts, recover
-from pgdyno.trace.parquet import read_rows
+from pgdyno.trace.parquet import connection, read_rows
 
 
 def record(came: bytes, expected: bytes, skip: Skip = Skip.SENT) -> bytes:
@@ -95,6 +96,16 @@ def test_what_a_killed_run_left_is_recovered_some_at_a_time_and_none_of_it_twice
     found = [row for part in folder.glob("part-*.parquet") for row in read_rows(part, ["session", "seq"])]
     assert sorted(found) == sorted(pair for pairs in kept for pair in pairs)
     assert read_facts(folder).ended == KILLED
+
+
+@pytest.mark.parametrize(("of", "kept"), [("trace", "half of what its log does"), ("outcome", "can be compared")])
+def test_a_full_disk_is_that_of_what_is_written(of: str, kept: str) -> None:
+    with (
+        pytest.raises(EnvironmentUnsuitable, match=f"no room is left on the disk of the {of}") as told,
+        connection(of=of),
+    ):
+        raise duckdb.IOException("Could not write file: No space left on device")
+    assert kept in str(told.value.hint)
 
 
 def test_records_are_read_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pgdyno.errors import UsageError
+from pgdyno.model.guard import GuardPlan
 from pgdyno.replay.captured import Asked
 from pgdyno.replay.restore import Restore
 from pgdyno.studies.replay.options import ReplayOptions
+
+_OF_TRIALS = frozenset({"temp", "errors", "deadlocks", "throughput", "p99"})
+"""Guards that watch the load of a trial: in a replay they have nothing to read."""
+
+
+def require_watched(guards: GuardPlan) -> None:
+    """Raise UsageError for the limit of a guard that does not watch a replay: nobody would find out."""
+    for name, limit in guards.limits.items():
+        if name in _OF_TRIALS and limit.value is not None:
+            raise UsageError(
+                f"guard {name} watches the load of a trial, and not a replay",
+                hint="Leave it out: --error-limit judges the answers of a replay, and compare its times.",
+            )
 
 
 def require_new(outcomes: Iterable[Path]) -> None:
