@@ -17,6 +17,8 @@ from pgdyno.trace.side_tables import STATEMENT
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
+_BEGINS_WITHIN = "(coalesce(tx > before_tx, true))"
+"""Its transaction begins in the time: `before_tx` is the ordinal of the last one of its session that began before."""
 _READING = frozenset(
     {"SelectStmt", "VariableShowStmt", "TransactionStmt", "DeallocateStmt", "PrepareStmt", "ExecuteStmt"}
 )
@@ -41,15 +43,17 @@ class CutOptions:
 def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
     """Write a part of a trace as a trace of its own; return its facts.
 
-    A session that is cut in time gets a connect or a disconnect that is made up. What writes is kept by --read-only as
-    a row that is refused, so that the order of what is left stays known. Raises UsageError where nothing is left.
+    A session that is cut in time gets a connect or a disconnect that is made up. The rest of a transaction that began
+    before is left out, and counted: without its begin each statement would be committed by itself. What writes is kept
+    by --read-only as a row that is refused, so that the order of what is left stays known. Raises UsageError where
+    nothing is left.
     """
     meta = read_meta(trace)
     begin, end = _bounds(meta, options)
     if options.read_only or options.mask:
         check_parser()
     with work_folder(out) as folder, connection(folder) as db, trace_source(trace, db) as source:
-        _choose(db, source, options, begin, end)
+        cut = _choose(db, source, options, begin, end)
         _judge(db, options)
         query = _rows(begin, end, options)
         db.execute(f"CREATE VIEW kept AS {query}")
@@ -76,6 +80,7 @@ def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
         refused={str(reason): int(count) for reason, count in refused},
         masked=meta.masked or options.mask,
         sequences=meta.sequences if begin == 0 else {},
+        lost=replace(meta.lost, cut_statements=meta.lost.cut_statements + cut),
         digest=digest,
     )
     write_meta(out, found)
@@ -94,8 +99,11 @@ def _bounds(meta: TraceMeta, options: CutOptions) -> tuple[int, int]:
     return begin, end
 
 
-def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: int) -> None:
-    """Make the view of the rows of the chosen sessions, and the table of those that have a statement in the time."""
+def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: int) -> int:
+    """Make the view of the rows, and the table of the sessions that have a statement in the time.
+
+    Returns how many statements in the time are of transactions that began before; the table `begun` says which.
+    """
     clauses, values = ["true"], list[list[str]]()
     for column, asked in (
         ("user", options.users),
@@ -107,10 +115,20 @@ def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: i
             values.append(list(asked))
     db.execute(f"CREATE VIEW trace AS SELECT * FROM {source}")
     db.execute(
-        "CREATE TABLE chosen AS SELECT row_number() OVER (ORDER BY min(session)) - 1 AS number, session FROM trace"
-        f" WHERE {STATEMENT} AND due_us >= {begin} AND due_us < {end} AND {' AND '.join(clauses)} GROUP BY session",
+        "CREATE TABLE begun AS SELECT session, max(tx) AS before_tx FROM trace"
+        f" WHERE {STATEMENT} AND due_us < {begin} GROUP BY session"
+    )
+    asked = (
+        f"FROM trace LEFT JOIN begun USING (session) WHERE {STATEMENT} AND due_us >= {begin} AND due_us < {end}"
+        f" AND {' AND '.join(clauses)}"
+    )
+    db.execute(
+        "CREATE TABLE chosen AS SELECT row_number() OVER (ORDER BY min(session)) - 1 AS number, session"
+        f" {asked} AND {_BEGINS_WITHIN} GROUP BY session",
         values,
     )
+    (cut,) = db.execute(f"SELECT count(*) {asked} AND NOT {_BEGINS_WITHIN}", values).fetchall()[0]
+    return int(cut)
 
 
 def _judge(db: Connection, options: CutOptions) -> None:
@@ -167,6 +185,7 @@ def _rows(begin: int, end: int, options: CutOptions) -> str:
     )
     inside = f"due_us >= {begin} AND due_us < {end}"
     return (
-        f"SELECT {columns} FROM trace JOIN chosen USING (session) LEFT JOIN texts ON texts.sql = trace.sql"
-        f" WHERE kind IN ('connect', 'disconnect') OR ({inside})"
+        f"SELECT {columns} FROM trace JOIN chosen USING (session) LEFT JOIN begun USING (session)"
+        " LEFT JOIN texts ON texts.sql = trace.sql"
+        f" WHERE kind IN ('connect', 'disconnect') OR ({inside} AND {_BEGINS_WITHIN})"
     )
