@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -188,7 +189,7 @@ def _start(plan: EnginePlan, tape: Path | int, records: Path, program: Sequence[
     finally:
         os.close(source)
     assert process.stdin is not None
-    with process.stdin as stdin:
+    with suppress(BrokenPipeError), process.stdin as stdin:  # of one that has ended, which is told with its reason
         stdin.write(json.dumps(dataclasses.asdict(replace(plan, tape=source, records=sink))).encode())
     return process
 

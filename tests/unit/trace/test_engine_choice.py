@@ -65,6 +65,16 @@ def test_the_moment_of_all_is_before_the_begin_where_that_of_each_is() -> None:
     assert ToldShares([RunTally(), RunTally()]).whole().at_us == 0
 
 
+def test_an_engine_that_cannot_begin_is_told_with_its_own_reason(tmp_path: Path) -> None:
+    for name in ("tape", "records"):
+        (tmp_path / name).touch()
+    dies = [sys.executable, "-c", "import sys; sys.stdin.close(); sys.exit('libc is missing')"]
+    plan = replace(LOCAL, login=Login({"a": "b" * 1_000_000}))  # more than a pipe holds
+    with pytest.raises(EnvironmentUnsuitable, match="ended with exit code 1") as told:
+        run_engines(plan, tmp_path / "tape", [tmp_path / "records"], program=dies)
+    assert told.value.detail == "libc is missing"
+
+
 def test_an_engine_that_says_nothing_is_watched_and_killed_where_it_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
