@@ -162,6 +162,8 @@ def command(flags: _Flags) -> int:
             return _check(ready, options, as_json=flags.as_json)
         if flags.dry_run:
             progress.announce("nothing was sent; leave out --dry-run to send it")
+            if flags.as_json:
+                click.echo(json.dumps(_plan_json(ready, options)))
             return 0
         agree(ready.target, f"Send the load to {ready.target.name}?", ask=not flags.yes)
         store = open_store(flags.store_url)
@@ -206,6 +208,10 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
                 progress.announce(f'before each run the state of "{name}" comes back by {restore.words}')
         if flags.dry_run:
             progress.announce("nothing was sent; leave out --dry-run to send it")
+            if flags.as_json:
+                targets = {side.name: side.target.name for side in sides}
+                told = {"targets": targets, "runs": flags.runs, "restore": None if restore is None else restore.words}
+                click.echo(json.dumps(told))
             return 0
         for one in {side.target.name: side.target for side in sides}.values():
             first = "" if restore is None else "Replace the data there, and s"
@@ -301,6 +307,23 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
     if ready.unknown and options.stand_in is not None:
         announce(f"{options.stand_in} opens the sessions of {', '.join(ready.unknown)}, whose passwords are not known")
     announce("what they change stays changed; the outcome goes to " + str(options.output))
+
+
+def _plan_json(ready: Ready, options: ReplayOptions) -> dict[str, object]:
+    from pgdyno.trace.whole import missing_words
+
+    return {
+        "target": ready.target.name,
+        "statements": ready.meta.statements,
+        "refused": dict(ready.meta.refused),
+        "missing": missing_words(ready.meta.lost),
+        "sessions": ready.meta.sessions,
+        "most_sessions": ready.asked.most_sessions,
+        "seconds": ready.seconds,
+        "engine": ready.engine,
+        "roles_without_password": list(ready.unknown),
+        "output": str(options.output),
+    }
 
 
 def _check(ready: Ready, options: ReplayOptions, *, as_json: bool) -> int:

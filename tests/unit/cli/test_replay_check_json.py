@@ -1,4 +1,4 @@
-"""`replay --check --json` prints one JSON object, as every verb does that has the flag."""
+"""`replay --check --json` and `--dry-run --json` print one JSON object, as every verb does that has the flag."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from pgdyno.cli import replay
 from pgdyno.errors import ExitCode
+from pgdyno.replay.captured import Asked
 from pgdyno.studies.replay import check
 from pgdyno.studies.replay.check import Checked, WillFail
 from pgdyno.studies.replay.options import ReplayOptions
+from pgdyno.trace.schema import Lost
 
 
 @pytest.mark.parametrize("failing", [(), (WillFail("app", "shop", "SELECT x", "42703", "no x", 3),)])
@@ -27,3 +29,15 @@ def test_what_a_check_finds_is_one_object(
     assert code == (ExitCode.FINDINGS if failing else ExitCode.OK)
     if failing:
         assert told["failing"][0]["sqlstate"] == "42703"
+
+
+def test_a_plan_is_one_object() -> None:
+    meta = SimpleNamespace(statements=7, sessions=2, refused={"COPY": 1}, lost=Lost(gaps=3))
+    ready = SimpleNamespace(
+        target=SimpleNamespace(name="copy"), meta=meta, asked=Asked(("app",), ("shop",), 2, 5_000_000), seconds=2.5,
+        engine="the Python engine", unknown=("app",),
+    )  # fmt: skip
+    told = replay._plan_json(ready, ReplayOptions(Path("t.parquet"), Path("x")))  # type: ignore[arg-type]  # what is told
+    assert json.loads(json.dumps(told)) == told
+    assert (told["target"], told["statements"], told["seconds"], told["output"]) == ("copy", 7, 2.5, "x")
+    assert told["missing"] == ["3 lines missing within sessions"]
