@@ -83,7 +83,11 @@ def judge_classes(timed: Timed, name_of: Callable[[int], str], weights: Weights,
     `name_of` gives the name of a class by its number in `timed`; `weights` is as in `quantile_ratios`.
     """
     order = np.argsort(timed.of_class, kind="stable")
-    numbers, starts, counts = np.unique(timed.of_class[order], return_index=True, return_counts=True)
+    sorted_ = timed.of_class[order]
+    is_first = np.ones(sorted_.size, np.bool_)
+    is_first[1:] = sorted_[1:] != sorted_[:-1]
+    starts = np.flatnonzero(is_first)
+    numbers, counts = sorted_[starts], np.diff(np.append(starts, sorted_.size))
     enough = counts >= fewest(QUANTILES[0])
     judged = [
         _judge(int(number), timed, order[start : start + count], weights)

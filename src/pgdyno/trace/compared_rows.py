@@ -106,8 +106,7 @@ class ReadComparison:
         self._own = {name for name, (side, _) in outcomes.items() if side is sides[name]}
         self.has_control = not a.is_capture or (again is not None and not again.is_capture)
         db.execute(side_tables.texts(trace))
-        session, seq = self._columns("statements", ("session", "seq"))
-        keys = _key(session, seq)
+        keys = _key(*self._columns("statements", ("session", "seq")))
         self._order = np.argsort(keys)
         self._keys = keys = keys[self._order]
         captured = self._sorted("state_number(sqlstate)")
@@ -128,7 +127,7 @@ class ReadComparison:
             np.where(captured == 0, self._sorted("coalesce(logged, -1)"), -1), np.zeros(keys.size, np.int32)
         )
         self.rows = ComparedRows(
-            session=session[self._order],
+            session=(keys >> 32).astype(np.int32),
             tx=self._sorted("tx"),
             due=self._sorted("due_us"),
             fingerprint=self._sorted("fp"),
@@ -233,9 +232,7 @@ class ReadComparison:
         return dict(self._db.execute("SELECT fp, sql FROM texts").fetchall())
 
     def _answers(self, name: str, keys: Column, have_rows: bool) -> _Answers:
-        session, seq, service = self._columns(f"side_{name}", ("session", "seq", "coalesce(service, -1)"))
-        lag, state = self._columns(f"side_{name}", ("lag", "state_number(sqlstate)"))
-        given = _key(session, seq)
+        given = _key(*self._columns(f"side_{name}", ("session", "seq")))
         order = np.argsort(given)
         given = given[order]
         if given.size == keys.size and np.array_equal(given, keys):
@@ -243,6 +240,7 @@ class ReadComparison:
         else:
             place, is_there = _places(given, keys)
             where = order[place] if given.size else np.zeros(keys.size, np.int64)
+        del given, order
         if name in self._own:
             self._places_of[name] = where, is_there
 
@@ -252,11 +250,12 @@ class ReadComparison:
             found = column[where]
             return found if is_there is None else np.where(is_there, found, missing)
 
-        rows = None
-        if have_rows:
-            (counted,) = self._columns(f"side_{name}", ("least(coalesce(rows, -1), 2147483647)::INTEGER",))
-            rows = aligned(counted, -1)
-        return _Answers(Times(aligned(service, -1), aligned(lag, 0)), aligned(state, -1), rows)
+        def read(expression: str, missing: int) -> Column:
+            return aligned(self._columns(f"side_{name}", (expression,))[0], missing)
+
+        rows = read("least(coalesce(rows, -1), 2147483647)::INTEGER", -1) if have_rows else None
+        times = Times(read("coalesce(service, -1)", -1), read("lag", 0))
+        return _Answers(times, read("state_number(sqlstate)", -1), rows)
 
     def _sorted(self, expression: str) -> Column:
         return np.asarray(self._columns("statements", (expression,))[0][self._order])
@@ -268,7 +267,10 @@ class ReadComparison:
 
 
 def _key(session: Column, seq: Column) -> NDArray[np.int64]:
-    return (session.astype(np.int64) << 32) | seq.astype(np.int64)
+    found = session.astype(np.int64)
+    found <<= 32
+    found |= seq
+    return found
 
 
 def _places(keys: Column, wanted: Column) -> tuple[Column, NDArray[np.bool_]]:

@@ -23,6 +23,7 @@ from pgdyno.model.replay_comparison import (
     Limits,
     RawShare,
     ReplayComparison,
+    RowsCompared,
     ShareDifference,
 )
 from pgdyno.model.verdict import Word
@@ -99,28 +100,15 @@ def compare_replay(
     writes to a temporary folder. Raises UsageError for files that do not fit.
     """
     rules, basis = rules or Rules(), basis_of(a, b)
-    with reading(trace, a, b, again, kept) as read:
-        rows = read.rows
-        found = _transactions(rows)
-        suspects = read.suspects()
-        texts = _Texts(read.texts())
-        errors = told_errors(
-            suspects,
-            int((rows.differs == REPRODUCED).sum()),
-            {one.fingerprint: texts.of(one.fingerprint) for one in suspects},
-            has_control=read.has_control,
-        )
-        controls = {"a": ("A", a), **({"g": ("the A/A run", again)} if again else {})}
-        fidelity = _fidelity(read, rows, errors, int(found.first.size), rules.limits)
-        void = (*_ended(kept or b), *fidelity.invalid, *_controls(read, controls, rules.limits))
-        fidelity = replace(fidelity, invalid=void)
-        blocks = make_blocks(rows.session, rows.due)
-        weights = drawn(blocks.count, rules.seed)
-        statements, delayed = _statement_classes(rows, blocks, weights, rules, texts)
-        by_transaction = DependentBlocks(blocks.of[found.first], blocks.count, blocks.made_of)
-        timed = (found.worst == 0) & (found.a.service >= 0) & (found.b.service >= 0)
-        kinds = _transaction_classes(rows, found, timed, by_transaction, weights, rules, texts)
-        compared = read.rows_compared()
+    told = _read(trace, a, b, again, kept, rules.limits)  # what joined the files is gone: it is half of the memory
+    rows, errors, fidelity, texts = told.rows, told.errors, told.fidelity, told.texts
+    found = _transactions(rows, told.first)
+    blocks = make_blocks(rows.session, rows.due)
+    weights = drawn(blocks.count, rules.seed)
+    statements, delayed = _statement_classes(rows, blocks, weights, rules, texts)
+    by_transaction = DependentBlocks(blocks.of[found.first], blocks.count, blocks.made_of)
+    timed = (found.worst == 0) & (found.a.service >= 0) & (found.b.service >= 0)
+    kinds = _transaction_classes(rows, found, timed, by_transaction, weights, rules, texts)
     before, after = _response(found.a)[timed], _response(found.b)[timed]
     good = int(delays.not_slower(before, after).sum())
     bad = int((found.has_unlike).sum())
@@ -146,8 +134,41 @@ def compare_replay(
         transaction_classes=kinds,
         delayed=delayed,
         errors=errors,
-        rows=compared,
+        rows=told.compared,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the files of a comparison say."""
+
+    rows: ComparedRows
+    first: Integers
+    """The rows with which transactions begin."""
+    errors: Errors
+    fidelity: Fidelity
+    compared: RowsCompared
+    texts: _Texts
+
+
+def _read(
+    trace: Path, a: ReplaySide, b: ReplaySide, again: ReplaySide | None, kept: ReplaySide | None, limits: Limits
+) -> _Told:
+    with reading(trace, a, b, again, kept) as read:
+        rows = read.rows
+        first = _firsts(rows)
+        suspects = read.suspects()
+        texts = _Texts(read.texts())
+        errors = told_errors(
+            suspects,
+            int((rows.differs == REPRODUCED).sum()),
+            {one.fingerprint: texts.of(one.fingerprint) for one in suspects},
+            has_control=read.has_control,
+        )
+        controls = {"a": ("A", a), **({"g": ("the A/A run", again)} if again else {})}
+        fidelity = _fidelity(read, rows, errors, int(first.size), limits)
+        void = (*_ended(kept or b), *fidelity.invalid, *_controls(read, controls, limits))
+        return _Told(rows, first, errors, replace(fidelity, invalid=void), read.rows_compared(), texts)
 
 
 def basis_of(a: ReplaySide, b: ReplaySide) -> Basis:
@@ -170,12 +191,16 @@ class _Texts:
         return (normalized(self._raw.get(number, "")) or "")[:LONGEST_TEXT]
 
 
-def _transactions(rows: ComparedRows) -> _Transactions:
-    """Join statements to transactions: neighbours with the same session and ordinal."""
-    n = rows.session.size
-    starts = np.ones(n, np.bool_)
+def _firsts(rows: ComparedRows) -> Integers:
+    """Return the rows with which transactions begin: neighbours with the same session and ordinal are one."""
+    starts = np.ones(rows.session.size, np.bool_)
     starts[1:] = (rows.session[1:] != rows.session[:-1]) | (rows.tx[1:] != rows.tx[:-1])
-    first = np.flatnonzero(starts)
+    return np.flatnonzero(starts)
+
+
+def _transactions(rows: ComparedRows, first: Integers) -> _Transactions:
+    """Join statements to transactions."""
+    n = rows.session.size
     if not n:
         empty = np.zeros(0, np.int64)
         times, none = Times(empty, empty), np.zeros(0, np.bool_)
