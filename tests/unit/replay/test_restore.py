@@ -125,6 +125,20 @@ def test_a_target_whose_wal_has_a_disk_of_its_own_keeps_it(tmp_path: Path) -> No
         way.check(target, known)  # type: ignore[arg-type]
 
 
+def test_one_server_by_two_names_is_not_compared_with_itself() -> None:
+    def arm(name: str, target: SimpleNamespace) -> ReplayArm:
+        return ReplayArm(name, target, None, None)  # type: ignore[arg-type]  # it is asked since when it runs
+
+    def server(name: str, started: str) -> SimpleNamespace:
+        return SimpleNamespace(name=name, postgres=SimpleNamespace(fetch=lambda _: [{"at": started}]))
+
+    same = server("a", "1")
+    for fine in ([same, same], [same, server("b", "2")], [same]):
+        rounds.require_apart([arm(name, target) for name, target in zip((OLD, NEW), fine, strict=False)])
+    with pytest.raises(UsageError, match="both sides are one server: a and b"):
+        rounds.require_apart([arm(OLD, same), arm(NEW, server("b", "1"))])
+
+
 def test_a_run_that_a_guard_ended_is_the_last_and_its_code_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = iter(["complete", "complete", "guard disk: full"])
     sent = list[str]()

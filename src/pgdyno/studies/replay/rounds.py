@@ -29,6 +29,7 @@ from pgdyno.trace.parquet import read_meta
 from pgdyno.units import plural, seconds_text
 
 OLD, NEW = "old", "new"
+_STARTED = "SELECT pg_catalog.pg_postmaster_start_time()::text AS at"
 LEAST_RUNS = 3
 """Of each side for a word on them: what one pair of runs says, chance may have said."""
 
@@ -120,9 +121,20 @@ def check_settings(target: Target, settings: Mapping[str, str]) -> None:
         )
 
 
+def require_apart(sides: Sequence[ReplayArm]) -> None:
+    """Raise UsageError where the targets of two sides are one server, by when it was started: names may differ."""
+    targets = {id(side.target): side.target for side in sides}.values()
+    if len(targets) > len({str(target.postgres.fetch(_STARTED)) for target in targets}):
+        raise UsageError(
+            f"both sides are one server: {' and '.join(target.name for target in targets)}",
+            hint="Name the new platform with --versus, or a setting of its sessions with --versus-set.",
+        )
+
+
 def check_rounds(sides: Sequence[ReplayArm], runs: int, restore: Restore | None) -> None:
     """Raise an error that names what would be in the way of one of the runs. Reads the trace, and the targets."""
     names, is_only = tuple(side.name for side in sides), len(sides) * runs == 1
+    require_apart(sides)
     asked = asked_of(sides[0].options.trace)
     for side in sides:
         require_new(outcome_of(side.options.output, name, n, is_only=is_only) for n, name in turns(names, runs))
