@@ -41,6 +41,7 @@ def a_tick(
     answered: int = 0,
     failed: int = 0,
     is_captured: bool = False,
+    captured_deadlocks: int = 0,
 ) -> Tick:
     """Return a healthy tick at `t`, but for what is given; a load began at 0."""
     return Tick(
@@ -59,7 +60,7 @@ def a_tick(
             standbys=standbys or {},
             slots=tuple(SlotReading(*slot) for slot in slots),
         ),
-        load=GuardedLoad(0.0, tps, p99_ms, answered, failed, is_captured) if load else None,
+        load=GuardedLoad(0.0, tps, p99_ms, answered, failed, is_captured, captured_deadlocks) if load else None,
     )
 
 

@@ -121,7 +121,8 @@ _SERVER = (
     ),
     Guard(
         "deadlocks", _CONFIGURATION, "count", 10,
-        reads="deadlocks of the load's database since the load began (pg_stat_database)",
+        reads="deadlocks of the load's database since the load began (pg_stat_database); of a captured load without "
+        "those that its capture has as well",
         reason="each costs its sessions deadlock_timeout: more than a handful a trial and it measures the waiting.",
     ),
     Guard(

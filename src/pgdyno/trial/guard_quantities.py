@@ -163,11 +163,14 @@ def _server(history: History, row: GuardRow) -> list[GuardReading]:
     # of minutes of ticks, twice a second, only the first and the last with a load are looked for
     first = next((counted for tick in history.ticks if (counted := load_counters(tick))), None)
     last = next((counted for tick in reversed(history.ticks) if (counted := load_counters(tick))), None)
-    deadlocks = NO_LOAD if first is None or last is None else float(max(0, last.deadlocks - first.deadlocks))
+    deadlocks: Value = NO_LOAD
+    captured = 0 if history.now.load is None else history.now.load.captured_deadlocks
+    if first is not None and last is not None:
+        deadlocks = float(max(0, last.deadlocks - first.deadlocks - captured))
     return [
         GuardReading("connections", t, 100 * row.sessions / max(1, row.room), about=f"{row.sessions} of {row.room}"),
         _errors(history),
-        GuardReading("deadlocks", t, deadlocks),
+        GuardReading("deadlocks", t, deadlocks, about=f"and {captured} as in the capture" if captured else ""),
         GuardReading(
             "xid-age",
             t,

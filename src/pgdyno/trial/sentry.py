@@ -261,7 +261,10 @@ class Sentry:
         if reading is None:
             return GuardedLoad(began_at, None, None, 0, 0, self._is_captured)
         tps = reading.tps if self._clock() - reading.t <= STALE_LOAD_S else 0.0
-        return GuardedLoad(began_at, tps, reading.p99_ms, reading.transactions, reading.failed, self._is_captured)
+        return GuardedLoad(
+            began_at, tps, reading.p99_ms, reading.transactions, reading.failed, self._is_captured,
+            reading.captured_deadlocks,
+        )  # fmt: skip
 
     def _interrupt(self) -> None:
         with self._lock:

@@ -40,7 +40,7 @@ class LoadReading:
     `t` is seconds since the epoch. `tps` and `latency_ms` (mean) hold for the last second. `p99_ms` is over the
     transactions of the last 5 whole seconds and the one under way that have reached the log, within 0.1 %, None while
     there are none; pgbench writes its log in blocks of 4 kB, about 100 transactions. `failed` counts since the
-    beginning.
+    beginning, as do `captured_deadlocks`, those of a captured load that its capture has as well.
     """
 
     t: float
@@ -49,6 +49,7 @@ class LoadReading:
     p99_ms: float | None
     transactions: int
     failed: int
+    captured_deadlocks: int = 0
 
 
 class RunningLoad(Protocol):

@@ -218,6 +218,13 @@ def test_an_error_that_was_captured_is_no_failure(reel: Reel, tmp_path: Path) ->
     assert read.void is None
 
 
+def test_deadlocks_that_were_captured_are_told_apart_from_those_that_were_not(reel: Reel, tmp_path: Path) -> None:
+    write(tmp_path, records(4, sqlstate=[b"40P01", b"40P01", b"23505", b""], expected=[b"40P01", b"", b"23505", b""]))
+    read = reader(tmp_path, reel)
+    assert sum(len(log) for log in read.read_new()) == 4
+    assert (read.captured_deadlocks, read.unlike) == (1, 1)
+
+
 def test_a_server_that_falls_behind_is_told(reel: Reel, tmp_path: Path) -> None:
     write(tmp_path, records(5))
     read = reader(tmp_path, reel)

@@ -145,6 +145,14 @@ def test_of_a_captured_load_only_what_its_capture_does_not_have_is_an_error(
     assert ("unlike the captured ones" in lamp.text) == is_captured
 
 
+def test_deadlocks_that_the_capture_has_as_well_are_told_and_not_counted() -> None:
+    history = ticks(*(a_tick(t, deadlocks=7 + 4 * t, captured_deadlocks=3 * t, load=True) for t in range(6)))
+    assert value_of(history, "deadlocks") == 20 - 15
+    assert "and 15 as in the capture" in judge(readings(history), GuardPlan())["deadlocks"].lamp.text
+    early = ticks(*(a_tick(t, deadlocks=0, captured_deadlocks=t, load=True) for t in range(6)))
+    assert value_of(early, "deadlocks") == 0.0, "the server's counter comes later than the answers"
+
+
 def test_the_load_is_held_against_the_baseline_once_there_is_one() -> None:
     concurrent = Concurrent(throughput=1000, p99_ms=1.0)
     early, late = ticks(a_tick(3, load=True, tps=50.0)), ticks(a_tick(9, load=True, tps=50.0, p99_ms=50.0))

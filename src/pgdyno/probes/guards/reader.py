@@ -36,6 +36,8 @@ class GuardedLoad:
     failed: int
     is_captured: bool = False
     """It is sent as it was captured, errors and rollbacks too; `failed` are answers unlike the captured ones."""
+    captured_deadlocks: int = 0
+    """Deadlocks so far that its capture has as well."""
 
 
 @dataclass(frozen=True, slots=True)

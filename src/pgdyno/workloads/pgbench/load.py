@@ -49,6 +49,7 @@ class LoadReader(Protocol):
 
     malformed: int
     paused_us: int
+    captured_deadlocks: int
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -214,7 +215,8 @@ class PgbenchLoad:
             return LoadReading(last.t, last.tps / 2, fold.mean_ms() or 0.0, fold.p99_ms(), fold.committed, fold.failed)
         # Our own driver knows no latencies: its records do.
         mean_ms = (fold.mean_ms() or 0.0) if command.is_ours and not last.latency_ms else last.latency_ms
-        return LoadReading(last.t, last.tps, mean_ms, fold.p99_ms(), fold.committed, fold.failed)
+        captured = self._reader.captured_deadlocks
+        return LoadReading(last.t, last.tps, mean_ms, fold.p99_ms(), fold.committed, fold.failed, captured)
 
     def series(self) -> CountBins | None:
         """Return the series so far, up to where each thread's log has come. As of the latest `live`."""

@@ -122,6 +122,7 @@ class PgbenchLogReader:
         self.warnings: tuple[LoadWarning, ...] = ()
         self.malformed = 0
         """Lines so far that were not of the format."""
+        self.captured_deadlocks = 0
         self.paused_us = 0
         """How long clients have paused between their transactions, all together."""
 
