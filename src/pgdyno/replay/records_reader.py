@@ -23,7 +23,7 @@ RECORDS, BEGIN = "records", "began"
 """In the folder of a run: what the engine appends to, and the moment of its begin in us since the epoch, as text."""
 _PIECE = DTYPE.itemsize * 10_000
 _FINE = (AnswerClass.SUCCESS, AnswerClass.EXPECTED)
-DEADLOCK = b"40P01"
+_DEADLOCK = b"40P01"
 _LEAST_SENT = 0.99
 """Of what was due: a server that leaves more unanswered is behind, which is said."""
 
@@ -92,7 +92,7 @@ class RecordsReader:
         is_fine = np.isin(classes(records), _FINE)
         self.answered += records.size
         self.unlike += int((~is_fine).sum())
-        self.captured_deadlocks += int((is_fine & (records["sqlstate"] == DEADLOCK)).sum())
+        self.captured_deadlocks += int((is_fine & (records["sqlstate"] == _DEADLOCK)).sum())
         self._lateness.append(tuple(records[name].astype(np.int64) for name in ("injector_us", "gate_us", "server_us")))
         self.whole_until_us = began_us + int(done.max())
         session, seq = records["session"].astype(np.int64), records["seq"].astype(np.int64)

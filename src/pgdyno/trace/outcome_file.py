@@ -7,6 +7,7 @@ no part has yet is still in those files: `recover` makes a part of it, and the f
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -166,6 +167,8 @@ def recover(folder: Path) -> None:
             start += len(records)
         file.unlink()
     (folder / TAPE).unlink(missing_ok=True)
+    for work in folder.glob(f".{TAPE}.*.work"):  # of one that was killed while it made the tape
+        shutil.rmtree(work, ignore_errors=True)
     write_output(folder / FACTS, json.dumps(plain(replace(facts, ended=facts.ended or KILLED)), indent=1) + "\n")
 
 
