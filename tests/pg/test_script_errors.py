@@ -54,3 +54,20 @@ def test_an_init_script_that_fails_is_told_with_its_place(shared_home, tmp_path,
     done = pgdyno(shared_home, "bench", *load, *QUICK, PGDYNO_STORE=str(tmp_path / "store.db"))
     assert done.returncode == 2, done.stderr
     assert [word for word in said if word not in done.stderr] == []
+
+
+def test_a_bench_that_fails_after_hundreds_of_transactions_says_one_thing(shared_home, tmp_path):
+    """It was complete and failed at once, with exit code 6 and the hint to look into the server's log."""
+    (tmp_path / "s.sql").write_text("SELECT 1/(300 - nextval('n'));\n")
+    (tmp_path / "init.sql").write_text("CREATE SEQUENCE n;\n")
+    load = ["-w", "custom", "--script", str(tmp_path / "s.sql"), "--init", str(tmp_path / "init.sql"), "-c", "1"]
+    store = str(tmp_path / "store.db")
+    done = pgdyno(shared_home, "bench", *load, *QUICK, "--runs", "3", PGDYNO_STORE=store)
+    assert done.returncode == 2, done.stderr
+    said = ('script "s", line 1: division by zero', "SELECT 1/(300", "after 299 transactions", "Fix the script")
+    assert [word for word in said if word not in done.stderr] == []
+    (study,) = json.loads(pgdyno(shared_home, "store", "list", "--store", store, "--json").stdout)
+    assert (study["state"], study["trials"], study["judgement"]) == ("failed", {"failed": 1}, None)
+    page = pgdyno(shared_home, "report", "last", "--store", store).stdout
+    assert "the study failed" in page
+    assert "division by zero" in page

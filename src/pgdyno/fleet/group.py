@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pgdyno.errors import WorkloadError
+from pgdyno.errors import ScriptError, WorkloadError
 from pgdyno.fleet.limits import remove_limits, throttled_pct
 from pgdyno.fleet.merge import Part, merge
 from pgdyno.model.trial import LoadPlan
@@ -108,6 +108,12 @@ class GroupLoad:
             throttled = throttled_pct(self._cgroups)
         finally:
             self.terminate()
-        if len(failures) == len(parts):
+        failures.sort(key=lambda error: not isinstance(error, ScriptError))
+        if failures and (len(failures) == len(parts) or _is_certain(failures[0])):
             raise failures[0]
         return merge(parts, self._plan, began_at=self._began_at, scale=self._scale, throttled_pct=throttled)
+
+
+def _is_certain(error: WorkloadError) -> bool:
+    """Tell whether a repetition would fail at the same statement: what the other generators did is no use then."""
+    return isinstance(error, ScriptError) and error.is_certain

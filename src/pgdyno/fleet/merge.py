@@ -93,6 +93,7 @@ def merge(
         aborted_clients=sum(result.aborted_clients for result in measured),
         malformed_lines=malformed,
         reason=_all_early(early) if len(early) == len(parts) else None,
+        failure=next((result.failure for result in measured if result.failure and len(early) == len(parts)), None),
         plans=measured[0].plans,
         pauses=any(result.pauses for result in measured),
         instances=tuple(_record(part, plan, began_at, began, ended) for part in parts),

@@ -62,8 +62,8 @@ class DrivenLoad:
     def drive(self) -> None:
         """Return when the load has ended, with `work.load` what came of it, or `work.ended_early` why it was ended.
 
-        Raises WorkloadError when it ended too early by itself or did not end, GuardBreached when a guard tripped; no
-        process of the load is left then.
+        Raises WorkloadError when it ended too early by itself or did not end, ScriptError where its script is why,
+        GuardBreached when a guard tripped; no process of the load is left then.
         """
         work = self._work
         try:
@@ -80,6 +80,8 @@ class DrivenLoad:
                 _discard(self._running)
                 return
             work.load = self._running.finish()
+            if work.load.failure is not None:
+                raise work.load.failure
             if work.load.reason is not None:
                 raise WorkloadError("the load ended early", detail=work.load.reason, hint="The server's log says why.")
         except BaseException:

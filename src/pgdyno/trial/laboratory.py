@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgdyno.control.restart_budget import Permission, RestartBudget
-from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, ScriptError, StoreError
+from pgdyno.errors import ApplyError, GuardTripped, PgdynoError, RollbackError, StoreError
 from pgdyno.fleet.start import begin_load
 from pgdyno.knobs.constraints import check
 from pgdyno.model.configuration import BASELINE
@@ -32,6 +32,7 @@ from pgdyno.trial.lifecycle import Phase, Transition, TrialAction, TrialEvent, b
 from pgdyno.trial.pace import Pace
 from pgdyno.trial.recorded import given_back, require_planned
 from pgdyno.trial.restarts import Restarts
+from pgdyno.trial.script_errors import ScriptErrors
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.top_statements import top_statement_plans
@@ -101,6 +102,7 @@ class Laboratory:
         self._guards_began = self._told_cold = False
         self._trips = 0
         self._baselines = Baselines()
+        self._script_errors = ScriptErrors(study.kind)
         self._clock = clock
         # The wall clock may be set in mid-study, by years: what is measured against a bound is not read from it.
         self._timer = timer or (time.monotonic if clock is time.time else clock)
@@ -160,6 +162,8 @@ class Laboratory:
             self._company.note(trial.outcome)
             if self.stopwatch is not None:
                 self.stopwatch.mark(trial.outcome, recorded=recorded)
+            if trial.state is TrialState.COMPLETE:
+                self._script_errors.note_complete()
             if trial.state is TrialState.COMPLETE and spec.configuration == BASELINE:
                 self._baselines.keep(trial.outcome, plan or self.study.plan, workload or self._workload)
         return trial
@@ -223,7 +227,7 @@ class Laboratory:
             work.reason = error.one_line
             if isinstance(error, StoreError):
                 self.store.hurry()  # the server waits to be put back
-            if isinstance(error, StoreError | GuardTripped) or _ends_study(error, work):
+            if isinstance(error, StoreError | GuardTripped) or self._script_errors.ends_study(error, work.spec):
                 return TrialEvent.FAILED, error
             # Nothing was learned of a configuration that the machine kept from being measured: a resume runs it again.
             return (TrialEvent.INTERRUPTED, error) if transition.phase in _PREPARING else (TrialEvent.FAILED, None)
@@ -392,8 +396,3 @@ _STEPS: dict[TrialAction, Callable[[Laboratory, Work, Transition], TrialEvent | 
     TrialAction.ASSESS: Laboratory._assess,
     TrialAction.CONCLUDE: Laboratory._conclude,
 }
-
-
-def _ends_study(error: PgdynoError, work: Work) -> bool:
-    """Tell whether every trial would fail like this one: not where its configuration may be the cause."""
-    return isinstance(error, ScriptError) and (error.is_certain or work.spec.configuration == BASELINE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pgdyno.errors import ScriptError
 from pgdyno.model.record import InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary
@@ -149,6 +150,8 @@ class LoadResult:
     """Why a load generator with a schedule did not keep it: the run says nothing, and is repeated."""
     void: str | None = None
     """Why the load was not the one that was asked for, whatever it measured."""
+    failure: ScriptError | None = None
+    """The error of its script that ended it, where that is the `reason`."""
     log: FoldedLog = field(repr=False, kw_only=True)
 
     def window(self, from_s: float, to_s: float) -> WindowResult:

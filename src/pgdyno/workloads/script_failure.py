@@ -1,7 +1,8 @@
 """Why a script fails: which command of it, on which line, and what the server says of it, with its SQLSTATE.
 
 pgbench names a command by its number and gives no SQLSTATE. The server is asked for that by preparing the statement,
-and by EXPLAIN, which both run nothing of it; an error that only shows when it runs has no SQLSTATE here.
+and by EXPLAIN, which both run nothing of it; an error that only shows when it runs has no SQLSTATE here. Of such a one
+the message tells whether a server, its host or a person is the cause, where the server writes English.
 """
 
 from __future__ import annotations
@@ -20,11 +21,19 @@ from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import commands_of, numbered, with_values
 
 _ABORTED = re.compile(r"client \d+ script (\d+) aborted in command (\d+) query \d+: ERROR:\s+(.*)")
+_META = re.compile(r"client \d+ aborted in command (\d+) \((?!SQL\))\w+\) of script (\d+); (.*)")
+_ROWS = re.compile(r"client \d+ script (\d+) command (\d+) query \d+: (expected one row, got \d+)")
+_SAID = re.compile(r"pgbench: error: (.*)\n(?=pgbench: error: client \d+ aborted)")
+_NOT_ITS_OWN = re.compile(
+    r"canceling statement due to|terminating connection|out of (?:shared )?memory|No space left|"
+    r"could not (?:create|extend|fsync|open|read|resize|write) |temporary file size exceeds|invalid page"
+)
 _REFUSED = re.compile(r"pgbench: error: ERROR:\s+(.*)")
 _SYNTAX = re.compile(r"pgbench: (?:error|fatal): (\S+)\.sql:(\d+): (.*)")
 _UNPREPARED = re.compile(r'prepared statement "[^"]*" does not exist')
 _SEVERAL = "cannot insert multiple commands into a prepared statement"
 _LONGEST = 200
+_FIX = "Fix the script, or the --init script that makes its data."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +46,49 @@ class Failure:
 
 
 def read_failure(stderr: str) -> Failure | None:
-    """Return the first error of a statement in what pgbench wrote; None where something else went wrong."""
+    """Return the first error of a command in what pgbench wrote; None where something else went wrong."""
     aborted = _ABORTED.search(stderr)
     if aborted is None:
-        return None
+        return _meta_failure(stderr)
     message = aborted[3].strip()
     if _UNPREPARED.search(message) and (refused := _REFUSED.search(stderr)):
         message = refused[1].strip()  # pgbench goes on to execute what it could not prepare
     return Failure(int(aborted[1]), int(aborted[2]), message)
 
 
+def _meta_failure(stderr: str) -> Failure | None:
+    """Return the error of a command of pgbench's own, as \\set or \\gset."""
+    if rows := _ROWS.search(stderr):
+        return Failure(int(rows[1]), int(rows[2]), rows[3])
+    meta = _META.search(stderr)
+    if meta is None:
+        return None
+    said = _SAID.search(stderr, 0, meta.end())
+    return Failure(int(meta[2]), int(meta[1]), (said or meta)[1 if said else 3].strip())
+
+
 def script_error(
     stderr: str, scripts: Sequence[Script], protocol: str, postgres: Postgres, dbname: str
 ) -> ScriptError | None:
-    """Return the error of a script that pgbench gave up on; None where it was not the script.
+    """Return the error of a script that pgbench gave up on; None where it was not the script's own.
 
     Opens a session in `dbname` and prepares the statement there; nothing of it is run.
     """
     if syntax := _SYNTAX.search(stderr):
         return ScriptError(f'script "{syntax[1]}", line {syntax[2]}: {syntax[3].strip()}', hint="Fix the script.")
     failure = read_failure(stderr)
-    if failure is None or failure.script >= len(scripts):
+    if failure is None or failure.script >= len(scripts) or _NOT_ITS_OWN.match(failure.message):
         return None
     script = scripts[failure.script]
     commands = [] if script.text is None else commands_of(script.text)
     command = commands[failure.command] if failure.command < len(commands) else None
     if command is None or command.is_meta:
+        where = f"command {failure.command + 1}" if command is None else f"line {command.line}"
         return ScriptError(
-            f'script "{script.name}", command {failure.command + 1}: {failure.message}', is_certain=False
+            f'script "{script.name}", {where}: {failure.message}',
+            detail=None if command is None else f"the command is: {_shortened(command.text)}",
+            hint=None if script.text is None else _FIX,
+            is_certain=False,
         )
     sqlstate, protocol_is_cause = None, False
     try:
@@ -76,12 +100,18 @@ def script_error(
     state = f"SQLSTATE {sqlstate}" if sqlstate else "SQLSTATE unknown: the error appears only when the statement runs"
     return ScriptError(
         f'script "{script.name}", line {command.line}: {failure.message}',
-        detail=f"{state}; the statement is: {' '.join(command.text.split())[:_LONGEST]}",
+        detail=f"{state}; the statement is: {_shortened(command.text)}",
         hint=f"Use -M simple: the protocol {protocol} cannot take this statement."
         if protocol_is_cause
-        else "Fix the script, or the --init script that makes its data; every run would fail at this statement.",
+        else f"{_FIX[:-1]}; every run would fail at this statement."
+        if sqlstate
+        else _FIX,
         is_certain=sqlstate is not None,
     )
+
+
+def _shortened(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST]
 
 
 def _sqlstate(session: psycopg.Connection[DictRow], statement: str, message: str) -> str | None:

@@ -31,3 +31,5 @@ def test_an_error_that_some_clients_meet_is_told_by_script_and_line(tmp_path: Pa
     assert found.reason == (
         '1 of 2 clients aborted (exit code 2): script "s", line 1: division by zero (the statement: SELECT 1/:a)'
     )
+    assert found.failure is error
+    assert error.detail == "the statement: SELECT 1/:a; 1 of 2 clients aborted (exit code 2) after 1 transaction"

@@ -95,6 +95,11 @@ class BenchResult(StudyResult):
         return tuple(one for one in self.every if not one.figures.is_used)
 
     @property
+    def is_failed(self) -> bool:
+        """Return True where every run failed."""
+        return all(one.figures.state is TrialState.FAILED for one in self.every)
+
+    @property
     def exit_code(self) -> ExitCode:
         """Return that the environment is unsuitable where no run was used."""
         return ExitCode.OK if self.usable else ExitCode.UNSUITABLE

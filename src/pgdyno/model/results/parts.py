@@ -75,6 +75,11 @@ class StudyResult:
         return None
 
     @property
+    def is_failed(self) -> bool:
+        """Return True where nothing came to its end, so that the study has failed and is not complete."""
+        return False
+
+    @property
     def exit_code(self) -> ExitCode:
         """Return what the verb that made it ends with."""
         return ExitCode.OK

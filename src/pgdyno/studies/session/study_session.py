@@ -113,8 +113,9 @@ class StudySession:
     """How long a restart was expected to take."""
 
     def finish(self, result: StudyResult) -> None:
-        """Keep the result and call the study complete."""
-        self.store.update_study(self.study.id, state=StudyState.COMPLETE, result=result)
+        """Keep the result, and call the study complete or failed as that says."""
+        state = StudyState.FAILED if result.is_failed else StudyState.COMPLETE
+        self.store.update_study(self.study.id, state=state, result=result)
 
 
 @contextmanager

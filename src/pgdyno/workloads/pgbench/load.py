@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from pgdyno.linux.processes import child_pids
 from pgdyno.model.trial import LoadPlan
 from pgdyno.owner.account import Account
 from pgdyno.owner.inherited import ProgramKind
-from pgdyno.units import seconds_text
+from pgdyno.units import plural, seconds_text
 from pgdyno.workloads.driver_process import DriverProcess
 from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.load_warnings import LoadFacts, LoadWarning, judge_load
@@ -255,11 +256,13 @@ class PgbenchLoad:
             raise failure
         if failure is not None:
             reason = f"{self._who_gave_up(aborted)}: {failure}{f' ({failure.detail})' if failure.detail else ''}"
+            done = f"{self._who_gave_up(aborted)} after {plural(log.tally().committed, 'transaction')}"
+            failure.detail = "; ".join(filter(None, (failure.detail, done)))
         if not len(log):
             raise WorkloadError(
                 "the load ended without a single transaction", detail=reason, hint=f'See "{self._errors}".'
             )
-        return self._result(log, self._reader.malformed, aborted, reason)
+        return replace(self._result(log, self._reader.malformed, aborted, reason), failure=failure)
 
     def _refuse_set_clock(self) -> None:
         """Raise WorkloadError when the wall clock was set during the load: its log cannot be laid beside the samples.

@@ -14,7 +14,7 @@ _PROGRESS = re.compile(
     re.MULTILINE,
 )
 _AT_ONCE = 64 << 10
-_ABORTED = re.compile(r"client (\d+)\b.*\baborted\b")
+_ABORTED = re.compile(r"client (\d+)\b.*(?:\baborted\b|: expected one row, got \d)")
 _LOADED = re.compile(r"\((\d+)%\) of pgbench_accounts")
 _REASON = re.compile(r"(?:error|fatal|FATAL|ERROR):\s+(.*)")
 
