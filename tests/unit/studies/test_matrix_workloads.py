@@ -27,6 +27,31 @@ def test_a_workload_with_a_size_of_its_own_has_no_scale(mode: str) -> None:
     assert plan_from_json(json.loads(json.dumps(to_json(plan)))) == plan
 
 
+@pytest.mark.parametrize(
+    ("custom", "scales", "measured", "said"),
+    [
+        ({"scripts": "a.sql", "init": "data.sql"}, (), [0], "its data by the init script"),
+        ({"scripts": "a.sql", "init": "data.sql"}, (5, 20), [5, 20], "scale 20: about 298 MB of pgbench's tables"),
+        ({"scripts": "a.sql, select-only@9", "init": "data.sql"}, (), [10], "scale 10: about 149 MB"),
+        ({"scripts": "a.sql"}, (), [10], "no data of its own"),
+        ({"scripts": "a.sql"}, (0,), [0], "no data of its own"),
+    ],
+)
+def test_pgbenchs_tables_are_loaded_for_scripts_that_bring_no_data_or_where_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+    custom: dict[str, str | int],
+    scales: tuple[int, ...],
+    measured: list[int],
+    said: str,
+) -> None:
+    monkeypatch.setattr("pgdyno.studies.matrix.dry_run.command", lambda *_: ["pgbench"])  # it reads the scripts
+    plan = check(MatrixPlan(modes=("custom",), custom=custom, scales=scales))
+    assert [plan.workload(cell)["scale"] for cell in plan.cells()] == measured
+    lines = "\n".join(dry_run(plan, Pgbench(Path("pgbench"), 18)))
+    assert said in lines
+    assert ("pgbench's tables" in lines) == (measured != [0])
+
+
 def test_parameters_reach_every_cell_and_survive_the_study() -> None:
     plan = check(MatrixPlan(modes=("tprocc",), parameters={"warehouses": 4, "shape": "interactive"}))
     assert plan.workload(plan.cells()[0]) == {"warehouses": 4, "shape": "interactive"}

@@ -34,7 +34,9 @@ class _CellFlags(Flags):
     params: tuple[str, ...] = flag(
         "A parameter of the workloads, such as warehouses=4; may be given again.", "--param", "-D", metavar="NAME=VALUE"
     )
-    scale: str | None = flag("Scale of pgbench's tables, about 16 MB each.  [default: 10]", "-s", metavar="N,N")
+    scale: str | None = flag(
+        "Scale of pgbench's tables, about 16 MB each.  [default: 10; none for custom with --init]", "-s", metavar="N,N"
+    )
     confs: tuple[str, ...] = flag(
         "A configuration of `name = value` lines; the default one is measured beside it.", "--conf", metavar="NAME=FILE"
     )

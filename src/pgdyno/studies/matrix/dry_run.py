@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pgdyno.model.matrix import OWN_SIZE, Cell, workload_of
 from pgdyno.model.trial import LoadPlan
-from pgdyno.studies.matrix.plan import MatrixPlan, order
+from pgdyno.studies.matrix.plan import NO_SCALE, MatrixPlan, order
 from pgdyno.units import bytes_text, plural, seconds_text
 from pgdyno.workloads.dataset import PgbenchTables
 from pgdyno.workloads.dry_run import DATABASE, FOLDER, pgbench_argv
@@ -25,9 +25,8 @@ def dry_run(plan: MatrixPlan, pgbench: Pgbench) -> Iterator[str]:
     seconds = (1 + plan.repetitions * len(cells)) * (plan.warmup_s + plan.measure_s)
     yield "# no server was asked: a run skips cells for which it lacks connections, CPUs or a listening address"
     yield f"# at most {seconds_text(seconds)} of load; loading data, their copies and restarts come on top"
-    if not {workload_of(mode) for mode in plan.modes} <= set(OWN_SIZE):
-        for scale in plan.scales:
-            yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)}"
+    for scale in sorted({cell.scale for cell in cells} - {NO_SCALE}):
+        yield f"# scale {scale}: about {bytes_text(PgbenchTables(scale).estimated_bytes)} of pgbench's tables"
     for mode, cell in {cell.mode: cell for cell in cells}.items():
         yield f"# mode {mode}: {_mode(plan, cell)}"
     for number, cell in enumerate(cells, start=1):
@@ -50,8 +49,11 @@ def command(plan: MatrixPlan, cell: Cell, pgbench: Pgbench) -> list[str]:
 
 
 def _mode(plan: MatrixPlan, cell: Cell) -> str:
+    if cell.mode == "custom":
+        data = "its data by the init script, not known beforehand" if plan.custom.get("init") else "no data of its own"
+        return f"the scripts that were named; {data}"
     if workload_of(cell.mode) not in OWN_SIZE:
-        return BUILTIN_STATEMENTS.get(cell.mode, "the scripts that were named")
+        return BUILTIN_STATEMENTS[cell.mode]
     workload = make_workload(cell.mode, without_class(plan.workload(cell)))
     size = workload.data.estimated_bytes
     return f"{workload.identity.description}; data {'not known beforehand' if size is None else bytes_text(size)}"

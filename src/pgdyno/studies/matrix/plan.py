@@ -9,13 +9,15 @@ from itertools import product
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.cpus import parse_cpus
-from pgdyno.model.matrix import BASELINE_NAME, MODES, OWN_SIZE, Cell, workload_of
+from pgdyno.model.matrix import BASELINE_NAME, BUILTIN, MODES, OWN_SIZE, Cell, workload_of
 from pgdyno.model.trial import LoadPlan, check_length
 from pgdyno.units import parse_quantity
 
 PLACEMENTS = ("socket", "loopback")
 MOST_CELLS = 2000
 NO_SCALE = 0
+DEFAULT_SCALE = 10
+"""Of pgbench's tables, where a mode needs them and no scale is named."""
 Value = str | int | float | bool
 
 
@@ -31,17 +33,17 @@ class Pod:
 class MatrixPlan:
     """Everything that a matrix is made from; kept in the study's options.
 
-    `jobs` empty means one thread a client. `configurations` are settings by name; the default one, which changes
-    nothing, comes first unless `force`. `pods` gives each number of instances its shape. `modes` are workloads and
-    `parameters` those of every one of them; `custom` are the files of mode custom. `network` names networks for the
-    record: admin, injection, client.
+    `jobs` empty means one thread a client, `scales` empty what each mode needs. `configurations` are settings by name;
+    the default one, which changes nothing, comes first unless `force`. `pods` gives each number of instances its shape.
+    `modes` are workloads and `parameters` those of every one of them; `custom` are the files of mode custom. `network`
+    names networks for the record: admin, injection, client.
     """
 
     instances: tuple[int, ...] = (1,)
     clients: tuple[int, ...] = (1,)
     jobs: tuple[int, ...] = ()
     modes: tuple[str, ...] = ("tpcb-like",)
-    scales: tuple[int, ...] = (10,)
+    scales: tuple[int, ...] = ()
     configurations: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {BASELINE_NAME: {}})
     smt: tuple[str, ...] = ("",)
     server_cpus: tuple[str, ...] = ("",)
@@ -60,11 +62,7 @@ class MatrixPlan:
 
     def cells(self) -> tuple[Cell, ...]:
         """Return every cell: configurations outermost, loads innermost, as the table lists them."""
-        sizes = [
-            (mode, scale)
-            for mode in self.modes
-            for scale in ((NO_SCALE,) if workload_of(mode) in OWN_SIZE else self.scales)
-        ]
+        sizes = [(mode, scale) for mode in self.modes for scale in self._scales(mode)]
         axes = (self.configurations, self.smt, self.server_cpus, self.placements, sizes)
         loads = [
             (instances, clients, jobs)
@@ -76,6 +74,18 @@ class MatrixPlan:
             for name, smt, cpus, placement, (mode, scale) in product(*axes)
             for instances, clients, jobs in dict.fromkeys((i, c, min(j, c)) for i, c, j in loads)
         )
+
+    def _scales(self, mode: str) -> tuple[int, ...]:
+        """Return the levels of scale of a mode; scripts with data of their own get pgbench's tables where asked for."""
+        if workload_of(mode) in OWN_SIZE:
+            return (NO_SCALE,)
+        brings_data = mode == "custom" and self.custom.get("init") and not self._runs_builtin
+        return self.scales or (NO_SCALE if brings_data else DEFAULT_SCALE,)
+
+    @property
+    def _runs_builtin(self) -> bool:
+        entries = str(self.custom.get("scripts", "")).split(",")
+        return any(entry.strip().partition("@")[0] in BUILTIN for entry in entries)
 
     def load(self, cell: Cell) -> LoadPlan:
         """Return how the load of a cell is driven. `host` is given by the target, which knows its addresses."""
@@ -122,7 +132,7 @@ def check(plan: MatrixPlan) -> MatrixPlan:
         levels = getattr(plan, axis)
         if len(set(levels)) != len(levels):
             raise UsageError(f"a level of {axis} is named twice: {', '.join(map(str, levels))}")
-        if not levels and axis != "jobs":
+        if not levels and axis not in ("jobs", "scales"):
             raise UsageError(f"{axis} has no level", hint="Leave it out for its default.")
     if unknown := [mode for mode in plan.modes if workload_of(mode) not in MODES]:
         raise UsageError(f'mode "{unknown[0]}" is not one of {", ".join(MODES)}')
