@@ -112,6 +112,8 @@ def counted(case: Case, *settings: str) -> Statistics:
 
 
 WATCH = "--window SECONDS counts with the present one"
+MEAN_OF_ALL = "the statistics since their reset have idle times in them; --window watches it"
+"""Why a rate at load is unknown where nothing but counters since their reset is there."""
 
 
 def began_of(found: Statistics) -> float:

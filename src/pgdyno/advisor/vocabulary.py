@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.planned import MEAN_OF_ALL
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
 from pgdyno.model.evidence import Concurrency, LogEvidence, Statistics
@@ -29,7 +30,7 @@ def _at_load(case: Case) -> Statistics:
     """Return a watched window. Raises Missing for counters since their reset: a rate of theirs has idle days in it."""
     found = _statistics(case)
     if found.window.is_mean_of_all:
-        raise Missing("a rate at load", "the statistics since their reset have idle times in them; --window watches it")
+        raise Missing("a rate at load", MEAN_OF_ALL)
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, MB, advise, finding_of, make_case, make_host, make_server, shipped_rules
-from pgdyno.model.evidence import Statistics, Window
+from pgdyno.model.evidence import SINCE_RESET, Settled, Statistics, Window
 from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.model.finding import Answer, ProofState, Severity
 
@@ -45,6 +45,19 @@ def test_background_writer_is_an_experiment_with_history_only():
     assert "bgwriter_lru_multiplier = 4 " in finding.alternatives[0]
     calm = Statistics(Window(60, "sampled"), maxwritten_clean=0)
     assert finding_of("background-writer", make_case(statistics=calm)).answer is Answer.OK
+
+
+@pytest.mark.parametrize(
+    ("seconds", "stopped", "answer"),
+    [(30 * 86400, 9, Answer.OK), (30 * 86400, 100_000, Answer.UNKNOWN), (3600, 1000, Answer.FINDING)],
+)
+def test_background_writer_is_not_judged_by_rounds_of_idle_days(seconds, stopped, answer):
+    """A share of all rounds since the reset is too small by as much as the server was idle."""
+    counters = Statistics(Window(seconds, SINCE_RESET, "2026-01-01T00:00:00+00:00"), maxwritten_clean=stopped)
+    case = make_case(statistics=counters, settled=Settled(0.0, 0.0))
+    finding = finding_of("background-writer", case)
+    assert finding.answer is answer
+    assert answer is not Answer.UNKNOWN or "--window" in finding.reason
 
 
 def huge_host(total):

@@ -46,9 +46,23 @@ def test_loop_of_single_rows_is_flagged_and_a_batch_is_not():
 
 @pytest.mark.requirement("R-ADV-10")
 def test_few_tiny_calls_are_no_matter():
-    slow = Statistics(Window(86400, "since the statistics were reset"))
-    assert finding_of("tiny-requests", make_case(statements=(POINT,), statistics=slow)).answer is Answer.OK
+    few = Statement(POINT.query, 900, 0.03, 0.9, 1.0)
+    since_reset = Statistics(Window(86400, "since the statistics were reset"))
+    assert finding_of("tiny-requests", make_case(statements=(few,), statistics=since_reset)).answer is Answer.OK
+    watched = Statistics(Window(86400, "sampled"))
+    assert finding_of("tiny-requests", make_case(statements=(POINT,), statistics=watched)).answer is Answer.OK
     assert finding_of("tiny-requests", make_case(statements=())).answer is Answer.OK
+
+
+def test_tiny_calls_since_a_reset_have_no_rate_that_idle_days_do_not_thin():
+    """A million in an hour of load, after a month without, are not few."""
+    month = Statistics(Window(30 * 86400, "since the statistics were reset"))
+    many = Statement(POINT.query, 1_000_000, 0.03, 0.9, 1.0)
+    finding = finding_of("tiny-requests", make_case(statements=(many,), statistics=month))
+    assert finding.answer is Answer.UNKNOWN
+    assert "--window" in finding.reason
+    hour = Statistics(Window(3600, "since the statistics were reset"))
+    assert finding_of("tiny-requests", make_case(statements=(many,), statistics=hour)).answer is Answer.FINDING
 
 
 @pytest.mark.requirement("R-ADV-10")

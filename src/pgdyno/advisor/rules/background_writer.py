@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pgdyno.advisor.amounts import FULL_TIMES
-from pgdyno.advisor.case import Case, known
+from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, counted, is_standby, shown, written
+from pgdyno.advisor.planned import MEAN_OF_ALL, change_to, cost_of, counted, is_standby, shown, written
 
 OF_THE_ROUNDS = 0.01
 """Share of its rounds at the limit from which the limit holds the background writer back."""
@@ -21,7 +21,11 @@ def background_writer(case: Case) -> Judgement:
     name = "bgwriter_lru_maxpages"
     text = f"The background writer stopped {stopped} times at {name} = {shown(case, name)} in the window."
     rounds = numbers.window.seconds / max(case.number("bgwriter_delay"), 0.01)
-    if stopped < max(FULL_TIMES, OF_THE_ROUNDS * rounds) or case.number(name) <= 0:
+    if stopped < FULL_TIMES or case.number(name) <= 0:
+        return InOrder(text)
+    if stopped < OF_THE_ROUNDS * rounds:
+        if numbers.window.is_mean_of_all:  # of the busy rounds it may be a large share
+            raise Missing(f"in which share of its rounds at load the background writer stops at {name}", MEAN_OF_ALL)
         return InOrder(text)
     change = change_to(case, name, 2 * case.number(name))
     delay = written(case, "bgwriter_delay", case.number("bgwriter_delay") / 2)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pgdyno.advisor.case import Case, known
+from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.advisor.planned import MEAN_OF_ALL
 from pgdyno.model.evidence import Statement
 from pgdyno.model.facts import Unknown
 from pgdyno.units import percent_text, plural, rate_text
@@ -109,10 +110,15 @@ def _tiny_of_list(case: Case) -> Judgement:
 
 
 def _many(case: Case, calls: int) -> bool:
+    """Tell whether so many calls are a load. Raises Missing where their rate is a mean over idle times."""
     counted = case.evidence.statistics
-    if isinstance(counted, Unknown) or counted.window.seconds <= 0:
+    if calls < TINY_CALLS or isinstance(counted, Unknown) or counted.window.seconds <= 0:
         return calls >= TINY_CALLS
-    return calls >= TINY_CALLS and calls / counted.window.seconds >= TINY_CALLS_S
+    if calls / counted.window.seconds >= TINY_CALLS_S:
+        return True
+    if counted.window.is_mean_of_all:
+        raise Missing("how many tiny calls come in a second at load", MEAN_OF_ALL)
+    return False
 
 
 def _statements(case: Case) -> tuple[Statement, ...]:
