@@ -26,7 +26,7 @@ def test_a_server_that_hangs_keeps_no_other_job_from_being_told_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = threading.Event()
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda *_: answers.wait())
+    monkeypatch.setattr("pgdyno.studies.batch.session_ender.end_sessions", lambda *_: answers.wait())
     starter, job = JobStarter(Postgres(""), "d", tmp_path, {}), chain_of().jobs["load/fetch"]
     attempts = list[JobAttempt]()
     try:
@@ -89,7 +89,7 @@ def test_checks_that_fill_their_threads_keep_no_session_from_being_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, over = list[str](), threading.Event()
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: ended.append(tag))
+    monkeypatch.setattr("pgdyno.studies.batch.session_ender.end_sessions", lambda _server, tags: ended.extend(tags))
     starter = JobStarter(Postgres(""), "d", tmp_path, {})
     process = run_program([sys.executable, "-c", ""], {}, tmp_path / "1")
     process.wait(10.0)
@@ -109,7 +109,7 @@ def test_a_job_that_does_not_listen_is_killed_without_being_waited_for(
 ) -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
     ended = list[str]()
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: ended.append(tag))
+    monkeypatch.setattr("pgdyno.studies.batch.session_ender.end_sessions", lambda _server, tags: ended.extend(tags))
     job = chain_of().jobs["load/fetch"]
     process = run_program([sys.executable, "-c", deaf], {}, tmp_path / "1")
     attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")
@@ -147,7 +147,7 @@ def is_gone(pid: int) -> bool:
 def test_what_a_job_that_is_ended_has_started_ends_with_it(
     waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda *_: None)
+    monkeypatch.setattr("pgdyno.studies.batch.session_ender.end_sessions", lambda *_: None)
     job = chain_of().jobs["load/fetch"]
     process = run_program([sys.executable, "-c", LEAVES], {}, tmp_path / "1")
     attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")
@@ -170,7 +170,7 @@ def test_what_a_job_that_is_ended_has_started_ends_with_it(
 
 
 def test_what_a_job_that_has_ended_left_is_meant_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda *_: None)
+    monkeypatch.setattr("pgdyno.studies.batch.session_ender.end_sessions", lambda *_: None)
     job = chain_of().jobs["load/fetch"]
     process = run_program([sys.executable, "-c", LEAVES.replace("signal.pause()", "")], {}, tmp_path / "1")
     attempt = JobAttempt(JobStarter(Postgres(""), "d", tmp_path, {}), job, process, "tag", tmp_path / "1")

@@ -30,16 +30,13 @@ from pgdyno.studies.batch import sql_program
 from pgdyno.studies.batch.chain import Chain, ChainJob, JobWork
 from pgdyno.studies.batch.checking import make_check
 from pgdyno.studies.batch.schedule import AttemptEnd
+from pgdyno.studies.batch.session_ender import SessionEnder, SessionsEnd
 from pgdyno.workloads.driver_process import KILL_AFTER_S, DriverProcess
 
 LONGEST_TAG = 63
 """The server keeps so many bytes of an application_name."""
 _LAST, _TAIL = 400, 64 << 10
 _SERVER_SAID = re.compile(r"^(?:psql:.*)?(?:ERROR|FATAL|PANIC): ")
-_END_SESSIONS = (
-    "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
-    " WHERE application_name = %s AND pid <> pg_catalog.pg_backend_pid()"
-)
 
 
 def tags_of(chain: Chain, nonce: str) -> dict[str, str]:
@@ -54,12 +51,6 @@ def restore_tag(chain: Chain, nonce: str) -> str:
 
 def _tag(nonce: str, number: int, name: str) -> str:
     return f"{nonce}.{number} {name}".encode("ascii", "replace").decode()[:LONGEST_TAG]
-
-
-def end_sessions(server: Postgres, tag: str) -> None:
-    """End the sessions that are called so; a server that cannot be asked keeps them."""
-    with suppress(PgdynoError):
-        server.fetch(_END_SESSIONS, [tag])
 
 
 def program_of(word: str) -> str:
@@ -111,13 +102,15 @@ class JobStarter:
     folder: Path
     tags: Mapping[str, str]
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="pgdyno-check"))
-    enders: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="pgdyno-end"))
-    """Threads of their own: a check may run until its session is ended."""
+    ender: SessionEnder = field(init=False)
+    """With a thread of its own: a check may run until its session is ended."""
+
+    def __post_init__(self) -> None:
+        self.ender = SessionEnder(self.server)
 
     def close(self) -> None:
         """Let the threads go."""
         self.pool.shutdown(wait=False, cancel_futures=True)
-        self.enders.shutdown(wait=False)
 
     def start(self, job: ChainJob, attempt: int) -> JobAttempt | FailedAttempt:
         """Start an attempt."""
@@ -199,10 +192,10 @@ class JobAttempt:
     base: Path
     stopped: bool = False
     kill_at_s: float = math.inf
-    ending: Future[None] | None = None
+    ending: SessionsEnd | None = None
     """The end of its sessions; a server that hangs keeps no other job from being told to end meanwhile."""
-    is_last: bool = False
-    """That is also the end of those that it began after it was told to end, beside which the next attempt would run."""
+    ending_rest: SessionsEnd | None = None
+    """The end of those that it began while it was told to end, beside which the next attempt would run."""
     checks: Future[tuple[CheckedResult, ...]] | None = None
 
     def poll(self) -> AttemptEnd | None:
@@ -212,8 +205,13 @@ class JobAttempt:
         if is_left and time.monotonic() >= self.kill_at_s:
             self.process.kill_group()
             is_left = code is None
-        if code is None or is_left or not self._sessions_are_gone():
+        ender = self.starter.ender
+        if code is None or is_left or (self.ending is not None and not ender.is_over(self.ending)):
             return None
+        if is_told:
+            self.ending_rest = self.ending_rest or ender.begin(self.tag)
+            if not ender.is_over(self.ending_rest):
+                return None
         end = AttemptEnd(code, cancelled=self._cancelled(code), failed=self._failed(code), cpu_s=self.process.cpu_s)
         if code not in self.job.success or not self.job.checks or self.stopped:
             return end
@@ -234,7 +232,7 @@ class JobAttempt:
         if self.process.poll() is None:  # what one left that has ended by itself is meant to stay
             self.kill_at_s = time.monotonic() + KILL_AFTER_S
             self.process.tell_group(signal.SIGTERM)
-        self._end_sessions()
+        self.ending = self.starter.ender.begin(self.tag)
 
     def stop(self) -> None:
         """Do so, and wait for the end."""
@@ -244,21 +242,10 @@ class JobAttempt:
             self.process.kill_group()
             self.process.wait(KILL_AFTER_S)
             self.kill_at_s = 0.0
-        while self.ending is not None and not self._sessions_are_gone():
-            self.ending.result()
-
-    def _end_sessions(self) -> None:
-        self.ending = self.starter.enders.submit(end_sessions, self.starter.server, self.tag)
-
-    def _sessions_are_gone(self) -> bool:
-        """Tell whether the sessions of a job whose program is gone are gone, too: it may have begun more since."""
-        if self.ending is None or not self.ending.done():
-            return self.ending is None
-        if self.kill_at_s < math.inf and not self.is_last:
-            self.is_last = True
-            self._end_sessions()
-            return False
-        return True
+            self.ending_rest = self.ending_rest or self.starter.ender.begin(self.tag)
+        for one in (self.ending, self.ending_rest):
+            if one is not None:
+                self.starter.ender.wait(one)
 
     def _make_checks(self) -> tuple[CheckedResult, ...]:
         starter, found = self.starter, list[CheckedResult]()

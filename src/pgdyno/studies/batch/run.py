@@ -21,7 +21,6 @@ from pgdyno.studies.batch.chain import Chain
 from pgdyno.studies.batch.executing import execute
 from pgdyno.studies.batch.job_process import (
     JobStarter,
-    end_sessions,
     last_words,
     program_of,
     restore_tag,
@@ -32,6 +31,7 @@ from pgdyno.studies.batch.keeping import load_of, plan_of, spec_of
 from pgdyno.studies.batch.observing import ServerOnlooker
 from pgdyno.studies.batch.options import BatchOptions
 from pgdyno.studies.batch.plans import plans_of
+from pgdyno.studies.batch.session_ender import SessionEnder
 from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.project.build import peak_of
 from pgdyno.studies.session.guarding import guarded, halting
@@ -189,7 +189,7 @@ class _Runs:
         finally:
             process.terminate()
             if process.exit_code != 0:
-                end_sessions(self._target.postgres, self._restore_tag)
+                SessionEnder(self._target.postgres).end(self._restore_tag)
         if code != 0:
             raise EnvironmentUnsuitable(
                 f"the data could not be restored before execution {number}: {late or f'exit code {code}'}",
