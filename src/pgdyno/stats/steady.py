@@ -81,8 +81,7 @@ def _find_by_latency(counts: Floats, totals: Floats, bin_s: float, min_window_s:
     found = _search(speed / speed.mean(), need, bin_s * merge, counted=False)
     if found.start is None:
         return found
-    last = counts.size - math.ceil(min_window_s / bin_s - 1e-9)
-    return Steady(min(found.start * merge, last), found.reason)
+    return Steady(found.start * merge, found.reason)
 
 
 def _find(counts: Floats, bin_s: float, min_window_s: float) -> Steady:
@@ -99,11 +98,11 @@ def _find(counts: Floats, bin_s: float, min_window_s: float) -> Steady:
     found = _search(_merged(counts, merge), math.ceil(need / merge), bin_s * merge)
     if found.start is None:
         return found
-    return Steady(min(found.start * merge, counts.size - need), found.reason)
+    return Steady(found.start * merge, found.reason)
 
 
 def _search(counts: Floats, need: int, bin_s: float, *, counted: bool = True) -> Steady:
-    """Try each start in turn; report of the whole series why it is not steady when none is found."""
+    """Try each start in turn that leaves `need` bins; report of the whole series why it is not steady if none is."""
     complaint = _change(counts, counted=counted)
     if complaint is None:
         return Steady(0, "steady from the first bin")

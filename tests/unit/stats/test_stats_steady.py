@@ -214,3 +214,21 @@ def test_the_length_of_a_bin_in_seconds_only_scales(counts):
     in_seconds = find_steady(counts, bin_s=1, min_window_s=8)
     in_milliseconds = find_steady(counts, bin_s=0.001, min_window_s=0.008)
     assert in_seconds.start == in_milliseconds.start
+
+
+@pytest.mark.parametrize(("rise", "start"), [(0.0642, 0), (0.0655, None)])
+def test_so_small_a_step_of_a_short_series_is_noise_and_the_next_larger_one_is_not(rise, start):
+    """The critical value of twelve bins, from both sides: these steps are a fiftieth apart."""
+    scatter = np.array([1, -1, 0.5, -0.5, 1, -1, -0.5, 0.5, 0.2, -0.7, 0.9, -0.4])
+    level = np.where(np.arange(12) < 6, 1.0, 1.0 + rise)
+    found = find_steady(np.round(100_000 * level * (1 + 0.03 * scatter)), bin_s=1, min_window_s=12)
+    assert found.start == start
+
+
+@pytest.mark.parametrize(("size", "window"), [(241, 216), (479, 430), (500, 449), (731, 656)])
+def test_bins_that_are_summed_leave_the_whole_window(size, window):
+    """The first tenth is slow, and what remains is a bin longer than the window or as long."""
+    counts = np.where(np.arange(size) < size // 10, 200.0, 1000.0)
+    for latencies in (None, np.full(size, 5.0)):
+        start = find_steady(counts, bin_s=1, min_window_s=window, latency_per_bin=latencies).start
+        assert start is None or start <= size - window

@@ -138,3 +138,13 @@ def test_a_critical_statement_is_watched_however_little_it_takes():
     rare = reference([6000, 20])
     assert VetoState.begin(rare, COUNTED_S).ids.tolist() == [0]
     assert VetoState.begin(rare, COUNTED_S, (1,)).ids.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("watched", "critical", "bounds"),
+    [(0, (), []), (1, (), [100.0]), (3, (), [300.0, 300.0, 300.0]), (3, (1,), [300.0, 100.0, 300.0])],
+)
+def test_the_error_of_one_in_a_hundred_is_shared_by_all_but_those_that_the_user_named(watched, critical, bounds):
+    state = VetoState.begin(reference([6000] * watched), COUNTED_S, critical)
+    assert np.exp(state.bound) == pytest.approx(bounds)
+    assert state.vetoed() == {}
