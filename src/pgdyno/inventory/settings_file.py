@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from pgdyno.capture.secrets import public_setting
 from pgdyno.errors import UsageError
@@ -154,20 +155,31 @@ def _conf_lines(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
 
 def _kindred(name: str) -> SettingFact | None:
     """Return the parameter of the oldest version that has it: units did not change since 9.5."""
-    return next((rows[name] for major in SUPPORTED_MAJORS if name in (rows := _parameters(major))), None)
+    return next((fact for major in SUPPORTED_MAJORS if (fact := _parameter(name, major)) is not None), None)
 
 
 @cache
 def _parameters(major: int) -> Mapping[str, SettingFact]:
+    known = ((name, _parameter(name, major)) for name in _table())
+    return {name: fact for name, fact in known if fact is not None}
+
+
+def _parameter(name: str, major: int) -> SettingFact | None:
+    """Return a parameter at the built-in default of a version, None where that version does not have it."""
+    row = next((one for one in _table().get(name, ()) if major in one["versions"]), None)
+    if row is None or name in _OF_ONE_CLUSTER:
+        return None
+    values = {key: value for key, value in row.items() if key not in ("versions", "setting", "source")}
+    values["setting"] = row.get("boot_val") or ""
+    return replace(setting_of_row({"name": name, **values}), source="default")
+
+
+@cache
+def _table() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return the shipped table: the rows of each parameter, one or more with the versions that they hold for."""
     document = json.loads(files("pgdyno.inventory").joinpath("data/parameters.json").read_text("utf-8"))
-    found: dict[str, SettingFact] = {}
-    for name, rows in document["params"].items():
-        for row in rows:
-            if major in row["versions"] and name not in _OF_ONE_CLUSTER:
-                values = {key: value for key, value in row.items() if key not in ("versions", "setting", "source")}
-                values["setting"] = row.get("boot_val") or ""
-                found[name] = replace(setting_of_row({"name": name, **values}), source="default")
-    return found
+    rows: Mapping[str, Sequence[Mapping[str, Any]]] = document["params"]
+    return rows
 
 
 def _rows(text: str) -> list[dict[str, object]]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from captured import LOOSE, server_of
 from facts_from_params import settings_of
 from pgdyno.errors import UsageError
+from pgdyno.inventory import settings_file
 from pgdyno.inventory.inspection import inspect_capture
 from pgdyno.inventory.server_values import server_values
 from pgdyno.inventory.settings_file import parse_conf, parse_settings, version_number
@@ -187,3 +188,13 @@ def test_what_every_client_sets_and_what_the_server_has_stays():
     }
     found = server_values(facts, Unknown("not asked"))
     assert (dict(found.settings), dict(found.hidden)) == (facts, {})
+
+
+def test_a_name_of_another_version_costs_a_look_at_its_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of all versions were made for it: 25 ms of an old server's file."""
+    made, whole = list[str](), settings_file.setting_of_row
+    monkeypatch.setattr(settings_file, "setting_of_row", lambda row: (made.append(str(row["name"])), whole(row))[1])
+    found = parse_conf("shared_buffers = 1GB\nsort_mem = 4MB\nmy.name = 1\n", 90507)
+    assert (found["shared_buffers"].setting, found["shared_buffers"].unit) == ("131072", "8kB")
+    assert (found["sort_mem"].unit, found["my.name"].unit) == (None, None)
+    assert made == ["shared_buffers"]
