@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from pgdyno.model.linux import is_linux_knob
+from pgdyno.model.results.migrate import MigrationPhase
 from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.units import bytes_text, plural, seconds_text
 
@@ -24,11 +27,7 @@ def plan_lines(prepared: PreparedMove) -> list[str]:
             lines.append(f"  {one.phase}: left out, {one.left_out}")
             continue
         lines.append(f"  {one.phase}" + (f" (after {', '.join(one.after)})" if one.after else ""))
-    for name, value in prepared.load.items():
-        where = "the target's host" if is_linux_knob(name) else "the target"
-        lines.append(f"load:   {name} = {value} on {where}, put back afterwards")
-    if plan.load:
-        lines.append("        " + ("the target is restarted for them" if plan.load_restart else "without a restart"))
+    lines += load_lines(prepared.load, restarts=plan.load_restart)
     said = prepared.announcement
     lines += [f"source: {one}" for one in said.changes] or ["source: is only read"]
     lines.append(
@@ -40,3 +39,13 @@ def plan_lines(prepared: PreparedMove) -> list[str]:
     stop = f", or when {options.stop_file} exists" if options.stop_file is not None else ""
     lines.append(f"ends:   after {seconds_text(options.max_seconds)} at the latest{stop}")
     return lines
+
+
+def load_lines(load: Mapping[str, str], *, restarts: bool) -> Iterator[str]:
+    """Yield the settings for the load, when they are put back, and whether a restart may be needed for them."""
+    for name, value in load.items():
+        where = "the target's host" if is_linux_knob(name) else "the target"
+        yield f"load:   {name} = {value} on {where}"
+    if load:
+        yield f"        put back in the phase {MigrationPhase.RUN_TIME}, or when the run ends before it, also by a kill"
+        yield "        " + ("the target is restarted, there and back, where one needs it" if restarts else "no restart")
