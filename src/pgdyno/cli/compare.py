@@ -123,7 +123,8 @@ def _print(comparison: RunComparison) -> None:
         return "unknown" if figure is None else number_text(figure)
 
     console = PlainConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    table = Table("metric", f"run {comparison.a.id}", f"run {comparison.b.id}", "B / A", box=None, pad_edge=False)
+    names = f"run {comparison.a.id}", f"run {comparison.b.id}"
+    table = Table("metric", *names, " / ".join(reversed(names)), box=None, pad_edge=False)
     for metric in RUN_METRICS:
         a, b = (metric_of(t.outcome, metric) if t.outcome else None for t in (comparison.a, comparison.b))
         ratio = f"{b / a:.3f}" if a and b is not None else "unknown"

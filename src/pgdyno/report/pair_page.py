@@ -13,7 +13,7 @@ from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.tiles import tile
+from pgdyno.report.tiles import judged_tile, tile
 from pgdyno.report.wording import TONES, Tone, capital, quantity_text, sentence
 
 QUESTION = "How does the second run stand beside the first?"
@@ -28,7 +28,7 @@ def pair_page(record: StudyRecord, result: PairResult) -> Report:
     title = f"{capital(names[1])} beside {names[0]}: not resolved, one pair that is not interleaved proves nothing"
     blocks: list[Block] = [
         Prose((f"{capital(result.note)}.",)),
-        TableBlock(_figures(a, b, names), "Figures of the two runs."),
+        TableBlock(_figures(a, b, names), "Figures of these two runs alone."),
     ]
     differ = tuple((one.knob, one.a or "as found", one.b or "as found") for one in result.differences)
     if differ:
@@ -56,7 +56,9 @@ def pair_page(record: StudyRecord, result: PairResult) -> Report:
         lead=capital(f"{study.workload.description or study.workload.name}, on {study.target}"),
         stamp=provenance.stamp(study, record.trials, ()),
         tiles=tuple(
-            tile(verdict if verdict and verdict.metric is metric else None, metric, a.value(metric), b.value(metric))
+            judged_tile(verdict, f"of {result.note}")
+            if verdict is not None and verdict.metric is metric
+            else tile(None, metric, a.value(metric), b.value(metric))
             for metric in (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
         ),
         sections=tuple(section for section in found if section is not None),

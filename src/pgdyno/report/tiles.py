@@ -29,17 +29,26 @@ def of_both(result: Compared) -> tuple[Tile, ...]:
 
 
 def tile(verdict: Verdict | None, metric: Metric, before: float | None, after: float | None) -> Tile:
-    """Make the tile of one metric; without a verdict it shows the two figures and claims nothing."""
-    unit = metric.unit
-    detail = f"{number_text(before)} → {quantity_text(after, unit)}"
-    label = metric.label
+    """Make the tile of one metric; without a verdict it shows the two figures and claims nothing.
+
+    A verdict is of pairs, and the sides' figures of all their runs: beside it the second figure is the first times its
+    ratio, so that the arrow never shows another way than the change.
+    """
+    unit, label = metric.unit, metric.label
     if verdict is None:
         if before is None:
             return Tile(label, quantity_text(after, unit), "", "", "", Tone.NEUTRAL)
+        detail = f"{number_text(before)} → {quantity_text(after, unit)}"
         return Tile(label, detail, "", "no verdict on this metric", "", Tone.UNSURE)
+    level = None if before is None else before * verdict.interval.ratio
+    return judged_tile(verdict, "" if level is None else f"{number_text(before)} → {quantity_text(level, unit)}")
+
+
+def judged_tile(verdict: Verdict, detail: str) -> Tile:
+    """Make the tile of a verdict: the change by its pairs, the interval and the word."""
     interval = verdict.interval
     return Tile(
-        label,
+        verdict.metric.label,
         change_text(interval.ratio),
         f"{interval.confidence * 100:g} % interval {range_text(interval)}",
         detail,

@@ -1,13 +1,14 @@
 """What the rows of a matrix say: Little's law, the best cell, the knee, the growth of locks, one factor's effect. Pure.
 
-Every percentage is computed from the rows. A difference is a claim only with the interval of interleaved
-repetitions, by the rule of `sequential`; the intervals of one matrix hold together.
+A difference is a claim only with the interval of interleaved repetitions, by the rule of `sequential`, and then its
+percentage is of those; another one is computed from the rows. The intervals of one matrix hold together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import geometric_mean
 
 from pgdyno.errors import UsageError
 from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
@@ -166,7 +167,10 @@ def lock_growth(curve: Curve) -> LockGrowth | None:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Row `b` against row `a`, which differ in the factor `axis` alone. `verdict` is None when nothing is claimed."""
+    """Row `b` against row `a`, which differ in the factor `axis` alone. `verdict` is None when nothing is claimed.
+
+    Figures and change of one with a verdict are of the repetitions that it rests on, of another one of the rows.
+    """
 
     axis: str
     a: MatrixRow
@@ -174,8 +178,18 @@ class Contrast:
     verdict: Verdict | None
 
     @property
+    def throughputs(self) -> tuple[float | None, float | None]:
+        """Return the throughput of both in transactions per second; geometric means, whose ratio is the verdict's."""
+        if self.verdict is None:
+            return self.a.tps, self.b.tps
+        common = _common(self.a, self.b)
+        return geometric_mean(self.a.runs[run] for run in common), geometric_mean(self.b.runs[run] for run in common)
+
+    @property
     def change(self) -> float:
         """Return the relative change of the throughput, 0.2096 for 20.96 %."""
+        if self.verdict is not None:
+            return self.verdict.interval.ratio - 1
         return (self.b.tps or 0.0) / (self.a.tps or 1.0) - 1
 
     @property

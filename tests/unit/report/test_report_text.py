@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Series, Table
 from pgdyno.model.results.tune import Effect
-from pgdyno.model.verdict import Interval, Metric, Word
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.report.drawing import markdown, text_charts
 from pgdyno.report.drawing.text import render
 from pgdyno.report.figures import forest
@@ -137,6 +137,17 @@ def test_a_tile_without_a_verdict_claims_nothing() -> None:
     assert made.word == ""
     assert made.tone is Tone.UNSURE
     assert made.value == "1.38 → not measured"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "word", "detail"), [(1.021, Word.BETTER, "1,000 → 1,021 tps"), (0.97, Word.WORSE, "1,000 → 970 tps")]
+)
+def test_the_arrow_of_a_tile_goes_the_way_of_its_verdict(ratio: float, word: Word, detail: str) -> None:
+    """The verdict is of pairs: medians of all runs of either side may differ the other way."""
+    verdict = Verdict(word, Interval(ratio, 0.99 * ratio, 1.01 * ratio, 0.95), 6, Metric.THROUGHPUT, 0.01)
+    made = tile(verdict, Metric.THROUGHPUT, 1000.0, 995.0 if ratio > 1 else 1005.0)
+    assert (made.detail, made.word) == (detail, word.value)
+    assert tile(verdict, Metric.THROUGHPUT, None, 995.0).detail == ""
 
 
 def test_markdown_escapes_what_would_be_markup() -> None:

@@ -208,3 +208,17 @@ def test_a_comparison_is_the_ratio_of_its_two_rows_and_of_nothing_else(a: float,
     (found,) = contrasts(rows)
     assert (found.level_a, found.level_b) == ("default", "tuned")
     assert found.change == pytest.approx(b / a - 1)
+
+
+def test_change_and_claim_of_a_comparison_are_of_the_same_repetitions() -> None:
+    """A row's figure has repetitions that the other one lacks, and weighs long windows more: it says -2 % here."""
+    base = {1: 100.0, 2: 110.0, 3: 90.0}
+    faster = {block: 1.1 * value for block, value in base.items()}
+    (found,) = contrasts([made_row(4, 100.0, runs=base), made_row(4, 98.0, runs=faster, configuration="tuned")])
+    assert found.verdict is not None
+    a, b = found.throughputs
+    assert a is not None
+    assert b is not None
+    assert (found.change, b / a) == (pytest.approx(0.1), pytest.approx(found.verdict.interval.ratio))
+    (apart,) = contrasts([made_row(4, 100.0, runs=base), made_row(4, 98.0, configuration="tuned")])
+    assert (apart.throughputs, apart.change) == ((100.0, 98.0), pytest.approx(-0.02))

@@ -8,6 +8,7 @@ from facts_from_params import make_facts
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LatencySummary, Outcome, Role, Trial, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.studies.pairs.explain import explain, user_time
 from pgdyno.studies.tune.answer import UNEXPLAINED, explanation, winner_of
 from result_example import made
@@ -118,3 +119,23 @@ def test_a_gain_of_the_migration_cost_must_show_as_user_time(user, said):
     assert said in text
     assert user_time(arm(1000.0, 40.0), arm(1140.0, user), Configuration.of({"work_mem": "8MB"})) is None
     assert user_time(trials(), trials(), settings) is None
+
+
+def verdict_on(metric, ratio, word):
+    return Verdict(word, Interval(ratio, 0.99 * ratio, 1.01 * ratio, 0.95), 6, metric, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "word", "said"),
+    [
+        (0.9, Word.BETTER, "fell from 10 ms to 9 ms (90 % of it)"),
+        (1.1, Word.WORSE, "rose from 10 ms to 11 ms (110 % of it)"),
+        (0.9, Word.NOT_RESOLVED, None),
+        (0.9, Word.EQUIVALENT, None),
+    ],
+)
+def test_cpu_that_pairs_have_judged_goes_the_way_of_their_verdict(ratio, word, said):
+    """The medians of all runs say 105 %."""
+    verdicts = [verdict_on(Metric.SERVER_CPU, ratio, word)]
+    text = " ".join(explain(trials(cpu=10.0), trials(cpu=10.5), WINNER, make_facts(18), WRITES, verdicts))
+    assert text == ("" if said is None else f"Server CPU per transaction {said}.")

@@ -113,7 +113,9 @@ def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) ->
         blocks.stopped_short,
         comparison.left_out,
         tighter_elsewhere(comparison, [trial for block in blocks.complete for trial in block.values()]),
-        user_time(blocks.trials(A), blocks.trials(B), comparison.b.configuration),
+        user_time(
+            blocks.trials(A), blocks.trials(B), comparison.b.configuration, (comparison.verdict, *comparison.others)
+        ),
     )
     return AbResult(
         study=study.id,

@@ -125,7 +125,8 @@ def _comparisons(rows: Sequence[MatrixRow]) -> Section:
         block: Block = Prose(("No two complete rows differ in one factor alone at equal load.",))
     else:
         caption = (
-            "Percentages are computed from the rows. A claim has the interval of interleaved repetitions, and all "
+            "Percentages are computed from the figures beside them: those of the rows, or with a claim geometric means "
+            "over the repetitions that both have. A claim has the interval of interleaved repetitions, and all "
             "intervals of this table hold together with 95 % confidence."
         )
         block = TableBlock(contrast_table(found), caption)

@@ -140,8 +140,7 @@ def _contrast_line(one: Contrast, names: CellNames) -> tuple[str, ...]:
         _labelled(_level_word(one, one.level_a), a),
         _labelled(_level_word(one, one.level_b), b),
         names.where(a.cell, one.axis),
-        figure(a.tps),
-        figure(b.tps),
+        *map(figure, one.throughputs),
         signed(100 * one.change),
         claim(one),
     )

@@ -8,7 +8,7 @@ from pgdyno.model import linux
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.trial import Trial, WorkloadSpec
-from pgdyno.model.verdict import Metric
+from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.probes.held_back_notes import physical_share
 from pgdyno.studies.pairs.judging import median_of
 from pgdyno.units import bytes_text, digits_text, parse_quantity, percent_text
@@ -23,15 +23,23 @@ LESS = 0.1
 
 
 def explain(
-    baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration, facts: Facts, workload: WorkloadSpec
+    baseline: Sequence[Trial],
+    winner: Sequence[Trial],
+    settings: Configuration,
+    facts: Facts,
+    workload: WorkloadSpec,
+    verdicts: Sequence[Verdict] = (),
 ) -> list[str]:
-    """Return the sentences, each resting on a counter of both arms; a counter that is unknown makes no sentence."""
+    """Return the sentences, each resting on a counter of both arms; a counter that is unknown makes no sentence.
+
+    What `verdicts` judge is told as they do.
+    """
     before, after = _per_transaction(baseline), _per_transaction(winner)
     reads = (_reads_became_hits(before, after, facts), _double_buffering(before, after, settings, facts))
     candidates = (
         *(() if _is_dwarfed(before, after, baseline, winner) else reads),
-        _cpu(baseline, winner),
-        user_time(baseline, winner, settings),
+        _cpu(baseline, winner, verdicts),
+        user_time(baseline, winner, settings, verdicts),
         _temp_files(before, after),
         _wal(before, after),
         _read_only(workload),
@@ -127,30 +135,42 @@ def _double_buffering(
     )
 
 
-def _cpu(baseline: Sequence[Trial], winner: Sequence[Trial]) -> str | None:
-    before, after = median_of(baseline, Metric.SERVER_CPU), median_of(winner, Metric.SERVER_CPU)
-    if before is None or after is None or abs(after / before - 1) < 0.02:
+def _cpu(baseline: Sequence[Trial], winner: Sequence[Trial], verdicts: Sequence[Verdict]) -> str | None:
+    before, ratio = median_of(baseline, Metric.SERVER_CPU), _ratio(Metric.SERVER_CPU, baseline, winner, verdicts)
+    if before is None or ratio is None or abs(ratio - 1) < 0.02:
         return None
-    word = "fell" if after < before else "rose"
-    figures = (
-        f"from {digits_text(before)} ms to {digits_text(after)} ms ({digits_text(100 * after / before, 2)} % of it)"
-    )
-    return f"Server CPU per transaction {word} {figures}."
+    word, after = "fell" if ratio < 1 else "rose", f"{digits_text(before * ratio)} ms"
+    share = f"{digits_text(100 * ratio, 2)} % of it"
+    return f"Server CPU per transaction {word} from {digits_text(before)} ms to {after} ({share})."
 
 
-def user_time(baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration) -> str | None:
+def _ratio(
+    metric: Metric, baseline: Sequence[Trial], winner: Sequence[Trial], verdicts: Sequence[Verdict]
+) -> float | None:
+    """Return the winner's figure over the baseline's: of the verdict, else of medians. None: no difference is shown."""
+    verdict = next((one for one in verdicts if one.metric is metric), None)
+    if verdict is not None:
+        return verdict.interval.ratio if verdict.word in (Word.BETTER, Word.WORSE) else None
+    before, after = median_of(baseline, metric), median_of(winner, metric)
+    return None if before is None or after is None else after / before
+
+
+def user_time(
+    baseline: Sequence[Trial], winner: Sequence[Trial], settings: Configuration, verdicts: Sequence[Verdict] = ()
+) -> str | None:
     """Say whether a gain of the scheduler's migration cost shows as user time, as its source has it; else None.
 
-    A machine that does more useful work spends more time in user code. A gain without it deserves doubt.
+    A machine that does more useful work spends more time in user code. A gain without it deserves doubt. Whether there
+    is one the verdict on throughput says, where `verdicts` has it.
     """
     if linux.MIGRATION_COST not in settings:
         return None
     before, after = _user_share(baseline), _user_share(winner)
-    rates = median_of(baseline, Metric.THROUGHPUT), median_of(winner, Metric.THROUGHPUT)
-    if before is None or after is None or rates[0] is None or rates[1] is None:
+    if before is None or after is None:
         return None
+    gain = _ratio(Metric.THROUGHPUT, baseline, winner, verdicts)
     figures = f"User time went from {percent_text(before, 1)} to {percent_text(after, 1)} of all CPUs"
-    if rates[1] > rates[0] and after <= before:
+    if gain is not None and gain > 1 and after <= before:
         return f"{figures}: throughput rose and user time did not, which a lower migration cost does not explain."
     return f"{figures}."
 

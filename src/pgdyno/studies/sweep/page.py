@@ -86,6 +86,9 @@ def _factorial(found: FactorialFigures, metric: Metric) -> Section:
     shown = f"The interaction ratio is {rest}. {said}" if rest is not None else said
     blocks: tuple[Block, ...] = (
         Prose((shown,)),
-        TableBlock(Table(columns, tuple(rows), columns[2:5]), "The four arms, interleaved in blocks."),
+        TableBlock(
+            Table(columns, tuple(rows), columns[2:5]),
+            "The four arms, interleaved in blocks: figures are medians of their runs, ratios are of the blocks.",
+        ),
     )
     return Section("factorial", "Two factors", "With and without each other, what are they worth?", blocks)

@@ -86,7 +86,11 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> T
         rivals=_rivals(proof, options),
         unpruned=proof.unpruned,
         together=proof.together,
-        explanation=() if keep else tuple(explain(*arms, tuned.winner, facts, study.workload)),
+        explanation=()
+        if keep
+        else tuple(
+            explain(*arms, tuned.winner, facts, study.workload, (proof.headline.verdict, *proof.headline.others))
+        ),
     )
 
 
