@@ -121,6 +121,28 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(browser: Browser, mov
     assert page.evaluate('document.querySelector(".running").getBoundingClientRect().right') <= NARROW
 
 
+def test_a_phone_shows_what_runs_before_all_alerts_and_those_when_asked(
+    browser: Browser, moving: tuple[Moving, str]
+) -> None:
+    study, url = moving
+    for number in range(6):
+        failed = replace(example.make_study(study_id=f"failed-{number}"), created_at=time.time())
+        study.store.add_study(replace(failed, state=StudyState.FAILED))
+    page = visited(browser, study, url, width=NARROW, height=844)
+    shown = "[...document.querySelectorAll('#alerts li')].filter(one => one.checkVisibility()).length"
+    top = "document.querySelector('.running').getBoundingClientRect().top"
+    assert (page.evaluate(shown), page.evaluate(top) < 844 / 2) == (2, True)
+    assert page.evaluate("document.querySelector('.rest').innerText") == "Show 5 more: 4 alerts, 1 warning"
+    page.evaluate("document.querySelector('.rest').click()")
+    assert page.evaluate(shown) == 7
+    study.step()
+    page.wait_for(f"document.getElementById('alerts').innerText.includes('{study.seconds} GB left')")
+    assert (page.evaluate(shown), page.evaluate("document.querySelector('.rest').innerText")) == (7, "Show fewer")
+    assert page.problems == []
+    wide = visited(browser, study, url)
+    assert (wide.evaluate(shown), wide.evaluate("document.querySelector('.rest').checkVisibility()")) == (7, False)
+
+
 def test_a_study_that_ended_without_a_verdict_is_called_by_its_name(
     browser: Browser, moving: tuple[Moving, str]
 ) -> None:

@@ -17,6 +17,8 @@ from pgdyno.web.cards import StudyCard
 
 RECENT_S = 24 * 3600.0
 """For how long a study or job that failed, or a study that fell silent, is shown."""
+AT_FIRST = 2
+"""So many alerts stand on a telephone before those that are asked for."""
 MANY_DISTURBED = 0.25
 """From this share of disturbed trials on a study is worth a look: its verdict takes longer, or never comes."""
 
@@ -44,6 +46,14 @@ class Alert:
         return f"{self.study} {re.sub(r'[0-9.,]+', '', self.text)}"
 
 
+def others_text(alerts: Sequence[Alert]) -> str:
+    """Name those after the first, which a telephone does not show at once: `3 more: 1 alert, 2 warnings`."""
+    rest = alerts[AT_FIRST:]
+    bad = sum(one.tone == "bad" for one in rest)
+    told = [plural(count, word) for count, word in ((bad, "alert"), (len(rest) - bad, "warning")) if count]
+    return f"{len(rest)} more: {', '.join(told)}" if rest else ""
+
+
 def named(alerts: Sequence[Alert], studies: Sequence[Study], cards: Sequence[StudyCard]) -> tuple[Alert, ...]:
     """Return the alerts with the names of their studies."""
     names = {study.id: study.name for study in (*studies, *(card.study for card in cards))}
@@ -67,7 +77,7 @@ def alerts_of(
     now: float,
     ends: Mapping[str, StudyEnd] | None = None,
 ) -> list[Alert]:
-    """Return what has to be looked at; `now` is seconds since the epoch, `counts` are trials by study and state.
+    """Return what has to be looked at, the worst first; `now` is seconds since the epoch, `counts` trials by state.
 
     `ends` has how the studies that failed ended, where their last trial tells it.
     """
@@ -100,7 +110,7 @@ def alerts_of(
     for job in jobs:
         if job.state is JobState.FAILED and now - (job.ended_at or job.added_at) < RECENT_S:
             found.append(Alert("bad", f"job {job.id} failed: {job.reason or 'no reason was kept'}", job.study or ""))
-    return found
+    return sorted(found, key=lambda one: one.tone != "bad")
 
 
 def _reason(trial: Trial) -> str:

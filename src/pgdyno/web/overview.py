@@ -21,7 +21,7 @@ from pgdyno.store.queue import Queue
 from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.kinds import judged
 from pgdyno.units import plural
-from pgdyno.web.alerts import RECENT_S, Alert, StudyEnd, alerts_of, named
+from pgdyno.web.alerts import RECENT_S, Alert, StudyEnd, alerts_of, named, others_text
 from pgdyno.web.cards import StudyCard, history_of
 
 FRESH_S = 0.9
@@ -74,6 +74,11 @@ class Overview:
     unreadable: Mapping[str, str]
     page: int
     has_more: bool
+
+    @property
+    def other_alerts(self) -> str:
+        """Return which alerts a telephone does not show at once, empty where it shows all."""
+        return others_text(self.alerts)
 
 
 class OverviewReader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -213,6 +214,28 @@ def test_an_alert_of_a_failed_study_says_what_ended_it(store: Store) -> None:
     told = event(make_app(store, OPEN))["alerts"]
     assert "a study failed: script &#34;close&#34;, line 4: relation" in told
     assert HOSTILE not in told
+
+
+def test_alerts_stand_before_warnings_and_a_telephone_names_those_that_it_folds(store: Store) -> None:
+    """Seven of them pushed what runs two screens down."""
+    now = time.time()
+    for number, state in enumerate(("complete", "failed", "complete", "failed", "complete")):
+        study = replace(example.make_study(StudyKind.BENCH, f"s{number}"), created_at=now, state=StudyState(state))
+        store.add_study(study)
+        for end in (TrialState.DISTURBED, TrialState.COMPLETE):
+            trial = store.begin_trial(study.id, TrialSpec(Configuration({}), Role.ARM, "bench", 1, 0))
+            store.finish_trial(trial, Outcome(end, f"why {number}"))
+    app = make_app(store, OPEN)
+    told = event(app)["alerts"]
+    assert re.findall(r'<li class="(\w+)"', told) == ["bad", "bad", "unsure", "unsure", "unsure"]
+    assert '<label class="rest" for="all-alerts"><span>Show 3 more: 3 warnings</span>' in told
+    page = ask(app, "/").body
+    assert page.index('id="all-alerts"') < page.index('id="alerts"'), "the style sheet needs that order"
+    assert "nth-child(n+3)" in ask(app, "/static/live.css").body
+
+
+def test_few_alerts_are_not_folded(store: Store) -> None:
+    assert 'class="rest"' not in event(make_app(store, OPEN))["alerts"]
 
 
 @pytest.mark.parametrize(("hours_ago", "is_told"), [(1.0, True), (25.0, False)])
