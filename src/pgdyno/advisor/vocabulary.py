@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.planned import MEAN_OF_ALL
+from pgdyno.advisor.planned import MEAN_OF_ALL, counted
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
 from pgdyno.model.evidence import Concurrency, LogEvidence, Statistics
@@ -69,7 +69,7 @@ FACTS: Mapping[str, Fact] = {
     "too_frequent": lambda case: len(_log(case).too_frequent_s),
     "write_share": lambda case: known(_statistics(case).write_share, "the share of writes"),
     "commits_s": lambda case: known(_at_load(case).commits_s, "commits per second"),
-    "hit_ratio": lambda case: known(_statistics(case).hit_ratio, "the hit ratio"),
+    "hit_ratio": lambda case: known(counted(case, "shared_buffers").hit_ratio, "the hit ratio"),
     "temp_bytes_s": lambda case: known(_at_load(case).temp_bytes_s, "temporary file traffic"),
     "sessions": lambda case: known(_concurrency(case).connected, "the number of sessions"),
     "active": lambda case: known(_concurrency(case).active_mean, "the number of active sessions"),

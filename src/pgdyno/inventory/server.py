@@ -13,7 +13,7 @@ from pgdyno.inventory.server_values import server_values
 from pgdyno.inventory.settings_file import parse_conf, parse_settings, version_number
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import Database, ServerInventory
-from pgdyno.server.own_databases import NAME
+from pgdyno.server.own_databases import ANY_NAME
 
 _CONF = "postgres/postgresql.conf"
 _SETTINGS = "postgres/settings.json"
@@ -153,7 +153,7 @@ def _databases(capture: Capture) -> tuple[Database, ...] | Unknown:
     found = []
     for row in rows:
         name, size = str(row.get("name")), sizes.get(str(row.get("name")))
-        if re.match(NAME, name):
+        if re.match(ANY_NAME, name):
             continue  # ours: of a load, and gone when its study ends
         age = _field(row, "statistics_age_s", float)
         found.append(

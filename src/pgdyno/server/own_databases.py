@@ -22,6 +22,8 @@ from pgdyno.server.postgres import Postgres, query_error
 
 NAME = "^pgdyno_[0-9a-f]{16}_(template|load)$"
 """What our names look like, as a regular expression of PostgreSQL and of Python alike."""
+ANY_NAME = "^pgdyno_([0-9a-f]{16}_(template|load)|[0-9a-f]{32}_new)$"
+"""These, and the names of databases that are being made, or were when we were killed (`new_database.py`)."""
 MARK = """
 CREATE SCHEMA pgdyno_workload;
 CREATE TABLE pgdyno_workload.origin (workload text NOT NULL, complete_at timestamptz, kept_at timestamptz);

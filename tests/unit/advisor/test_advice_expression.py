@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from advisor_case import GB, make_case, make_host
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.expression import parse_formula
 from pgdyno.errors import UsageError
-from pgdyno.model.evidence import SAMPLED, SINCE_RESET, Statistics, Window
+from pgdyno.model.evidence import SAMPLED, SINCE_RESET, Settled, Statistics, Window
 from pgdyno.model.facts import Unknown
 
 UNKNOWN = "ram > 0"
@@ -161,3 +162,17 @@ def test_a_rate_with_idle_days_in_it_is_unknown_to_a_rule(fact: str) -> None:
                 parse_formula(f"{fact} < 100").value(case)
         else:
             assert parse_formula(f"{fact} < 100").value(case) is False
+
+
+def test_a_hit_ratio_is_of_the_present_shared_buffers_or_unknown_to_a_rule() -> None:
+    """A rule that asks for more of them would fire for ever after they were raised."""
+    began = "2026-01-02T00:00:00+00:00"
+    since_reset = Statistics(Window(86_400, SINCE_RESET, began), hit_ratio=0.5)
+    started = datetime.fromisoformat(began).timestamp()
+    for restart, holds in ((started - 60, True), (started + 60, None)):
+        case = make_case(statistics=since_reset, settled=Settled(restart, restart))
+        if holds is None:
+            with pytest.raises(Missing, match="shared_buffers may have had another value"):
+                parse_formula("hit_ratio < 0.9").value(case)
+        else:
+            assert parse_formula("hit_ratio < 0.9").value(case) is True

@@ -19,7 +19,8 @@ WORK = OwnWork((OwnStudy("bench-1", NOON, NOON + 600),))
 
 @pytest.mark.parametrize(
     ("name", "ours"),
-    [(OURS, True), (OURS.replace("load", "template"), True), ("pgdyno_shop", False), ("app", False), (None, False),
+    [(OURS, True), (OURS.replace("load", "template"), True), (f"pgdyno_{'0f' * 16}_new", True), ("pgdyno_shop", False),
+     ("pgdyno_0123456789abcdef_new", False), ("app", False), (None, False),
      (f"x{OURS}", False)],
 )  # fmt: skip
 def test_a_database_is_ours_by_the_whole_of_its_name(name, ours):

@@ -19,10 +19,10 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.log_lines import LogLine, seconds_of
 from pgdyno.probes.evidence.snapshot import Snapshot
-from pgdyno.server.own_databases import NAME
+from pgdyno.server.own_databases import ANY_NAME
 
-_NAME = re.compile(NAME)
-_NAMED = re.compile(NAME.strip("^$"))
+_NAME = re.compile(ANY_NAME)
+_NAMED = re.compile(ANY_NAME.strip("^$"))
 _MOST_NAMED = 3
 
 

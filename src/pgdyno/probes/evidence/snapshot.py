@@ -17,7 +17,7 @@ from psycopg.rows import DictRow
 from pgdyno.errors import ConnectError
 from pgdyno.probes.views import load_views, queries_for
 from pgdyno.server.extensions import schema_of
-from pgdyno.server.own_databases import NAME
+from pgdyno.server.own_databases import ANY_NAME
 from pgdyno.server.postgres import Postgres, query_error
 
 Snapshot = Mapping[str, Any]
@@ -102,7 +102,7 @@ def busiest_databases(postgres: Postgres) -> list[str]:
         "SELECT s.datname::text AS name FROM pg_stat_database AS s JOIN pg_database AS d ON d.oid = s.datid "
         "WHERE d.datallowconn AND NOT d.datistemplate AND has_database_privilege(d.oid, 'CONNECT') "
         "AND s.datname !~ %s ORDER BY s.blks_hit + s.blks_read DESC, s.datid LIMIT 3",
-        [NAME],
+        [ANY_NAME],
     )
     return [str(row["name"]) for row in rows]
 
@@ -200,8 +200,8 @@ def _statements(session: psycopg.Connection[DictRow]) -> list[dict[str, Any]]:
         time=sql.Identifier(chosen["time_ms"] or "total_exec_time"),
         schema=sql.Identifier(schema),
         limit=sql.Literal(_STATEMENTS_AT_MOST),
-        own=sql.Literal(NAME),
-        own_named=sql.Literal(NAME.strip("^$")),
+        own=sql.Literal(ANY_NAME),
+        own_named=sql.Literal(ANY_NAME.strip("^$")),
     )
     rows = [row for row in _rows(session, query) if not _OURS.search(str(row["query"]))]
     for row in rows:
