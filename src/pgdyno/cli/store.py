@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
 
 
-RIGHT = frozenset({"trials", "trial", "block", "tps", "p95 ms", "CPU ms/tx", "foreign %", "value"})
+RIGHT = frozenset({"trials", "trial", "block", "tps", "p50 ms", "p95 ms", "p99 ms", "CPU ms/tx", "foreign %", "value"})
 """Columns of numbers."""
 UNREADABLE = "unreadable"
 """The state of a study whose row is damaged, or of a newer pgdyno."""
@@ -219,19 +219,32 @@ def _came_to(row: dict[str, object]) -> str:
 
 
 def _print_study(study: Study, trials: list[Trial]) -> None:
+    from pgdyno.model.verdict import LATENCIES, Metric
     from pgdyno.units import plural
 
     click.echo(f"study     {study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
     click.echo(f"target    {study.target}, environment {study.environment}")
     click.echo(f"workload  {study.workload.description}, {plural(study.plan.clients, 'client')}")
-    columns = ("trial", "role", "arm", "block", "state", "tps", "p95 ms", "CPU ms/tx", "foreign %", "settings")
+    latency = study.metric if study.metric in LATENCIES else Metric.LATENCY_P95
+    columns = (
+        "trial",
+        "role",
+        "arm",
+        "block",
+        "state",
+        "tps",
+        f"{latency.short} ms",
+        "CPU ms/tx",
+        "foreign %",
+        "settings",
+    )
     lines = []
     for trial in trials:
         outcome, spec = trial.outcome, trial.spec
         figures: tuple[float | None, ...] = (None,) * 4
         if outcome is not None:
-            p95 = outcome.latency_ms.p95 if outcome.latency_ms else None
-            figures = (outcome.throughput, p95, outcome.server_cpu_ms_per_tx, outcome.foreign_cpu_pct)
+            waited = outcome.figure(latency)
+            figures = (outcome.throughput, waited, outcome.server_cpu_ms_per_tx, outcome.foreign_cpu_pct)
         settings = ", ".join(f"{name}={value}" for name, value in spec.configuration.items())
         cells = (trial.id, spec.role.value, spec.arm, spec.block, trial.state.value)
         lines.append([*map(str, cells), *map(_figure, figures), settings])

@@ -70,6 +70,7 @@ _LABELS = {
 }
 RUN_METRICS = tuple(metric for metric in Metric if metric is not Metric.STATEMENT_TIME)
 """What a run has figures of."""
+LATENCIES = (Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.LATENCY_P99)
 
 
 _SHORT = {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pgdyno.model.figure import Figure, Table
 from pgdyno.model.study import Study
 from pgdyno.model.trial import BY_HAND, Trial
+from pgdyno.model.verdict import LATENCIES, Metric
 from pgdyno.report import provenance
 from pgdyno.report.recorder import align, recorder, without_quiet
 from pgdyno.report.sections import Block, Prose, Section, Strips, TableBlock
@@ -92,9 +93,7 @@ def about(
         told = () if study.was_read else tuple(paired(trials) if method is None else method)
         if told:
             blocks.append(Prose(told, points=True))
-        blocks.append(
-            TableBlock(_trials_table(trials, study.was_read), f"All {plural(len(trials), 'trial')}.", folded=True)
-        )
+        blocks.append(TableBlock(_trials_table(study, trials), f"All {plural(len(trials), 'trial')}.", folded=True))
     return Section("about", "Environment and method", "What exactly was measured, where and how?", tuple(blocks))
 
 
@@ -104,13 +103,14 @@ def paired(trials: Sequence[Trial]) -> tuple[str, ...]:
     return (ORDER, *people, RULE, COUNTED)
 
 
-def _trials_table(trials: Sequence[Trial], was_read: bool) -> Table:
+def _trials_table(study: Study, trials: Sequence[Trial]) -> Table:
+    latency = study.metric if study.metric in LATENCIES else Metric.LATENCY_P99
     columns = (
         "trial",
         "role",
         "state",
         "throughput, tps",
-        "p99, ms",
+        f"{latency.short}, ms",
         "CPU ms/tx",
         "foreign CPU, % of a core",
         "settings",
@@ -118,20 +118,21 @@ def _trials_table(trials: Sequence[Trial], was_read: bool) -> Table:
     rows = []
     for trial in trials:
         outcome = trial.outcome
-        p99 = outcome.latency_ms.p99 if outcome and outcome.latency_ms else None
         rows.append(
             (
                 str(trial.id),
                 ROLE_NAMES[trial.spec.role],
                 trial.state.value,
                 rounded_text(outcome.throughput if outcome else None),
-                rounded_text(p99),
+                rounded_text(outcome.figure(latency) if outcome else None),
                 ""
                 if outcome is None or outcome.server_cpu_ms_per_tx is None
                 else number_text(outcome.server_cpu_ms_per_tx),
                 rounded_text(outcome.foreign_cpu_pct if outcome else None),
                 # What a file of others sets nobody looked up: that is not a server as it was found.
-                settings_text(trial.spec.configuration) if trial.spec.configuration or not was_read else "unknown",
+                settings_text(trial.spec.configuration)
+                if trial.spec.configuration or not study.was_read
+                else "unknown",
             )
         )
     return Table(columns, tuple(rows), columns[3:7] + columns[:1])

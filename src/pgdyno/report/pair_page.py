@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.figure import Table
 from pgdyno.model.results.bench import RunSummary
 from pgdyno.model.results.pair import PairResult
-from pgdyno.model.verdict import RUN_METRICS, Metric
+from pgdyno.model.verdict import RUN_METRICS
 from pgdyno.report import chapters, provenance
 from pgdyno.report.appendix import closed
 from pgdyno.report.data_checks import with_checks
@@ -13,7 +13,7 @@ from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.tiles import judged_tile, tile
+from pgdyno.report.tiles import COMPARED, judged_tile, tile
 from pgdyno.report.wording import TONES, Tone, capital, quantity_text, sentence
 
 QUESTION = "How does the second run stand beside the first?"
@@ -59,7 +59,7 @@ def pair_page(record: StudyRecord, result: PairResult) -> Report:
             judged_tile(verdict, f"of {result.note}")
             if verdict is not None and verdict.metric is metric
             else tile(None, metric, a.value(metric), b.value(metric))
-            for metric in (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
+            for metric in dict.fromkeys((*((verdict.metric,) if verdict else ()), *COMPARED))
         ),
         sections=tuple(section for section in found if section is not None),
         provenance=provenance.provenance(study, record.trials, None),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pgdyno.model.figure import Table
 from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.trial import Trial
+from pgdyno.model.verdict import RUN_METRICS, Metric
 from pgdyno.report import chapters
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
@@ -13,7 +16,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, rounded_text
 from pgdyno.units import plural
 
-COLUMNS = ("run", "what", "transactions/s", "p50 ms", "p99 ms", "state")
+USUAL = (Metric.THROUGHPUT, Metric.LATENCY_P50, Metric.LATENCY_P99)
 
 
 def runs_page(record: StudyRecord) -> Report:
@@ -21,7 +24,9 @@ def runs_page(record: StudyRecord) -> Report:
     study, result = record.study, record.study.told(ImportedResult)
     sentences = () if result is None else result.sentences
     told: tuple[Block, ...] = (Prose(sentences, points=len(sentences) > 1),) if sentences else ()
-    runs = Section("runs", "Runs", "What was measured?", (TableBlock(runs_table(record.trials), _caption(record)),))
+    runs = Section(
+        "runs", "Runs", "What was measured?", (TableBlock(runs_table(record.trials, study.metric), _caption(record)),)
+    )
     answer = (Section("answer", "Answer", "What came of it?", told),) if told else ()
     return framed(
         record,
@@ -35,18 +40,16 @@ def runs_page(record: StudyRecord) -> Report:
     )
 
 
-def runs_table(trials: tuple[Trial, ...]) -> Table:
-    """Return one row a trial; what was not measured is empty."""
-    return Table(COLUMNS, tuple(_row(trial) for trial in trials), COLUMNS[:1] + COLUMNS[2:5])
+def runs_table(trials: tuple[Trial, ...], metric: Metric) -> Table:
+    """Return one row a trial, with the metric that was asked for among its figures; not measured is empty."""
+    metrics = tuple(one for one in dict.fromkeys((*USUAL, metric)) if one in RUN_METRICS)
+    named = tuple("transactions/s" if one is Metric.THROUGHPUT else f"{one.short} {one.unit}" for one in metrics)
+    rows = tuple(_row(trial, metrics) for trial in trials)
+    return Table(("run", "what", *named, "state"), rows, ("run", *named))
 
 
-def _row(trial: Trial) -> tuple[str, ...]:
-    outcome, latency = trial.outcome, trial.outcome.latency_ms if trial.outcome else None
-    figures = (
-        outcome.throughput if outcome else None,
-        latency.p50 if latency else None,
-        latency.p99 if latency else None,
-    )
+def _row(trial: Trial, metrics: Sequence[Metric]) -> tuple[str, ...]:
+    figures = (None if trial.outcome is None else trial.outcome.figure(one) for one in metrics)
     what = " ".join([trial.spec.arm, *(f"{name}={value}" for name, value in trial.spec.factors.items())])
     return (str(trial.id), what, *(rounded_text(one) for one in figures), trial.state.value)
 

@@ -25,7 +25,9 @@ def noise_page(record: StudyRecord) -> Report:
     study, result = record.study, record.study.told(NoiseResult)
     metrics = () if result is None else result.metrics
     sections = [] if result is None else [_section(one, result) for one in metrics]
-    about_runs = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')} of one configuration.")
+    about_runs = TableBlock(
+        runs_table(record.trials, record.study.metric), f"{plural(len(record.trials), 'run')} of one configuration."
+    )
     runs = Section("runs", "Runs", "What was measured?", (about_runs,))
     return framed(
         record,

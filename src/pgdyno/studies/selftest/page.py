@@ -31,7 +31,7 @@ def selftest_page(record: StudyRecord) -> Report:
         "runs",
         "Runs",
         "What was measured?",
-        (TableBlock(runs_table(record.trials), plural(len(record.trials), "run")),),
+        (TableBlock(runs_table(record.trials, study.metric), plural(len(record.trials), "run")),),
     )
     title = result.title if result else f"No answer: {standing_text(study)}"
     return framed(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.staircase import PhaseRecord, StaircaseResult, StepRecord
-from pgdyno.model.verdict import Interval, Metric, Verdict
+from pgdyno.model.verdict import Interval, Verdict
 from pgdyno.report import chapters
 from pgdyno.report.digest import pointer
 from pgdyno.report.judgement import Judgement
@@ -28,7 +28,7 @@ from pgdyno.report.sections import (
 )
 from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.tiles import tile
+from pgdyno.report.tiles import COMPARED, tile
 from pgdyno.report.wording import (
     TONES,
     capital,
@@ -126,7 +126,7 @@ def _tiles(result: StaircaseResult, verdict: Verdict | None) -> tuple[Tile, ...]
         return ()
     others = {one.metric: one for one in result.closed_others}
     others[verdict.metric] = verdict
-    metrics = (Metric.THROUGHPUT, Metric.LATENCY_P99, Metric.SERVER_CPU)
+    metrics = dict.fromkeys((verdict.metric, *COMPARED))
     return tuple(tile(others.get(m), m, before.value(m), after.value(m)) for m in metrics)
 
 
@@ -251,7 +251,7 @@ def _record(record: StudyRecord, result: StaircaseResult | None) -> Section | No
     rows = [(step.step, phase.phase, _clock(phase.began_at), _span(phase)) for step in steps for phase in step.phases]
     places = [step.runs for step in steps] + ([] if result is None else [result.proof_runs])
     qualified = {arm.qualified for place in places for arm in place.values()}
-    runs = runs_table(record.trials)
+    runs = runs_table(record.trials, record.study.metric)
     marked = tuple((*row, "qualified" if int(row[0]) in qualified else "") for row in runs.rows)
     blocks: list[Block] = []
     if rows:

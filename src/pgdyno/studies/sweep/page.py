@@ -40,7 +40,9 @@ def sweep_page(record: StudyRecord) -> Report:
     else:
         assert result.sweep is not None, "a sweep, or a factorial"
         answer = _sweep(result.sweep, result.metric)
-    table = TableBlock(runs_table(record.trials), f"{plural(len(record.trials), 'run')}, in their order.", folded=True)
+    table = TableBlock(
+        runs_table(record.trials, result.metric), f"{plural(len(record.trials), 'run')}, in their order.", folded=True
+    )
     runs = Section("runs", "Runs", "What was measured?", (table,))
     return framed(
         record,
@@ -74,13 +76,13 @@ def _factorial(found: FactorialFigures, metric: Metric) -> Section:
         rows.append((
             arm.side.name,
             settings_text(arm.side.settings),
-            number_text(arm.side.throughput),
+            number_text(arm.side.value(metric)),
             change_text(verdict.interval.ratio) if verdict else "",
             range_text(verdict.interval) if verdict else "",
             verdict.word.value if verdict else "",
         ))  # fmt: skip
     name = metric.label
-    columns = ("arm", "settings", "transactions/s", f"{name} against neither", "interval", "word")
+    columns = ("arm", "settings", f"median {name}, {metric.unit}", f"{name} against neither", "interval", "word")
     rest = found.interaction if found.interaction.is_closed else None
     said = f"It is of {name}. Both times neither, over the one times the other: 1 when the two effects multiply."
     shown = f"The interaction ratio is {rest}. {said}" if rest is not None else said
