@@ -18,6 +18,8 @@ READ_BYTES = 64 * MB
 WAL_BYTES = 64 * MB
 """Four segments: the images of a quiet server's few checkpoints are not worth a change."""
 SPILLED_BYTES = 16 * MB
+SWAPPED_BYTES = MB
+"""256 pages: what a process reads again that has slept for long, on a host with memory to spare."""
 FULL_TIMES = 10
 """Events that a server counts, and that single occasions bring: full WAL buffers, a background writer at its limit."""
 DISK_READS_S = 5.0

@@ -74,6 +74,10 @@ CASES = {
         {"statements": (SLOW,), "statistics": counted(SINCE_RESET)},  # 1.5 s of a day
         {"statements": (SLOW,), "statistics": counted()},
     ),
+    "swapping": (
+        {"host": HostActivity(MINUTE, swap_in_bytes_s=4096 / 60)},
+        {"host": HostActivity(MINUTE, swap_in_bytes_s=100e3)},
+    ),
     "tiny-requests": (
         {"tiny_requests": TinyRequests(Unknown("one reading"), 0.9, 0.9, 0.1, calls=50)},
         {"tiny_requests": TinyRequests(Unknown("one reading"), 0.9, 0.9, 0.1, calls=50_000)},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pgdyno.advisor.amounts import SWAPPED_BYTES
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.model import linux
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Severity
-from pgdyno.units import binary_text, bytes_rate_text, percent_text
+from pgdyno.units import binary_text, bytes_rate_text, bytes_text, percent_text
 
 MIB = 1 << 20
 LEAST, MOST = 512 * MIB, 2048 * MIB
@@ -49,6 +50,8 @@ def swapping(case: Case) -> Judgement:
     figures = f"{bytes_rate_text(rate)} a second were swapped in{out}."
     if rate == 0:
         return InOrder(f"Nothing was swapped in over {host.window.seconds:.0f} s.")
+    if (read := rate * host.window.seconds) < SWAPPED_BYTES:
+        return InOrder(f"Only {bytes_text(read)} were swapped in over {host.window.seconds:.0f} s.")
     evidence = [figures]
     try:
         buffers, memory = case.number("shared_buffers"), known(case.host.memory.limit_bytes, "the memory limit")
