@@ -109,11 +109,6 @@ class GroupLoad:
         finally:
             self.terminate()
         failures.sort(key=lambda error: not isinstance(error, ScriptError))
-        if failures and (len(failures) == len(parts) or _is_certain(failures[0])):
-            raise failures[0]
+        if failures and (len(failures) == len(parts) or isinstance(failures[0], ScriptError)):
+            raise failures[0]  # what the other generators did is no use: a repetition would fail alike
         return merge(parts, self._plan, began_at=self._began_at, scale=self._scale, throttled_pct=throttled)
-
-
-def _is_certain(error: WorkloadError) -> bool:
-    """Tell whether a repetition would fail at the same statement: what the other generators did is no use then."""
-    return isinstance(error, ScriptError) and error.is_certain

@@ -46,9 +46,9 @@ def merge(
 
     With a generator that was killed or ended short the load is partial: its transactions are counted, while window
     and series are those of the others, whose figures hold among themselves. When all ended early the load has a
-    `reason`, as a single one would. `scale` is that of tables on whose branches the clients meet,
-    `cores` are those of the load generators, None for this machine's; `throttled_pct` is how often the worst of them
-    was stopped by its CPU quota.
+    `reason`, as a single one would, and a `failure` where the script of any of them failed. `scale` is that of tables
+    on whose branches the clients meet, `cores` are those of the load generators, None for this machine's;
+    `throttled_pct` is how often the worst of them was stopped by its CPU quota.
     """
     measured = [part.result for part in parts if part.result is not None]
     whole = [result for result in measured if result.reason is None] or measured
@@ -93,7 +93,7 @@ def merge(
         aborted_clients=sum(result.aborted_clients for result in measured),
         malformed_lines=malformed,
         reason=_all_early(early) if len(early) == len(parts) else None,
-        failure=next((result.failure for result in measured if result.failure and len(early) == len(parts)), None),
+        failure=next((result.failure for result in measured if result.failure is not None), None),
         plans=measured[0].plans,
         pauses=any(result.pauses for result in measured),
         instances=tuple(_record(part, plan, began_at, began, ended) for part in parts),

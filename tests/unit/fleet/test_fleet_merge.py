@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from exact_log import folded
+from pgdyno.errors import ScriptError
 from pgdyno.fleet.merge import Part, merge
 from pgdyno.model.trial import LoadPlan
 from pgdyno.workloads.load_warnings import LoadWarningKind
@@ -53,6 +54,14 @@ def test_what_one_generator_met_is_told_of_the_whole():
     assert [warning.kind for warning in whole.warnings] == [LoadWarningKind.DRIVER_THROTTLED]
     gone = Part(1, None, "it never connected")
     assert merge([part(0, first_s=0.5, every_s=0.01), gone], PLAN, began_at=ORIGIN).instances[1].began_at == ORIGIN
+
+
+def test_the_script_that_failed_in_one_generator_is_that_of_all():
+    """It was a part of the load that was lost: repeated, and at last the hint was to quieten the machine."""
+    error = ScriptError('script "s", line 1: division by zero', is_certain=False)
+    failed = part(1, first_s=0.0, every_s=0.01, count=100, reason="1 of 1 clients aborted")
+    parts = [part(0, first_s=0.0, every_s=0.01), Part(1, replace(failed.result, failure=error))]
+    assert merge(parts, PLAN, began_at=ORIGIN, cores=2).failure is error
 
 
 def test_the_window_ends_where_the_first_generator_ended():
