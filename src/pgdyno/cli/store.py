@@ -137,7 +137,7 @@ def _silent(store: Store) -> dict[str, Live]:
 def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[str, object]:
     from pgdyno.model.shapes import plain
     from pgdyno.model.study import StudyState
-    from pgdyno.studies.kinds import judged, kind_of
+    from pgdyno.studies.kinds import judged
     from pgdyno.studies.session.aftermath import Aftermaths
 
     is_silent = live is not None and study.state is StudyState.RUNNING
@@ -155,7 +155,7 @@ def _summary(study: Study, trials: dict[str, int], live: Live | None) -> dict[st
         "workload": study.workload.description,
         "trials": trials,
         "verdict": plain(verdict),
-        "judgement": judged(study).to_json() if study.result and kind_of(study.kind).has_words else None,
+        "judgement": judged(study).to_json() if study.result else None,
     }
 
 

@@ -45,7 +45,8 @@ class Judgement:
 def standing(study: Study) -> Judgement:
     """Return how a study stands, which is no answer."""
     tone = _STATE_TONES.get(study.state, Tone.UNSURE)
-    return Judgement(f"No verdict: {standing_text(study)}", study.state.value, tone)
+    code = ExitCode.OK if study.result is None else study.result.exit_code
+    return Judgement(f"No verdict: {standing_text(study)}", study.state.value, tone, code=code)
 
 
 def standing_text(study: Study) -> str:

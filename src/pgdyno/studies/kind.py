@@ -45,11 +45,10 @@ class Kind(ABC):
     """It measures interleaved pairs, which are fair beside others: a run that stands alone there is not."""
     sizes_data = False
     """Its data are measured before and after each run."""
+    are_alike = False
+    """All of its runs have the same settings: what fails in one is not theirs."""
     stands_alone = False
     """Each of its runs is a figure of the server: clients and platforms are compared by them."""
-    has_words = False
-    """Its judgement is more than how it stands: `--json` has it under a key of its own."""
-
     offers = False
     """It may end with settings that are offered for keeping."""
 

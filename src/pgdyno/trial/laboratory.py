@@ -60,7 +60,8 @@ class Laboratory:
     trial; a guard that trips ends the load and brings the baseline back before anything else. None watches nothing.
     `budget` bounds the restarts of trials, not those of the way back. `stopwatch` counts the time of a study that has
     a budget of it. `look` says what others do on a machine where two runs in a row were disturbed: the study waits a
-    little and then uses what runs beside them. None insists on a machine that is left to it.
+    little and then uses what runs beside them. None insists on a machine that is left to it. `are_alike` says that all
+    trials have the same settings.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Laboratory:
         budget: RestartBudget | None = None,
         stopwatch: Stopwatch | None = None,
         look: Look | None = None,
+        are_alike: bool = False,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -102,7 +104,7 @@ class Laboratory:
         self._guards_began = self._told_cold = False
         self._trips = 0
         self._baselines = Baselines()
-        self._script_errors = ScriptErrors(study.kind)
+        self._script_errors = ScriptErrors(are_alike=are_alike)
         self._clock = clock
         # The wall clock may be set in mid-study, by years: what is measured against a bound is not read from it.
         self._timer = timer or (time.monotonic if clock is time.time else clock)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pgdyno.errors import PgdynoError, ScriptError
 from pgdyno.model.configuration import BASELINE
-from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import TrialSpec
 
 
@@ -12,12 +11,12 @@ class ScriptErrors:
     """The errors of one study's script so far.
 
     What the server says of a statement without running it ends the study at once. An error that shows when it runs may
-    be rare, or due to a trial's settings: it ends the study under the server's own settings, or where all runs have the
-    same ones, unless the script came to its end before; then only the second such failure in a row does.
+    be rare, or due to a trial's settings: it ends the study under the server's own settings, or where all runs are
+    alike, unless the script came to its end before; then only the second such failure in a row does.
     """
 
-    def __init__(self, kind: StudyKind) -> None:
-        self._one_configuration = kind is StudyKind.BENCH
+    def __init__(self, *, are_alike: bool) -> None:
+        self._are_alike = are_alike
         self._came_through = self._failed_last = False
 
     def note_complete(self) -> None:
@@ -30,7 +29,7 @@ class ScriptErrors:
             return False
         if error.is_certain:
             return True
-        if spec.configuration != BASELINE and not self._one_configuration:
+        if spec.configuration != BASELINE and not self._are_alike:
             return False
         again, self._failed_last = self._failed_last, True
         return again or not self._came_through

@@ -43,8 +43,6 @@ from pgdyno.studies.kind import Kind
 from pgdyno.studies.kinds import judged
 
 class Toy(Kind):
-    has_words = True
-
     def page(self, record):
         said = judged(record.study)
         thrown = Section("dice", "The dice", "What was thrown?", (Prose((said.said,)),))

@@ -6,7 +6,6 @@ import pytest
 
 from pgdyno.errors import PgdynoError, ScriptError, WorkloadError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Role, TrialSpec
 from pgdyno.trial.script_errors import ScriptErrors
 
@@ -16,23 +15,23 @@ CERTAIN, LATE = ScriptError("no such table"), ScriptError("division by zero", is
 
 
 @pytest.mark.parametrize(
-    ("kind", "spec", "error", "ends"),
+    ("are_alike", "spec", "error", "ends"),
     [
-        (StudyKind.AB, OWN, LATE, True),
-        (StudyKind.AB, SET, LATE, False),
-        (StudyKind.AB, SET, CERTAIN, True),
-        (StudyKind.BENCH, SET, LATE, True),
-        (StudyKind.BENCH, OWN, WorkloadError("the load ended early"), False),
+        (False, OWN, LATE, True),
+        (False, SET, LATE, False),
+        (False, SET, CERTAIN, True),
+        (True, SET, LATE, True),
+        (True, OWN, WorkloadError("the load ended early"), False),
     ],
 )
 def test_the_first_error_ends_the_study_unless_its_settings_may_be_the_cause(
-    kind: StudyKind, spec: TrialSpec, error: PgdynoError, ends: bool
+    are_alike: bool, spec: TrialSpec, error: PgdynoError, ends: bool
 ) -> None:
-    assert ScriptErrors(kind).ends_study(error, spec) is ends
+    assert ScriptErrors(are_alike=are_alike).ends_study(error, spec) is ends
 
 
 def test_a_script_that_came_through_before_ends_it_with_the_second_failure_in_a_row() -> None:
-    errors = ScriptErrors(StudyKind.TUNE)
+    errors = ScriptErrors(are_alike=False)
     errors.note_complete()
     assert not errors.ends_study(LATE, OWN)
     errors.note_complete()

@@ -67,11 +67,11 @@ def write_report(store: Store, result: StudyResult, report: Path | None, progres
 def told_json(store: Store, result: StudyResult) -> Mapping[str, object]:
     """Return a result as `--json` prints it, with the judgement that its report and the dashboard tell, too."""
     from pgdyno.model.shapes import plain
-    from pgdyno.studies.kinds import judged, kind_of
+    from pgdyno.studies.kinds import judged
 
     study, told = store.study(result.study), plain(result)
     assert isinstance(told, dict), "a result is an object"
-    return {**told, "judgement": judged(study).to_json()} if kind_of(study.kind).has_words else told
+    return {**told, "judgement": judged(study).to_json()}
 
 
 def confirm_changes(target: Target, workload: WorkloadSpec, plan: str, outage: str, *, ask: bool) -> None:

@@ -15,7 +15,6 @@ class AbKind(Kind):
 
     compares = True
     beside_others = True
-    has_words = True
 
     def page(self, record: StudyRecord) -> Report:
         """Return the verdict on B against A."""

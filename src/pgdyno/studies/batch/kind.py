@@ -14,8 +14,6 @@ from pgdyno.studies.kind import Kind
 class BatchKind(Kind):
     """Executions of a batch chain, run here or recorded by another scheduler."""
 
-    has_words = True
-
     def judged(self, study: Study) -> Judgement | None:
         """Return whether its jobs succeeded; what its windows are against the reference, `batch compare` says."""
         result = study.told(BatchResult)

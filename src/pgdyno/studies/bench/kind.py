@@ -19,8 +19,8 @@ class BenchKind(Kind):
     """Runs of one configuration."""
 
     sizes_data = True
+    are_alike = True
     stands_alone = True
-    has_words = True
 
     def page(self, record: StudyRecord) -> Report:
         """Return the figures of the last run that was used."""

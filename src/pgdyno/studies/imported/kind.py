@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
-from pgdyno.report.sections import Report
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind, Named
 
@@ -16,6 +18,11 @@ _FILES = 2
 
 class ImportedKind(Kind):
     """Runs that others made: read, never measured here."""
+
+    def judged(self, study: Study) -> Judgement | None:
+        """Return what was read."""
+        result = study.told(ImportedResult)
+        return None if result is None else Judgement(result.title, result.word, Tone.NEUTRAL, result.title)
 
     def page(self, record: StudyRecord) -> Report:
         """Return what the files say."""

@@ -13,7 +13,6 @@ from pgdyno.studies.kind import NO_VERDICT, Kind, Offered
 class LiveKind(Kind):
     """A server under its users' own load."""
 
-    has_words = True
     resumed_by = "live"
     offers = True
 

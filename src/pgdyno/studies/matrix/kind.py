@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
-from pgdyno.report.sections import Report
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import capital
 from pgdyno.studies.kind import Kind
+from pgdyno.units import plural
 
 
 class MatrixKind(Kind):
@@ -17,6 +20,17 @@ class MatrixKind(Kind):
 
     resumed_by = "matrix"
     stands_alone = True
+
+    def judged(self, study: Study) -> Judgement | None:
+        """Return how many cells were measured whole; which is best the page says."""
+        result = study.told(MatrixResult)
+        if result is None:
+            return None
+        whole, every = sum(one.row.usable for one in result.rows), plural(len(result.rows), "cell")
+        said = f"{whole} of {every} measured whole"
+        tone = Tone.NEUTRAL if whole == len(result.rows) else Tone.UNSURE
+        alert = f"matrix {study.id} has no cell that was measured whole" if result.rows and not whole else ""
+        return Judgement(capital(said), "", tone, said, result.exit_code, alert)
 
     def page(self, record: StudyRecord) -> Report:
         """Return the table of the cells and what it says."""

@@ -14,8 +14,6 @@ from pgdyno.studies.migrate.words import judgement
 class MigrateKind(Kind):
     """A migration rehearsed: phases with their times, the validation, and the verdict against the window."""
 
-    has_words = True
-
     def judged(self, study: Study) -> Judgement | None:
         """Return whether it fits into its window and all arrived."""
         result = study.told(MigrateResult)

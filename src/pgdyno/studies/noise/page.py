@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from pgdyno.model.figure import Axis, Figure, FigureKind, Mark, Series, Table
 from pgdyno.model.results.noise import MetricNoise, NoiseAdvice, NoiseResult, WindowFigures, WindowLength
-from pgdyno.model.study import StudyState
 from pgdyno.report import chapters
 from pgdyno.report.digest import shortened
 from pgdyno.report.judgement import Judgement, standing_text
@@ -15,6 +14,7 @@ from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Block, Charts, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text, sentence
+from pgdyno.studies.noise.kind import KIND
 from pgdyno.units import digits_text, plural
 
 _NOTHING = "-"
@@ -31,11 +31,7 @@ def noise_page(record: StudyRecord) -> Report:
     runs = Section("runs", "Runs", "What was measured?", (about_runs,))
     return framed(
         record,
-        Judgement(
-            result.title if result else f"No answer: {standing_text(study)}",
-            result.word if result else study.state.value,
-            Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE,
-        ),
+        KIND.judged(study) or Judgement(f"No answer: {standing_text(study)}", study.state.value, Tone.UNSURE),
         (*sections, runs, chapters.about(study, record.trials, (chapters.COUNTED,))),
         (replace(shortened(one), question=one.question) for one in sections),
         tiles=tuple(tile for one in metrics if (tile := _tile(one)) is not None),

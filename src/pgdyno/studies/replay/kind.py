@@ -14,8 +14,6 @@ from pgdyno.studies.replay.words import judgement
 class ReplayKind(Kind):
     """A captured load, sent to another server."""
 
-    has_words = True
-
     def judged(self, study: Study) -> Judgement | None:
         """Return whether the run counts, and how it was answered."""
         result = study.told(ReplayResult)

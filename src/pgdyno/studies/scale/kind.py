@@ -18,7 +18,6 @@ class ScaleKind(Kind):
     """Levels of load on hardware in proportion, against one of them."""
 
     resumed_by = "scale"
-    has_words = True
 
     def judged(self, study: Study) -> Judgement | None:
         """Return whether every level is constant."""

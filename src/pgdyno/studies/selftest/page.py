@@ -10,9 +10,9 @@ from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.studies.selftest.kind import KIND
 from pgdyno.units import digits_text, plural
 
-TONES_OF = {"pass": Tone.GOOD, "fail": Tone.BAD, "not resolved here": Tone.UNSURE}
 COLUMNS = ("case", "what was done", "expected", "found", "throughput against before", "pairs", "result")
 
 
@@ -20,7 +20,6 @@ def selftest_page(record: StudyRecord) -> Report:
     """Return the report."""
     study, result = record.study, record.study.told(SelftestResult)
     cases = () if result is None else result.cases
-    word = result.word.value if result else study.state.value
     table = Table(COLUMNS, tuple(_row(case) for case in cases), ("pairs",))
     blocks: list[Prose | Notice | TableBlock] = [TableBlock(table, _CAPTION)]
     reasons = tuple(f"{case.name}: {case.reason}." for case in cases if case.reason)
@@ -33,10 +32,9 @@ def selftest_page(record: StudyRecord) -> Report:
         "What was measured?",
         (TableBlock(runs_table(record.trials, study.metric), plural(len(record.trials), "run")),),
     )
-    title = result.title if result else f"No answer: {standing_text(study)}"
     return framed(
         record,
-        Judgement(title, word, TONES_OF.get(word, Tone.UNSURE)),
+        KIND.judged(study) or Judgement(f"No answer: {standing_text(study)}", study.state.value, Tone.UNSURE),
         (answer, runs, chapters.about(study, record.trials)),
         (answer,),
         lead=f"Self-test on {study.target}, {plural(study.plan.clients, 'client')}",

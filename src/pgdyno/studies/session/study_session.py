@@ -189,6 +189,7 @@ def open_study(
             stopwatch=request.stopwatch,
             sentry=Sentry(GuardReader(target), request.guards, clock=clock),
             look=looker(target, request.bounds) if kind.beside_others else None,
+            are_alike=kind.are_alike,
             clock=clock,
         )
         with _told_end(ending, kind.resumed_by, session, announce):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pgdyno.model.results.staircase import StaircaseResult
+from pgdyno.model.study import Study
+from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Report
 from pgdyno.report.side_names import SideNames
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind
+from pgdyno.studies.staircase.words import judgement
 
 
 class StaircaseKind(Kind):
@@ -14,6 +18,11 @@ class StaircaseKind(Kind):
     sides = SideNames("all kept", "the baseline")
     resumed_by = "experiment"
     compares = True
+
+    def judged(self, study: Study) -> Judgement | None:
+        """Return what the kept steps bought together."""
+        result = study.told(StaircaseResult)
+        return None if result is None else judgement(study.state.value, result)
 
     def page(self, record: StudyRecord) -> Report:
         """Return what the steps bought, alone and together."""

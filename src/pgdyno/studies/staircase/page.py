@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.staircase import PhaseRecord, StaircaseResult, StepRecord
+from pgdyno.model.study import Study
 from pgdyno.model.verdict import Interval, Verdict
 from pgdyno.report import chapters
 from pgdyno.report.digest import pointer
@@ -30,15 +31,14 @@ from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.tiles import COMPARED, tile
 from pgdyno.report.wording import (
-    TONES,
     capital,
     change_text,
     gained_text,
-    sentence,
     settings_text,
 )
 from pgdyno.stats.compound import inverse
 from pgdyno.studies.staircase.figure import StairRow, interaction_sentence, span_text, staircase
+from pgdyno.studies.staircase.words import judgement
 from pgdyno.studies.sweep.figure import sweep_figure
 from pgdyno.units import plural
 
@@ -61,7 +61,7 @@ def staircase_page(record: StudyRecord) -> Report:
     table = Section("steps", "The steps", "", (TableBlock(_short_table(steps), "In the order of the plan."),))
     return framed(
         record,
-        Judgement(*_headline(study.state.value, result, verdict)),
+        _unfinished(study) if result is None else judgement(study.state.value, result),
         sections,
         (table, *short, pointer(study)) if result else (),
         tiles=() if result is None else _tiles(result, verdict),
@@ -77,6 +77,11 @@ def _told(record: StudyRecord, result: StaircaseResult, verdict: Verdict | None)
         _sweeps(result),
         reads_of_steps(record.trials, _sides(result), _SIDES),
     )
+
+
+def _unfinished(study: Study) -> Judgement:
+    state = study.state.value
+    return Judgement(f"No result: the staircase is {state}", state, Tone.UNSURE)
 
 
 def _closed(verdict: Verdict | None) -> Verdict | None:
@@ -100,24 +105,6 @@ def stair_rows(steps: Sequence[StepRecord]) -> tuple[StairRow, ...]:
 
 def _gain(verdict: Verdict) -> Interval:
     return verdict.interval if verdict.metric.higher_is_better else inverse(verdict.interval)
-
-
-def _headline(state: str, result: StaircaseResult | None, verdict: Verdict | None) -> tuple[str, str, Tone]:
-    if result is None:
-        return f"No result: the staircase is {state}", state, Tone.UNSURE
-    if result.unfinished:
-        return f"Not finished: the staircase is {state}, {result.unfinished}", state, Tone.UNSURE
-    if verdict is not None:
-        return sentence(verdict, "the kept configuration", "the baseline"), verdict.word.value, TONES[verdict.word]
-    if result.stage == "sandbox":
-        return (
-            f"Sandbox stage: {plural(len(result.candidates), 'candidate')} for the large environment",
-            "candidates",
-            Tone.NEUTRAL,
-        )
-    if result.kept_steps:
-        return f"{plural(len(result.kept_steps), 'step')} kept, without a proof of the whole", "", Tone.UNSURE
-    return f"Keep your configuration: {result.stopped or 'no step was kept'}", "keep", Tone.NEUTRAL
 
 
 def _tiles(result: StaircaseResult, verdict: Verdict | None) -> tuple[Tile, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.results.sweep import SweepResult
+from pgdyno.model.results.sweep import UNRESOLVED, SweepResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
-from pgdyno.report.sections import Report
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import capital
 from pgdyno.studies.kind import Kind, Named
 
 
@@ -17,6 +19,14 @@ class SweepKind(Kind):
 
     resumed_by = "experiment"
     compares = True
+
+    def judged(self, study: Study) -> Judgement | None:
+        """Return which level to take, or how two factors interact."""
+        result = study.told(SweepResult)
+        if result is None:
+            return None
+        tone = Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL
+        return Judgement(capital(result.title), result.word, tone, result.title, result.exit_code)
 
     def page(self, record: StudyRecord) -> Report:
         """Return where the plateau begins, or how the factors interact."""

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.parts import SweepFigures
-from pgdyno.model.results.sweep import UNRESOLVED, FactorialFigures, SweepResult
+from pgdyno.model.results.sweep import FactorialFigures, SweepResult
 from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters
 from pgdyno.report.digest import pointer, shortened
-from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.runs_page import runs_page, runs_table
-from pgdyno.report.sections import Block, Charts, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.sections import Block, Charts, Prose, Report, Section, TableBlock
 from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import (
-    capital,
     change_text,
     number_text,
     range_text,
     settings_text,
 )
+from pgdyno.studies.kinds import judged
 from pgdyno.studies.sweep.figure import sweep_figure
 from pgdyno.units import plural
 
@@ -46,7 +45,7 @@ def sweep_page(record: StudyRecord) -> Report:
     runs = Section("runs", "Runs", "What was measured?", (table,))
     return framed(
         record,
-        Judgement(capital(result.title), result.word, Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL),
+        judged(record.study),
         (
             answer,
             *inside_runs(record, plans_of_arms(record, result.arms, "level" if result.sweep else "arm")),

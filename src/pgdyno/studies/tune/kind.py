@@ -26,7 +26,6 @@ class TuneKind(Kind):
     resumed_by = "tune"
     compares = True
     beside_others = True
-    has_words = True
     offers = True
 
     def page(self, record: StudyRecord) -> Report:
