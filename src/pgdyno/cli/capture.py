@@ -254,7 +254,7 @@ def _row(known: KnownCapture) -> tuple[str, ...]:
         bytes_text(size),
         bytes_text(60 * known.progress.bytes_per_s) if running else "-",
         seconds_text(known.left_s) if running else "-",
-        "-" if record.end is None else record.end.because[:40],
+        "-" if record.end is None else record.end.because,
         str(known.progress.folder),
     )
 

@@ -12,6 +12,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.probes.host.neighbours import Neighbour
 from pgdyno.studies.kinds import kind_of
+from pgdyno.studies.session import company_look
 from pgdyno.studies.session.company_look import FirstLook, looker, said_of, warning
 from pgdyno.studies.session.exclusive import Activity
 from pgdyno.trial.assess import Bounds
@@ -31,6 +32,27 @@ def test_what_disturbs_is_named_with_its_share():
 def test_people_hear_of_it_before_the_first_run_and_not_of_a_quiet_machine():
     assert "cc (process 7) 98 %" in str(warning((CC,), Bounds()))
     assert warning((Neighbour(8, "cron", 6.0),), Bounds()) is None
+    alone = warning((CC,), Bounds(), beside_others=False)
+    assert alone is not None
+    assert alone.endswith("runs are disturbed above 15 %, repeated, and not used")
+
+
+@pytest.mark.parametrize(
+    ("beside_others", "prepared_s", "slept", "is_told"),
+    [(True, 0.5, [1.5], True), (True, 9.0, [0.0], True), (False, 0.5, [], False), (False, 1.5, [], True)],
+)
+def test_runs_that_stand_alone_hear_of_it_too_and_wait_for_nothing(
+    monkeypatch, tmp_path, beside_others, prepared_s, slept, is_told
+):
+    """A bench was told by three disturbed runs alone who had used the machine since before it began."""
+    monkeypatch.setattr(company_look.neighbours, "look", lambda: SimpleNamespace(at_s=100.0))
+    monkeypatch.setattr(company_look.neighbours, "busiest", lambda *_: (CC,))
+    monkeypatch.setattr(company_look, "postmaster_pid", lambda _: 1)
+    monkeypatch.setattr(company_look.time, "monotonic", lambda: 100.0 + prepared_s)
+    said, waited = [], []
+    first = FirstLook(SimpleNamespace(local=True, directory=tmp_path))
+    first.tell(Bounds(), said.append, beside_others=beside_others, sleep=waited.append)
+    assert (waited, bool(said)) == (slept, is_told)
 
 
 def test_only_kinds_with_pairs_and_without_bounds_of_exclusive_use_go_on_beside_others():
@@ -49,7 +71,8 @@ def test_a_process_that_computes_is_found_while_the_study_prepares(tmp_path):
         pid = int(parent.stdout.readline())
     said = []
     try:
-        FirstLook(SimpleNamespace(local=True, directory=tmp_path)).tell(Bounds(foreign_cpu_pct=1.0), said.append)
+        first = FirstLook(SimpleNamespace(local=True, directory=tmp_path))
+        first.tell(Bounds(foreign_cpu_pct=1.0), said.append, beside_others=True)
     finally:
         os.kill(pid, 9)
     assert any("others use this machine" in text for text in said)

@@ -15,6 +15,8 @@ from pgdyno.trial.company import Look
 
 LOOK_S = 2.0
 """Shorter, and the ticks of /proc (10 ms) are coarse beside a bound of 15 %; longer, and people wait for it."""
+SHORTEST_S = 1.0
+"""What a preparation was too short to show is no reason to wait where runs stand alone: they tell it themselves."""
 
 
 def looker(target: Target, bounds: Bounds) -> Look | None:
@@ -56,22 +58,36 @@ class FirstLook:
         return neighbours.busiest(self._before, neighbours.look(), postmaster_pid(self._directory))
 
     def tell(
-        self, bounds: Bounds, announce: Callable[[str], None], *, sleep: Callable[[float], None] = time.sleep
+        self,
+        bounds: Bounds,
+        announce: Callable[[str], None],
+        *,
+        beside_others: bool,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Name those who together are above the bound; waits only for what LOOK_S has left of the preparation."""
+        """Name those who together are above the bound.
+
+        A study that goes on `beside_others` waits for what LOOK_S has left of the preparation; another one tells what
+        was seen meanwhile, and nothing of a shorter look than SHORTEST_S.
+        """
         if self._before is None:
             return
-        sleep(max(0.0, self._before.at_s + LOOK_S - time.monotonic()))
-        if (words := warning(self.found(), bounds)) is not None:
+        left_s = self._before.at_s + LOOK_S - time.monotonic()
+        if beside_others:
+            sleep(max(0.0, left_s))
+        elif left_s > LOOK_S - SHORTEST_S:
+            return
+        if (words := warning(self.found(), bounds, beside_others=beside_others)) is not None:
             announce(words)
 
 
-def warning(found: tuple[Neighbour, ...], bounds: Bounds) -> str | None:
+def warning(found: tuple[Neighbour, ...], bounds: Bounds, *, beside_others: bool = True) -> str | None:
     """Return what to tell people before the first run, None where the bound is kept."""
     share = sum(one.cpu_pct for one in found)
     if share <= bounds.foreign_cpu_pct:
         return None
+    then = "and the answer is less certain while they run" if beside_others else "repeated, and not used"
     return (
         f"others use this machine: {neighbours.in_words(found)} of a core; runs are disturbed above "
-        f"{bounds.foreign_cpu_pct:g} %, and the answer is less certain while they run"
+        f"{bounds.foreign_cpu_pct:g} %, {then}"
     )

@@ -170,8 +170,7 @@ def open_study(
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
             session = stack.enter_context(begin_session(target, study.id, undo_root, kernel, request.watch))
         kind = kind_of(request.kind)
-        if kind.beside_others:
-            first_look.tell(request.bounds, announce)
+        first_look.tell(request.bounds, announce, beside_others=kind.beside_others)
         patience_s = _patience_s(request)
         store.be_patient(patience_s, lambda text: _tell_waiting(text, patience_s, session, announce))
         laboratory = Laboratory(
