@@ -40,7 +40,7 @@ from pgdyno.stats.detect import run_figures as window_figures
 from pgdyno.stats.noise import odd_run
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.pairs.blocks import LOST_BLOCKS, metric_of, run_repeating
+from pgdyno.studies.pairs.blocks import LOST_BLOCKS, hint_after, metric_of, run_repeating
 from pgdyno.studies.pairs.result import count_states, run_figures
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import digits_text, plural
@@ -88,7 +88,7 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
             raise EnvironmentUnsuitable(
                 f"{plural(lost, 'run')} in a row could not be used",
                 detail=reason,
-                hint="Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu.",
+                hint=hint_after({trial.state}),
             )
         if lost == 0:
             runs.append(trial)

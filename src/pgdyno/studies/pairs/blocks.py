@@ -214,6 +214,13 @@ def run_repeating(run: Callable[[TrialSpec], Trial], spec: TrialSpec) -> Trial:
     return trial
 
 
+def hint_after(states: Collection[TrialState]) -> str:
+    """Return what helps where runs ended so: a load that failed is no matter of a quiet machine."""
+    if TrialState.FAILED in states and not SPOILT & set(states):
+        return "Find out why the load failed; the server's log may say more."
+    return "Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu if that load belongs there."
+
+
 def _unsuitable(laboratory: Runs, blocks: Blocks) -> EnvironmentUnsuitable:
     spoilt = [t for t in laboratory.store.trials(laboratory.study.id) if t.state in SPOILT]
     reasons = [trial.outcome.reason for trial in spoilt if trial.outcome and trial.outcome.reason]
@@ -221,5 +228,5 @@ def _unsuitable(laboratory: Runs, blocks: Blocks) -> EnvironmentUnsuitable:
         f"{blocks.lost} of {blocks.lost + len(blocks.complete)} blocks could not be completed, as their trials were "
         "disturbed or never steady",
         detail="; ".join(told_once(reasons)) or None,
-        hint="Quieten the machine, lengthen --warmup and --measure, or raise --foreign-cpu if that load belongs there.",
+        hint=hint_after({trial.state for trial in spoilt}),
     )

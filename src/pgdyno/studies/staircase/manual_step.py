@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.pairs.blocks import Blocks, Runs, metric_of, run_repeating
+from pgdyno.studies.pairs.blocks import Blocks, Runs, hint_after, metric_of, run_repeating
 from pgdyno.studies.pairs.drift import find_drift
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms
 from pgdyno.studies.staircase.by_hand import factors_of
@@ -68,10 +69,11 @@ def measure_by_hand(
         state = done | {step.name} if arm == AFTER else done
         factors = factors_of(state, step.name)
         specs = (TrialSpec(incumbent, Role.ARM, arm, first_block + at, slot, factors=factors) for at in places)
-        return [
-            trial for trial in (run_repeating(runs.run, spec) for spec in specs) if trial.state is TrialState.COMPLETE
-        ]
+        made = [run_repeating(runs.run, spec) for spec in specs]
+        lost.extend(trial for trial in made if trial.state is not TrialState.COMPLETE)
+        return [trial for trial in made if trial.state is TrialState.COMPLETE]
 
+    lost: list[Trial] = []
     alternates = step.by_hand is not None and step.by_hand.alternate
     half = MANUAL_RUNS // 2 if alternates else MANUAL_RUNS
     first = measure(BEFORE, range(half), 0)
@@ -81,7 +83,9 @@ def measure_by_hand(
     if len(pairs) < LEAST_PAIRS:
         raise Unjudged(
             f"step {step.name} could be measured in only {len(pairs)} of {MANUAL_RUNS} runs",
-            hint="Quieten the machine, or lengthen --warmup and --measure.",
+            detail="; ".join(told_once(one.outcome.reason for one in lost if one.outcome and one.outcome.reason))
+            or None,
+            hint=hint_after({one.state for one in lost}),
         )
     blocks = Blocks({BEFORE: incumbent, AFTER: incumbent}, pairs)
     rule = Design(options.smallest_effect, options.confidence, len(pairs), len(pairs))

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.alike import told_once
-from pgdyno.model.trial import Trial, TrialState
+from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
-from pgdyno.studies.pairs.blocks import metric_of
+from pgdyno.studies.pairs.blocks import hint_after, metric_of
 from pgdyno.studies.pairs.judging import require_enough
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.search import Search
-from pgdyno.trial.recorded import SPOILT
 
 FEWEST = 3
 """So many runs must there be for a noise floor."""
@@ -58,7 +57,7 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
         raise EnvironmentUnsuitable(
             f"the baseline could be measured in only {len(figures)} of {options.noise_runs} runs",
             detail="; ".join(told_once(_reasons(search))) or None,
-            hint=_hint(search),
+            hint=hint_after({t.state for t in search.laboratory.store.trials(search.laboratory.study.id)}),
         )
     require_enough(search.baselines, options.metric)
     place = odd_run(figures)
@@ -80,14 +79,6 @@ def floor_of(runs: Sequence[Trial], metric: Metric) -> NoiseFloor:
     """Return the noise floor of these runs in another metric, which is known of each."""
     figures = [metric_of(trial.outcome, metric) for trial in runs if trial.outcome]
     return noise_floor([figure for figure in figures if figure])
-
-
-def _hint(search: Search) -> str:
-    """Return what helps: a load that failed is no matter of a quiet machine."""
-    states = {trial.state for trial in search.laboratory.store.trials(search.laboratory.study.id)}
-    if TrialState.FAILED in states and not states & SPOILT:
-        return "Find out why the load failed; the server's log may say more."
-    return "Quieten the machine, or lengthen --warmup and --measure until the load is steady."
 
 
 def _reasons(search: Search) -> list[str]:
