@@ -32,6 +32,8 @@ ORDERED = (
 
 SHARED_BUFFERS_SHARE = 0.5
 """Never more than half of memory: above, the kernel's copy of each page no longer fits beside the server's."""
+_OF_ROLE = frozenset({"database", "user", "database user", "client", "session"})
+"""Sources of pg_settings that are of our role, database or connection, and not of the server."""
 DISK_SHARE = 0.5
 """How much of the free disk the log may grow into."""
 
@@ -42,6 +44,22 @@ def check(configuration: Configuration, facts: Facts, *, connections: int) -> Re
     `connections` is the number of sessions that may be active at one time.
     """
     return next(refusals(configuration, facts, connections=connections), None)
+
+
+def check_for_all(configuration: Configuration, facts: Facts, *, measured: int) -> tuple[int, Refusal] | None:
+    """Return how many sessions the server admits, where they are more than `measured`, and why that is too much.
+
+    None where the configuration does for all of them, and where nobody can tell: `facts` are as our role has them, and
+    memory that it has a value of its own of is not what other sessions have.
+    """
+    row = facts.row("max_connections")
+    if row is None or int(row.setting) <= measured:
+        return None
+    rows = (facts.row(name) for name in MEMORY_KNOBS if name not in configuration)
+    if any(one is not None and one.source in _OF_ROLE for one in rows):
+        return None
+    refusal = check(configuration, facts, connections=int(row.setting))
+    return None if refusal is None else (int(row.setting), refusal)
 
 
 def refusals(configuration: Configuration, facts: Facts, *, connections: int) -> Iterator[Refusal]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.knobs.constraints import check, require
+from pgdyno.knobs.constraints import check_for_all, require
 from pgdyno.knobs.policy import Durability, check_settings, worst_class
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
@@ -66,11 +66,10 @@ def arms_of(a: Mapping[str, str], b: Mapping[str, str], facts: Facts, *, connect
 
 def not_kept(settings: Configuration, facts: Facts, *, connections: int) -> tuple[str, ...]:
     """Return a note where memory does for so many sessions, and not for all that the server admits."""
-    row = facts.row("max_connections")
-    most = connections if row is None else int(row.setting)
-    refusal = check(settings, facts, connections=most) if most > connections else None
-    if refusal is None:
+    found = check_for_all(settings, facts, measured=connections)
+    if found is None:
         return ()
+    most, refusal = found
     return (
         f"For all {most} sessions that the server admits it would be too much memory, so that pgdyno apply does not "
         f"keep it without --force: {refusal.reason}.",

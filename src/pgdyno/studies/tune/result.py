@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pgdyno.knobs.constraints import check
+from pgdyno.knobs.constraints import check_for_all
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
@@ -127,11 +127,10 @@ def _rivals(proof: Proof, options: TuneOptions) -> tuple[Rival, ...]:
 
 def with_all_sessions(winner: Configuration, facts: Facts, sessions: int) -> tuple[str, ...]:
     """Say so where a winner suits the sessions of the load, and `apply` refuses it as the server admits more."""
-    row = facts.row("max_connections")
-    most = sessions if row is None else int(row.setting)
-    refusal = check(winner, facts, connections=most) if winner and most > sessions else None
-    if refusal is None:
+    found = check_for_all(winner, facts, measured=sessions) if winner else None
+    if found is None:
         return ()
+    most, refusal = found
     return (
         f"measured with {plural(sessions, 'session')}, and the server admits {most}: for that many pgdyno apply "
         f"refuses it without --force: {refusal.reason}",
