@@ -43,6 +43,7 @@ BASE_SETTINGS = {
     "shared_preload_libraries": "pg_stat_statements",
 }
 _READY_S, _STUCK_S = 120.0, 60.0
+_SWITCHES = 3
 _OFTEN = (
     "no action. ",
     "Lock owner: ",
@@ -99,8 +100,18 @@ class PatroniCluster:
         return {}
 
     def document(self) -> object:
-        """Return the dynamic configuration from the store: GET /config may be one loop old."""
-        return self.ask("/config", "PATCH", {"nothing": None})
+        """Return the dynamic configuration from the store: GET /config may be one loop old.
+
+        A node of a cluster that is busy may refuse one question: it is asked again.
+        """
+        found: list[object] = []
+
+        def is_told() -> bool:
+            found.append(self.ask("/config", "PATCH", {"nothing": None}))
+            return isinstance(found[-1], dict) and bool(found[-1])
+
+        until(is_told, lambda: f"no node tells the document: {found[-1]}\n{self.log_tails()}")
+        return found[-1]
 
     def written(self) -> dict[str, set[tuple[str, str]]]:
         """Return what each node's configuration file sets, but for what goes with the node's role."""
@@ -118,10 +129,11 @@ class PatroniCluster:
         members = answer.get("members", []) if isinstance(answer, dict) else []
         return {member["name"]: member["role"] for member in members if member["state"] in ("running", "streaming")}
 
-    def knows(self, name: str) -> bool:
-        """Tell whether a node is a member."""
+    def has_forgotten(self, name: str) -> bool:
+        """Tell whether the members are told and a node is none of them."""
         answer = self.ask("/cluster")
-        return isinstance(answer, dict) and any(member["name"] == name for member in answer["members"])
+        members = answer.get("members", []) if isinstance(answer, dict) else []
+        return bool(members) and all(member["name"] != name for member in members)
 
     @property
     def leader(self) -> str:
@@ -130,14 +142,16 @@ class PatroniCluster:
 
     def is_whole(self) -> bool:
         """Tell whether one node leads, the other follows, both take sessions and a standby is attached."""
+        roles = self.roles()
+        if sorted(roles.values()) != ["leader", "replica"]:
+            return False
+        leader = next(name for name, role in roles.items() if role == "leader")
         try:
-            if sorted(self.roles().values()) != ["leader", "replica"]:
-                return False
             recovering = {name: self.node(name).fetch("SELECT pg_is_in_recovery() AS r")[0]["r"] for name in NODES}
-            attached = self.node(self.leader).fetch("SELECT 1 AS one FROM pg_stat_replication WHERE state='streaming'")
+            attached = self.node(leader).fetch("SELECT 1 AS one FROM pg_stat_replication WHERE state='streaming'")
         except PgdynoError:
             return False
-        return recovering[self.leader] is False and sum(map(bool, recovering.values())) == 1 and bool(attached)
+        return recovering[leader] is False and sum(map(bool, recovering.values())) == 1 and bool(attached)
 
     def wait_whole(self) -> None:
         """Wait until the cluster is whole.
@@ -158,10 +172,15 @@ class PatroniCluster:
         return self.broken
 
     def switch_over(self) -> None:
-        """Make the other node the leader and wait for it."""
+        """Make the other node the leader and wait for it; ask again when the nodes were not ready for it."""
+        self.wait_whole()
         before = self.leader
         other = next(name for name in NODES if name != before)
-        self.ask("/switchover", "POST", {"leader": before, "candidate": other})
+        for _ in range(_SWITCHES):
+            answer = self.ask("/switchover", "POST", {"leader": before, "candidate": other})
+            if is_reached(lambda: self.leader == other, _READY_S / _SWITCHES):
+                break
+            log.warning("no switchover yet: %s", answer)
         until(lambda: self.leader == other, lambda: f"no switchover: {self.ask('/cluster')}")
         self.wait_whole()
 
@@ -175,7 +194,7 @@ class PatroniCluster:
         """End Patroni, and PostgreSQL with it, on the node that follows; return its name when the cluster forgot it."""
         name = next(name for name in NODES if name != self.leader)
         end_process(self.processes[name])
-        until(lambda: not self.knows(name), lambda: f"{name} is still a member: {self.ask('/cluster')}")
+        until(lambda: self.has_forgotten(name), lambda: f"{name} is still a member: {self.ask('/cluster')}")
         return name
 
     def start_node(self, name: str) -> None:
