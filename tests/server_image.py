@@ -12,8 +12,11 @@ from pgdyno.owner.hands import hands_of
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import snapshot
 from pgdyno.server.snapshot import SettingState
+from pgdyno.undo.watch import Deadlines
 
 PATIENCE_S = 90.0
+UNHURRIED = Deadlines(heartbeat_s=30, health_s=30, grace_s=1)
+"""For sessions that nobody hangs: a machine that stands still for seconds is no reason for their watchdog to act."""
 
 
 def files_of(folder: Path) -> dict[str, tuple[str, int, int, int]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from test_remote_session import Found, eventually, kill_all, pids_with
+from test_remote_session import Found, kill_all, pids_with
 
 from calm_load import calm
 from fix_sshd import Sshd
@@ -27,6 +27,7 @@ from pgdyno.targets.target import Target
 from pgdyno.undo.bundle import UndoBundle, bundle_directories
 from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.template import APPLICATION_NAME
+from server_image import eventually
 from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]

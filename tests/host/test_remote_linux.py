@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from state import State, state_of
-from test_remote_session import Found, eventually, kill_all, only_bundle
+from test_remote_session import Found, kill_all, only_bundle
 
 from fix_sshd import Sshd
 from foreign_server import foreign_debian
@@ -24,6 +24,7 @@ from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.undo.rollback import describe
 from pgdyno.undo.watch import Deadlines
+from server_image import UNHURRIED, eventually
 
 pytestmark = [
     pytest.mark.host,
@@ -36,7 +37,6 @@ BACKGROUND, HUGE = "vm.dirty_background_bytes", "transparent_hugepage.enabled"
 KNOBS = (BACKGROUND, HUGE)
 JOINT = Configuration.of({BACKGROUND: "67108864", HUGE: "never", "work_mem": "8MB"})
 RESTARTED = Configuration.of({**JOINT, "shared_buffers": "48MB"})
-QUICK = Deadlines(heartbeat_s=3, health_s=3, grace_s=1)
 
 
 server = pytest.fixture(foreign_debian)
@@ -84,7 +84,7 @@ def test_a_cut_connection_puts_linux_knobs_back_too(sshd: Sshd, server: Target) 
     found, before = Found(server), everything(server)
     with opened_host(as_user(sshd, "root")) as host:
         host.target(server.postgres.conninfo)
-        with host.begin(study="cut", watch=QUICK, kernel=KNOBS) as session:
+        with host.begin(study="cut", watch=UNHURRIED, kernel=KNOBS) as session:
             session.apply(RESTARTED)
             assert_in_force()
             kill_all(f"ControlPath={host.connection.folder}")
@@ -103,7 +103,7 @@ def test_an_agent_killed_in_a_configuration_leaves_them_to_its_watchdog(sshd: Ss
     found, before = Found(server), everything(server)
     with opened_host(as_user(sshd, "root")) as host:
         host.target(server.postgres.conninfo)
-        with host.begin(study="killed", watch=QUICK, kernel=KNOBS) as session:
+        with host.begin(study="killed", watch=UNHURRIED, kernel=KNOBS) as session:
             session.apply(JOINT)
             assert_in_force()
             bundle = only_bundle(sshd)
@@ -118,7 +118,7 @@ def test_a_user_without_the_right_is_told_and_changes_nothing(sshd: Sshd, server
     before = everything(server)
     with opened_host(as_user(sshd, "postgres")) as host:
         host.target(server.postgres.conninfo)
-        with host.begin(study="refused", watch=QUICK, kernel=KNOBS) as session:
+        with host.begin(study="refused", watch=UNHURRIED, kernel=KNOBS) as session:
             with pytest.raises(ApplyError, match="did not come into force") as caught:
                 session.apply(JOINT)
             assert "Permission denied" in (caught.value.detail or "")

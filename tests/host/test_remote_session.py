@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,12 +35,11 @@ from pgdyno.undo.bundle import UndoBundle, bundle_directories
 from pgdyno.undo.rollback import SessionState, describe
 from pgdyno.undo.watch import Deadlines
 from pgdyno.undo.watch_record import WatchdogRole
+from server_image import UNHURRIED, eventually
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 RELOADED = Configuration.of({"work_mem": "8MB"})
 RESTARTED = Configuration.of({"shared_buffers": "48MB", "work_mem": "9MB"})
-QUICK = Deadlines(heartbeat_s=3, health_s=3, grace_s=1)
-PATIENCE_S = 90.0
 
 
 server = pytest.fixture(foreign_debian)
@@ -71,13 +70,6 @@ class Found:
     def assert_again(self) -> None:
         assert self._files() == self.files
         assert snapshot.differences(self.settings, self._settings()) == ()
-
-
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.1)
 
 
 def only_bundle(sshd: Sshd) -> UndoBundle:
@@ -127,7 +119,7 @@ def test_a_session_reloads_restarts_and_restores(sshd: Sshd, host: RemoteHost, s
 
 def test_a_change_stays_and_is_taken_back_by_its_id(host: RemoteHost, server: Target) -> None:
     found, target = Found(server), host.target(server.postgres.conninfo)
-    with host.begin(study="apply", watch=QUICK) as session:
+    with host.begin(study="apply", watch=UNHURRIED) as session:
         session.apply(RESTARTED)
         session.keep()
     time.sleep(2.0)  # a watchdog that did not leave would restore now
@@ -183,7 +175,7 @@ def test_a_cut_connection_restores(sshd: Sshd, server: Target) -> None:
     found = Found(server)
     with opened_host(HostRequest(HostAddress.parse(sshd.url))) as host:
         host.target(server.postgres.conninfo)
-        with host.begin(study="cut", watch=QUICK) as session:
+        with host.begin(study="cut", watch=UNHURRIED) as session:
             session.apply(RESTARTED)
             kill_all(f"ControlPath={host.connection.folder}")
             with pytest.raises(ConnectError):
@@ -199,7 +191,7 @@ def test_a_cut_connection_restores(sshd: Sshd, server: Target) -> None:
 def test_a_killed_agent_is_made_good_by_its_watchdog(sshd: Sshd, host: RemoteHost, server: Target) -> None:
     found = Found(server)
     host.target(server.postgres.conninfo)
-    with host.begin(study="killed", watch=QUICK) as session:
+    with host.begin(study="killed", watch=UNHURRIED) as session:
         session.apply(RESTARTED)
         bundle = only_bundle(sshd)
         os.kill(bundle.manifest.owner.pid, signal.SIGKILL)
@@ -213,7 +205,7 @@ def test_a_killed_agent_is_made_good_by_its_watchdog(sshd: Sshd, host: RemoteHos
 def test_agent_and_watchdogs_killed_wait_for_a_rollback(sshd: Sshd, host: RemoteHost, server: Target) -> None:
     found = Found(server)
     host.target(server.postgres.conninfo)
-    host.begin(study="all", watch=QUICK).apply(RELOADED)
+    host.begin(study="all", watch=UNHURRIED).apply(RELOADED)
     bundle = only_bundle(sshd)
     kill_all(str(sshd.home / "cache"), str(bundle.directory))
     eventually(lambda: not bundle.manifest.owner.is_alive(), "the agent is gone")
@@ -241,7 +233,7 @@ def test_a_password_reaches_the_server_the_tunnel_and_the_watchdog(
     with opened_host(HostRequest(HostAddress.parse(sshd.url))) as host:
         target = host.target(make_conninfo(server.postgres.conninfo, user="keeper"))
         assert target.postgres.fetch("SELECT current_user AS who") == [{"who": "keeper"}]
-        with host.begin(study="password", watch=QUICK) as session:
+        with host.begin(study="password", watch=UNHURRIED) as session:
             session.apply(RESTARTED)
             bundle = only_bundle(sshd)
             os.kill(bundle.manifest.owner.pid, signal.SIGKILL)

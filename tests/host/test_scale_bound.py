@@ -23,8 +23,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock
 from pgdyno.store.catalogue import Store
 from pgdyno.undo.apply import Session
-from pgdyno.undo.watch import Deadlines
-from server_image import eventually
+from server_image import UNHURRIED, eventually
 
 pytestmark = [
     pytest.mark.host,
@@ -34,7 +33,6 @@ pytestmark = [
     pytest.mark.skipif(not Path("/sys/fs/cgroup/cpu/cpu.stat").exists(), reason="no version 1 tree of cpu is mounted"),
 ]
 CPU = Path("/sys/fs/cgroup/cpu")
-QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 
 
 @pytest.fixture
@@ -90,8 +88,9 @@ def test_a_level_bounds_every_process_of_the_server_and_goes_with_the_session(se
 @pytest.mark.requirement("R-SCA-01")
 def test_the_watchdog_takes_the_bound_away_after_a_kill(server: Sandbox, tmp_path: Path) -> None:
     pid, before = postmaster(server), group_of(postmaster(server))
+    half = [{SERVER_CPUS: "0.5"}]
     with tuner_of(
-        server, tmp_path / "undo", watch=QUICK, configurations=[{SERVER_CPUS: "0.5"}], kernel=(SERVER_CPUS,), hold=True
+        server, tmp_path / "undo", watch=UNHURRIED, configurations=half, kernel=(SERVER_CPUS,), hold=True
     ) as tuner:
         await_line(tuner, "applied")
         bound = group_of(pid)

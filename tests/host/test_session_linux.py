@@ -22,8 +22,7 @@ from pgdyno.server import postmaster_lock
 from pgdyno.undo.apply import Session
 from pgdyno.undo.kernel_route import KernelRoute
 from pgdyno.undo.restore import restore
-from pgdyno.undo.watch import Deadlines
-from server_image import eventually
+from server_image import UNHURRIED, eventually
 
 pytestmark = [
     pytest.mark.host,
@@ -33,7 +32,6 @@ pytestmark = [
 ]
 DIRTY, BACKGROUND, HUGE = "vm.dirty_bytes", "vm.dirty_background_bytes", "transparent_hugepage.enabled"
 POOL_PAGES = 120
-QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 JOINT = {DIRTY: "536870912", BACKGROUND: "67108864", HUGE: "never", "work_mem": "8MB"}
 
 
@@ -151,7 +149,7 @@ def test_a_host_that_is_not_this_one(server: Sandbox, tmp_path: Path) -> None:
 def test_the_watchdog_puts_both_back(server: Sandbox, tmp_path: Path) -> None:
     before = state_of(server.data_directory, server.folder)
     with tuner_of(
-        server, tmp_path / "undo", watch=QUICK, configurations=[JOINT], kernel=(DIRTY, BACKGROUND, HUGE), hold=True
+        server, tmp_path / "undo", watch=UNHURRIED, configurations=[JOINT], kernel=(DIRTY, BACKGROUND, HUGE), hold=True
     ) as tuner:
         await_line(tuner, "applied")
         assert value("/proc/sys/vm/dirty_bytes") == "536870912"

@@ -28,16 +28,14 @@ from pgdyno.targets.target import Target
 from pgdyno.undo import server_process, watch_record
 from pgdyno.undo.apply import Session
 from pgdyno.undo.rollback import describe, rollback
-from pgdyno.undo.watch import Deadlines
 from public_library import as_user, copy_library, environment_of, python_of
-from server_image import eventually
+from server_image import UNHURRIED, eventually
 
 pytestmark = [
     pytest.mark.pg,
     pytest.mark.host,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become as another process was, and back"),
 ]
-QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 RESTARTING = Configuration.of({"max_connections": "42", "work_mem": "9MB"})
 REAL_TUNERS = True
 NICE = os.getpriority(os.PRIO_PROCESS, 0)
@@ -124,7 +122,7 @@ def test_a_tuner_that_is_killed(
     """SIGKILL: the watchdog starts the server. It has the tuner's environment and priorities, the server has not."""
     before = seen(server.data)
     settings = [dict(RESTARTING)]
-    tuning = tuner_of(server, tmp_path / "undo", watch=QUICK, configurations=settings, hold=True)
+    tuning = tuner_of(server, tmp_path / "undo", watch=UNHURRIED, configurations=settings, hold=True)
     with another_process(monkeypatch), tuning as tuner:
         await_line(tuner, "applied")
         assert seen(server.data) == before

@@ -23,11 +23,9 @@ from pgdyno.undo import watch_record
 from pgdyno.undo.apply import Session
 from pgdyno.undo.bundle import UndoBundle, bundle_directories
 from pgdyno.undo.restore import Restored
-from pgdyno.undo.watch import Deadlines
-from server_image import eventually
+from server_image import UNHURRIED, eventually
 
 pytestmark = pytest.mark.pg
-QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
 
 
 @EVERY_BUILD
@@ -54,7 +52,7 @@ def test_a_line_appended_to_the_main_file_stays_in_force(
 
 def test_the_watchdog_keeps_an_edit_too(scene: Scene, tmp_path: Path) -> None:
     server = types.SimpleNamespace(target=lambda: scene.target)
-    with tuner_of(server, tmp_path / "undo", watch=QUICK, configurations=[dict(RESTARTED)], hold=True) as tuner:  # type: ignore[arg-type]  # what it needs of a sandbox
+    with tuner_of(server, tmp_path / "undo", watch=UNHURRIED, configurations=[dict(RESTARTED)], hold=True) as tuner:  # type: ignore[arg-type]  # what it needs of a sandbox
         await_line(tuner, "applied")
         scene.append(scene.main)
         tuner.kill()

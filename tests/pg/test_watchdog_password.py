@@ -31,12 +31,11 @@ from pgdyno.undo.apply import Session
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.restart_need import RETURN
 from pgdyno.undo.rollback import SessionState, describe, rollback
-from pgdyno.undo.watch import Deadlines
 from pgdyno.undo.watch_record import WatchdogRole
-from server_image import eventually, files_of
+from server_image import UNHURRIED, eventually, files_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-QUICK = Deadlines(heartbeat_s=3, health_s=2, grace_s=1)
+BEATS = replace(UNHURRIED, heartbeat_s=3)
 RELOADED = {"work_mem": "9MB"}
 RESTARTED = {"shared_buffers": "48MB", "work_mem": "9MB"}
 GRANTS = (
@@ -66,7 +65,7 @@ class Before:
         return files_of(self.server.data) | files_of(self.server.config)
 
     def tuner(self, configuration: dict[str, str], **more: Any) -> TunerOn:
-        given = {"dsn": self.server.dsn, "undo_root": self.undo_root, "watch": QUICK, **more}
+        given = {"dsn": self.server.dsn, "undo_root": self.undo_root, "watch": UNHURRIED, **more}
         return TunerOn(configurations=[configuration], **given)
 
     def assert_restored(self) -> UndoBundle:
@@ -305,7 +304,7 @@ def test_no_session_by_sql_alone_that_the_watchdog_could_not_end(
     target = open_sql_only(before.server.dsn)
     monkeypatch.setattr(Postgres, "secrets", lambda _: ({}, True))
     with pytest.raises(EnvironmentUnsuitable, match="the watchdog could not restore the server") as caught:
-        Session.begin(target, study="x", undo_root=before.undo_root, watch=QUICK)
+        Session.begin(target, study="x", undo_root=before.undo_root, watch=UNHURRIED)
     assert "no password supplied" in (caught.value.detail or "")
     assert "Nothing was changed" in (caught.value.hint or "")
     before.assert_restored()
@@ -320,7 +319,7 @@ def test_no_session_whose_watchdog_may_not_reload(before: Before) -> None:
         target = open_sql_only(before.server.bare_dsn.replace("tuner", "plain") + " password=plain")
         admin.execute("REVOKE EXECUTE ON FUNCTION pg_reload_conf() FROM plain")
         with pytest.raises(EnvironmentUnsuitable, match="may not reload the configuration") as caught:
-            Session.begin(target, study="x", undo_root=before.undo_root, watch=QUICK)
+            Session.begin(target, study="x", undo_root=before.undo_root, watch=UNHURRIED)
         assert "GRANT EXECUTE ON FUNCTION pg_reload_conf()" in (caught.value.hint or "")
         before.assert_restored()
     finally:
@@ -349,11 +348,11 @@ def test_a_data_directory_that_is_away_for_a_while(before: Before, stays: bool) 
 
 
 def test_an_undo_folder_that_is_away_for_a_while(before: Before) -> None:
-    with before.tuner(RELOADED).applied() as tuner:
+    with before.tuner(RELOADED, watch=BEATS).applied() as tuner:
         bundle = newest(before.undo_root)
         away = before.undo_root.with_name("away")
         before.undo_root.rename(away)
-        time.sleep(QUICK.heartbeat_s + 2)
+        time.sleep(BEATS.heartbeat_s + 2)
         assert tuner.poll() is None  # no beat can be seen, and none is demanded
         tuner.kill()
         eventually(lambda: b"acting" in (away / bundle.id / watch_record.LOG).read_bytes(), "it acts")
