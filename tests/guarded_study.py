@@ -27,13 +27,17 @@ from pgdyno.undo.apply import Session
 from pgdyno.workloads.protocol import LoadReading, Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
+from server_image import eventually
 
 log = logging.getLogger(__name__)
 CANDIDATE = Configuration.of({"work_mem": "8MB"})
 BASELINES_AT_MOST = 6
 BREACH_AFTER_S = 2.0
-LATEST_S = 5.0
-"""The design says a tick of 0.5 s and an answer within 2; a loaded machine gets this long before a test fails."""
+LATEST_S = 15.0
+"""The design says a tick of 0.5 s and an answer within 2; a machine whose CPUs others have gets this long.
+
+It is less than what is left of the load at the moment of harm: the guard, not the load's end, stopped the trial.
+"""
 
 
 @dataclass
@@ -175,9 +179,8 @@ def assert_answered(study: Guarded, name: str, *, breach_at: float | None = None
     assert tripped.t <= restored.t <= trial.outcome.ended_at
     assert [tripped.text, restored.text] == study.watched.notices[-2:]
     assert work_mem(study.target) != CANDIDATE["work_mem"]
-    sessions = "SELECT count(*) AS count FROM pg_stat_activity WHERE application_name = %s AND state = 'active'"
-    (row,) = study.target.postgres.fetch(sessions, [APPLICATION_NAME])
-    assert row["count"] == 0
+    sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND state = 'active'"
+    eventually(lambda: not study.target.postgres.fetch(sessions, [APPLICATION_NAME]), "no statement of the load")
     seconds = tripped.t - (study.watched.harmed_at if breach_at is None else breach_at)
     log.info("guard %s: %.2f s from breach to trip, %.2f s to the baseline", name, seconds, restored.t - tripped.t)
     assert seconds < LATEST_S

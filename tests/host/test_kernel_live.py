@@ -201,13 +201,18 @@ def swap_advice() -> Answer:
     return says("swap-area", with_memory(swap=areas)).answer
 
 
+def swap_areas() -> list[str]:
+    """Return the names of this machine's swap areas: how much of each is used moves by itself."""
+    return [line.split()[0] for line in Path("/proc/swaps").read_text().splitlines()[1:]]
+
+
 @pytest.mark.requirement("R-KRN-20")
 @pytest.mark.parametrize("by_hand", [False, True], ids=["restore", "by hand"])
 def test_a_swap_file_is_made_and_taken_away(by_hand: bool) -> None:
     folder = Path("/var/tmp/pgdyno swap test")  # with blanks, and not on a tmpfs
     folder.mkdir(exist_ok=True)
     places = KernelPlaces(swap_file=str(folder / "pgdyno.swap"))
-    swaps = Path("/proc/swaps").read_text()
+    before = swap_areas()
     try:
         with put_back([linux.SWAP_AREA], places) as (image,):
             try:
@@ -226,8 +231,8 @@ def test_a_swap_file_is_made_and_taken_away(by_hand: bool) -> None:
                 assert kernel.restore(image) is True
             assert kernel.is_in_place(image)
             assert kernel.restore(image) is False
-        assert Path("/proc/swaps").read_text() == swaps
-        assert (swap_advice() is Answer.OK) is (len(swaps.splitlines()) > 1)
+        assert swap_areas() == before
+        assert (swap_advice() is Answer.OK) is bool(before)
     finally:
         shutil.rmtree(folder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -64,12 +65,17 @@ def test_hands_have_the_rights_of_their_account_and_no_more(theirs: tuple[Hands,
 def test_hands_go_on_when_their_worker_is_killed(theirs: tuple[Hands, Path]) -> None:
     hands, folder = theirs
     hands.may_write(folder)
-    for pid in processes.all_pids():
-        if processes.account_of(pid) == hands.account.uid:
-            words = (processes.PROC / str(pid) / "cmdline").read_bytes()
-            if b"pgdyno.owner" in words:
-                os.kill(pid, 9)
+    ours = workers_of(hands)
+    assert ours
+    for pid in ours:
+        os.kill(pid, signal.SIGKILL)
     assert hands.may_write(folder)
+
+
+def workers_of(hands: Hands) -> list[int]:
+    """Return the workers of this process, not those of the tests beside it, which lend the same account's hands."""
+    children = processes.children_of(os.getpid())
+    return [child.pid for child in children if processes.account_of(child.pid) == hands.account.uid]
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the answer is read", "behind its header"])
@@ -104,8 +110,7 @@ def test_a_worker_cannot_be_looked_into_or_have_more_rights_again(theirs: tuple[
     def is_at_work() -> bool:
         """See the worker; another test of this account may have killed it, and the next question starts one."""
         hands.may_write(folder)
-        own = processes.children_of(os.getpid())
-        found[:] = [one.pid for one in own if processes.account_of(one.pid) == hands.account.uid]
+        found[:] = workers_of(hands)
         return bool(found)
 
     eventually(is_at_work, "a worker with the account's identity")

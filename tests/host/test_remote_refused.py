@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,10 +117,8 @@ def test_variables_that_lead_past_the_tunnel(sshd: Sshd, monkeypatch: pytest.Mon
 
 
 def test_nothing_is_left_on_either_side(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = Path("/tmp") / f"pgdyno-{os.getpid()}"  # a socket's path must be short
-    short.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(short))
-    open_and_close(sshd.url)
-    assert list(short.iterdir()) == []
-    short.rmdir()
+    with tempfile.TemporaryDirectory(prefix="pgdyno-", dir="/tmp") as short:  # a socket's path must be short
+        monkeypatch.setattr("tempfile.tempdir", short)
+        open_and_close(sshd.url)
+        assert list(Path(short).iterdir()) == []
     assert {path.name for path in sshd.home.iterdir()} == {"cache"}

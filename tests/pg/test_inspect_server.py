@@ -26,6 +26,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 from pgdyno.model.shapes import plain
 from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import postmaster_lock
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.connect_routes import open_server
 from pgdyno.targets.target import Target
@@ -81,14 +82,22 @@ def test_pg_monitor_sees_all_of_every_version(any_postgres: Sandbox) -> None:
     assert mount.block_size == os.statvfs(any_postgres.data_directory).f_frsize
 
 
+def peak_bytes(sandbox: Sandbox) -> int:
+    """Return the most memory that the postmaster has had so far; it only grows."""
+    status = Path(f"/proc/{postmaster_lock.postmaster_pid(sandbox.data_directory)}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmPeak:")]
+    return int(line.split()[1]) * 1024
+
+
 @pytest.mark.requirement("R-KRN-14", "R-KRN-15")
 def test_the_need_of_huge_pages(any_postgres: Sandbox) -> None:
     """The server's own figure since 15; VmPeak with its path everywhere, which is never less."""
+    before = peak_bytes(any_postgres)
     inventory = inspect(any_postgres.target())
     server, page = server_of(inventory), inventory.host.memory.huge_page_bytes
     assert isinstance(server.peak_memory_bytes, int)
-    assert server.peak_memory_file.startswith("/proc/")
-    assert f"VmPeak:\t{server.peak_memory_bytes // 1024:>8} kB" in Path(server.peak_memory_file).read_text()
+    assert server.peak_memory_file == f"/proc/{postmaster_lock.postmaster_pid(any_postgres.data_directory)}/status"
+    assert before <= server.peak_memory_bytes <= peak_bytes(any_postgres)
     if server.major < 15:
         assert isinstance(server.huge_pages_needed, Unknown)
         assert "VmPeak" in server.huge_pages_needed.reason
@@ -194,8 +203,10 @@ def kernel_values() -> dict[str, bytes]:
     for folder, _, files in os.walk("/proc/sys"):
         for name in files:
             path = Path(folder, name)
-            if "random" in folder or name.endswith(
-                ("-nr", "-state", "last_pid", "_count", "stat_refresh", "sample_rate")
+            if (
+                "random" in folder
+                or folder == "/proc/sys/fs/quota"
+                or name.endswith(("-nr", "-state", "last_pid", "_count", "stat_refresh", "sample_rate"))
             ):
                 continue
             if path.name == "nr" or not os.access(path, os.R_OK):
@@ -211,10 +222,14 @@ def test_nothing_is_changed(sandbox18: Sandbox, tmp_path: Path) -> None:
     postgres = sandbox18.target().postgres
     target = as_monitor(sandbox18)
     files = {path: path.stat().st_mtime_ns for path in sandbox18.data_directory.glob("*.conf")}
-    before, kernel = postgres.fetch(CATALOG), kernel_values()
-    write_capture(target, tmp_path / "capture")
+    before, changed = postgres.fetch(CATALOG), []
+    for number in range(2):
+        kernel = kernel_values()
+        write_capture(target, tmp_path / f"capture-{number}")
+        changed.append(kernel_values() != kernel)
+        assert kernel
     assert postgres.fetch(CATALOG) == before
-    assert kernel_values() == kernel
+    assert not all(changed)  # another program of this machine may change one once; a capture would each time
     assert {path: path.stat().st_mtime_ns for path in sandbox18.data_directory.glob("*.conf")} == files
 
 

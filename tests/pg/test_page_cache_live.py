@@ -24,6 +24,7 @@ from pgdyno.workloads.buffer_warmth import warm_buffers
 from pgdyno.workloads.page_cache import read_in
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
+from server_image import eventually
 
 pytestmark = pytest.mark.pg
 
@@ -38,6 +39,8 @@ def target() -> Iterator[Target]:
     sandbox = Sandbox.open_or_create("on-disk", root=folder)
     try:
         sandbox.start()
+        sandbox.target().postgres.execute("ALTER SYSTEM SET autovacuum = off")  # it reads the tables too
+        sandbox.target().postgres.execute("SELECT pg_reload_conf()")
         yield sandbox.target()
     finally:
         sandbox.destroy()
@@ -94,6 +97,8 @@ def test_kept_data_are_read_and_nothing_else_changes(target: Target, facts: Fact
     workload, dbname = prepared(target, READS)
     paths = files(target, dbname)
     assert len(paths) >= 2, "the table and its index"
+    sessions = "SELECT pid FROM pg_stat_activity WHERE datname = %s"
+    eventually(lambda: target.postgres.fetch(sessions, [dbname]) == [], "all who filled it have told their counts")
     before = blocks_read(target, dbname)
     forget(paths)
     assert cached_share(paths) < 0.1

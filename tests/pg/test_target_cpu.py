@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -93,7 +94,8 @@ def test_a_server_that_is_down_has_a_reason(make_sandbox: Callable[..., Sandbox]
 def test_a_group_counts_a_program_from_its_first_instruction(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     trees = [tree for tree in cpu.accounting_trees() if tree.version == version]
     monkeypatch.setattr(cpu, "accounting_trees", lambda: trees)
-    group = CpuGroup.create(f"test-{version}")
+    name = f"test-{version}-{os.getpid()}"
+    group = CpuGroup.create(name)
     if isinstance(group, Unknown):
         pytest.skip(group.reason)
     try:
@@ -101,7 +103,7 @@ def test_a_group_counts_a_program_from_its_first_instruction(version: int, monke
         program = "import time\nwhile time.process_time() < 0.3: pass"
         LocalRunner().run(["python3", "-c", program], cgroups=group.paths)
         assert 0.25 <= group.seconds() - before < 10
-        assert CpuGroup.create(f"test-{version}") == group
+        assert CpuGroup.create(name) == group
     finally:
         assert group.remove()
     assert group.remove()
