@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from psycopg import sql
 
 from advisor_case import make_host, make_server
 from calm_load import SEGMENTS
+from pgbench_beside import pgbench_beside
 from pgdyno.advisor.engine import advise
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.model.finding import Answer, Cost, Finding
@@ -62,16 +62,8 @@ def under_load(target: Target, rule: str, *words: str) -> Finding:
         make_server(facts.server.major), settings=facts.settings, version_num=facts.server.version_num, databases=()
     )
     inventory = Inventory(make_host(ram_bytes=8 << 30), server)
-    argv = [str(target.program("pgbench")), "-n", "-c", "2", "-T", "5", *words]
-    env = {**os.environ, **target.postgres.environment(DATABASE)}
-    load = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        time.sleep(1.2)
+    with pgbench_beside(target, DATABASE, *words):
         found = gather(target, inventory, window_s=2.0)
-        load.wait(60)
-    finally:
-        load.kill()
-        load.wait()
     return next(finding for finding in advise(inventory, found, shipped_rules()) if finding.rule == rule)
 
 
@@ -142,7 +134,7 @@ def test_crash_replays_more_with_a_larger_max_wal_size(make_sandbox: Callable[..
         configure(target, max_wal_size=size, min_wal_size="32MB", checkpoint_timeout="1h")
         make_database(target, scale=1)
         target.postgres.execute("CHECKPOINT")
-        pgbench(target, "-f", str(SEGMENTS), "-R", "4", "-t", "12")
+        pgbench(target, "-f", str(SEGMENTS), "-R", "4", "-t", "20")
         sandbox.crash()
         sandbox.start()
         replayed[size] = redone_bytes(Path(sandbox.log_file).read_text(errors="replace"))

@@ -16,6 +16,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from advisor_case import make_host, make_server
+from calm_load import SEGMENTS
+from pgbench_beside import pgbench_beside, transactions_of
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.evidence import Evidence, LogEvidence, Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
@@ -77,20 +79,11 @@ def pgbench(target: Target, *words: str) -> str:
     return subprocess.run(argv, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
-def under_load(target: Target, inventory: Inventory, *words: str, window_s: float = 2.0) -> tuple[Evidence, int]:
+def under_load(target: Target, inventory: Inventory, *words: str, clients: int = 2) -> tuple[Evidence, int]:
     """Gather while pgbench runs; return the evidence and the transactions of the whole run."""
-    argv = [str(target.program("pgbench")), "-n", "-c", "2", "-T", "5", *words]
-    env = {**os.environ, **target.postgres.environment(DATABASE)}
-    load = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        time.sleep(1.2)  # the server counts what a session did up to a second later
-        found = gather(target, inventory, window_s=window_s)
-        out, _ = load.communicate(timeout=60)
-    finally:
-        load.kill()
-        load.wait()
-    (line,) = [line for line in out.splitlines() if "actually processed" in line]
-    return found, int(line.split(":")[1].split("/")[0])
+    with pgbench_beside(target, DATABASE, *words, clients=clients) as load:
+        found = gather(target, inventory, window_s=2.0)
+        return found, transactions_of(load)
 
 
 @pytest.mark.requirement("R-PG-01", "R-PG-02", "R-VER-04", "R-VER-08", "R-VER-14")
@@ -98,6 +91,7 @@ def test_small_max_wal_size_shows_in_the_log_of_every_version(any_postgres: Sand
     target = any_postgres.target()
     small = {"max_wal_size": "32MB", "min_wal_size": "32MB", "log_checkpoints": "on"}
     with settings(target.postgres, **small), bench_database(target):
+        pgbench(target, "-n", "-f", str(SEGMENTS), "-R", "6", "-t", "12")  # a slow machine writes little WAL by itself
         inventory = inventory_of(target)
         found, transactions = under_load(target, inventory, "-b", "tpcb-like")
         stored = write_evidence(target, tmp_path, inventory, window_s=1.0)
@@ -173,7 +167,7 @@ def test_collected_logs_are_found_by_asking_the_server(make_sandbox: Callable[..
     sandbox.start()
     target.postgres.execute("CHECKPOINT")
     inventory = inventory_of(target)
-    there, deadline = gather(target, inventory).log, time.monotonic() + 20
+    there, deadline = gather(target, inventory).log, time.monotonic() + 60
     while time.monotonic() < deadline and not (isinstance(there, LogEvidence) and there.starts["requested"]):
         there = gather(target, inventory).log  # the collector is a process of its own and may be late
     assert isinstance(there, LogEvidence)
@@ -273,8 +267,8 @@ def test_waits_for_locks_grow_with_clients_on_few_rows(sandbox18: Sandbox) -> No
     waiting = []
     with bench_database(target):
         inventory = inventory_of(target)
-        for clients in ("1", "24"):
-            found, _ = under_load(target, inventory, "-b", "tpcb-like", "-c", clients)
+        for clients in (1, 24):
+            found, _ = under_load(target, inventory, "-b", "tpcb-like", clients=clients)
             assert not isinstance(found.concurrency, Unknown)
             waiting.append(found.concurrency.lock_waiters_mean)
             assert isinstance(found.concurrency.knee_clients, Unknown)
