@@ -52,7 +52,7 @@ class Page:
     requests: list[str] = field(default_factory=list)
     url: str = ""
     loaded: bool = False
-    patience_s: float = 10
+    patience_s: float = TIMEOUT_S
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **parameters)

@@ -199,7 +199,7 @@ def test_a_real_target_gets_the_control_of_its_kind(subject: Subject) -> None:
     assert control.is_running()
 
 
-def _until(condition: Callable[[], bool], tries: int = 200) -> None:
+def _until(condition: Callable[[], bool], tries: int = 1200) -> None:
     for _ in range(tries):
         if condition():
             return

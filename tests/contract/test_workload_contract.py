@@ -109,7 +109,7 @@ def one_run(request: pytest.FixtureRequest, case: Case, runs: dict[object, Run],
         dbname = case.workload.reset(case.target)
         before = commits(case.target, dbname)
         result = run(case, dbname, tmp_path)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while commits(case.target, dbname) - before < result.transactions and time.monotonic() < deadline:
             time.sleep(0.1)
         runs[key] = Run(result, commits(case.target, dbname) - before)
@@ -224,8 +224,8 @@ def test_a_reset_gives_the_first_state_back(case: Case, tmp_path: Path) -> None:
 
 def test_terminate_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
     dbname = case.workload.reset(case.target, policy="never")
-    load = case.workload.begin(case.target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=60.0), tmp_path)
-    reading, deadline = None, time.monotonic() + 20
+    load = case.workload.begin(case.target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=120.0), tmp_path)
+    reading, deadline = None, time.monotonic() + 50
     while (reading is None or not reading.transactions) and time.monotonic() < deadline:
         time.sleep(0.2)
         reading = load.live()
@@ -239,7 +239,7 @@ def test_terminate_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
     result = load.finish()
     assert result.reason is not None
     assert result.transactions >= reading.transactions
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (left := sessions(case.target, dbname)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert left == 0
@@ -248,20 +248,20 @@ def test_terminate_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
 def test_a_load_that_is_told_that_its_time_is_over_ends_whole(case: Case, tmp_path: Path) -> None:
     """As at the end of its own time: no client is cut off in a transaction, and no line of the log is lost."""
     dbname = case.workload.reset(case.target, policy="never")
-    load = case.workload.begin(case.target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=60.0), tmp_path)
-    series, deadline = None, time.monotonic() + 20
+    load = case.workload.begin(case.target, dbname, LoadPlan(2, 2, warmup_s=0.0, measure_s=120.0), tmp_path)
+    series, deadline = None, time.monotonic() + 50
     while (series is None or not series.counts.sum()) and time.monotonic() < deadline:
         time.sleep(0.2)
         load.live()
         series = load.series()
     assert series is not None
     load.let_end()
-    while not load.wait(0.2) and time.monotonic() < deadline + 20:
+    while not load.wait(0.2) and time.monotonic() < deadline + 60:
         pass
     result = load.finish()
     assert (result.reason, result.partial, result.exit_code, result.aborted_clients) == (None, None, 0, 0)
     assert (result.malformed_lines, result.failed) == (0, 0)
-    assert result.ended_at - result.began_at < 50, "long before its own time was over"
+    assert result.ended_at - result.began_at < 115, "long before its own time was over"
     assert series.origin_s == result.bins.origin_s
     assert list(series.counts) == list(result.bins.counts[: len(series.counts)]), "what it had told does not change"
     assert list(series.latency_us) == list(result.bins.latency_us[: len(series.counts)])

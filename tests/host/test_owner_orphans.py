@@ -76,7 +76,7 @@ def workers_of(writer: subprocess.Popen[str]) -> list[int]:
     return found
 
 
-def until(holds: object, seconds: float = 20.0) -> None:
+def until(holds: object, seconds: float = 60.0) -> None:
     """Wait for a condition."""
     assert callable(holds)
     deadline = time.monotonic() + seconds

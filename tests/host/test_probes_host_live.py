@@ -19,7 +19,13 @@ from pgdyno.probes.host.reading import PROC, TICKS_PER_S, read_host, rows
 
 pytestmark = pytest.mark.host
 
-BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\ntime.sleep({rest})"
+BURN = """
+import time
+end = time.process_time() + {seconds}
+while time.process_time() < end: pass
+print("burnt", flush=True)
+time.sleep({rest})
+"""
 
 
 def named(found: list[SampleRow], table: str) -> list[dict[str, SampleValue]]:
@@ -37,7 +43,10 @@ def test_this_machine_can_be_read() -> None:
 
 def test_driver_cpu_is_what_the_kernel_bills_the_process() -> None:
     driver = DriverCpu(PROC, TICKS_PER_S)
-    with subprocess.Popen([sys.executable, "-c", BURN.format(seconds=0.5, rest=30)]) as child:
+    words = [sys.executable, "-c", BURN.format(seconds=0.5, rest=300)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "burnt\n"
         seen = -1.0
         while seen < 0.4 or seen != driver.seconds([child.pid]):  # it counts in ticks, and on a busy machine late
             seen = driver.seconds([child.pid])

@@ -25,6 +25,7 @@ from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
+from server_image import eventually
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 SORT = "SELECT count(*) FROM (SELECT md5(g::text) FROM generate_series(1, 20000000) AS g ORDER BY 1) AS s"
@@ -51,8 +52,14 @@ def scripted(folder: Path, text: str) -> Workload:
 def load_database(study: Guarded) -> str:
     """Return the name of the database that the load runs in."""
     query = "SELECT DISTINCT datname FROM pg_stat_activity WHERE application_name = %s"
-    (row,) = study.target.postgres.fetch(query, [APPLICATION_NAME])
-    return str(row["datname"])
+    found: list[dict[str, object]] = []
+
+    def is_there() -> bool:
+        found[:] = study.target.postgres.fetch(query, [APPLICATION_NAME])
+        return len(found) == 1
+
+    eventually(is_there, "the load has its sessions")
+    return str(found[0]["datname"])
 
 
 def in_background(work: Callable[[], object]) -> None:
@@ -278,11 +285,12 @@ def standby_of(sandbox: Sandbox) -> Iterator[Callable[[], None]]:
     def freeze() -> None:
         children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
         for pid in (server.pid, *map(int, children)):
-            os.kill(pid, signal.SIGSTOP)
-            frozen.append(pid)
+            with suppress(ProcessLookupError):  # a child that has ended since
+                os.kill(pid, signal.SIGSTOP)
+                frozen.append(pid)
 
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not target.postgres.fetch("SELECT 1 AS one FROM pg_stat_replication WHERE state = 'streaming'"):
             assert time.monotonic() < deadline, (folder / "err").read_text()
             time.sleep(0.1)
@@ -296,7 +304,7 @@ def standby_of(sandbox: Sandbox) -> Iterator[Callable[[], None]]:
         runner.run(["rm", "-rf", str(folder)])
 
 
-@pytest.mark.parametrize(("limit", "name", "after_s"), [("lag=1s", "lag", 1.0), ("bytes=8MB", "bytes", 0.0)])
+@pytest.mark.parametrize(("limit", "name", "after_s"), [("lag=3s", "lag", 3.0), ("bytes=8MB", "bytes", 0.0)])
 def test_a_standby_that_stands_still(
     make_sandbox: Callable[..., Sandbox], tmp_path: Path, limit: str, name: str, after_s: float
 ) -> None:

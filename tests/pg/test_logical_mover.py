@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,11 +274,12 @@ def leave_all_behind(words: list[str], place: MovePlace) -> None:
 
 
 def guards_of(pid: int) -> list[int]:
-    return [
-        one.pid
-        for one in processes.children_of(pid)
-        if not one.has_ended and b"logical_guard" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
-    ]
+    found = list[int]()
+    for one in processes.children_of(pid):
+        with suppress(OSError):  # it has ended since
+            if not one.has_ended and b"logical_guard" in Path(f"/proc/{one.pid}/cmdline").read_bytes():
+                found.append(one.pid)
+    return found
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

@@ -41,7 +41,7 @@ def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: S
     assert "all of shared_buffers" in str(read_outage(postgres))
 
 
-def _until_reported(postgres: Postgres, tries: int = 200) -> None:
+def _until_reported(postgres: Postgres, tries: int = 1200) -> None:
     """Wait for the statistics, which PostgreSQL before 15 collects in a process of its own, by messages."""
     for _ in range(tries):
         if read(postgres).buffers_written >= FEWEST_BUFFERS:

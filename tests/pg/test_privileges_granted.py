@@ -86,9 +86,10 @@ def test_bench_with_the_rights_of_bench_alone(
     assert enough.returncode == 0, enough.stderr
     held = {p["name"]: p["held"] for p in json.loads(enough.stdout)["privileges"]}
     assert held["CREATEDB"]
-    quick = ("--rate", "20", "--warmup", "2", "--measure", "3", "--foreign-cpu", "1000")
-    short = ("-D", "scale=1", "--clients", "1", *quick)
+    quick = ("--rate", "20", "--warmup", "2", "--measure", "3", "--foreign-cpu", "1000", "--steal", "100")
+    short = ("-D", "scale=1", "--clients", "1", "--json", *quick)
     done = verb("bench", "--workload", "select-only", *short)
-    assert done.returncode in (0, 3), done.stderr  # 3: this machine was too busy to be steady
+    # On a machine that was too busy to be steady the role has done all that it may all the same.
+    assert done.returncode == 0 or json.loads(done.stdout)["state"] in ("unsteady", "disturbed"), done.stderr
     assert not missing(privileges("bench", read_role(as_role(owner, "measurer"))))
     assert missing(privileges("tune", read_role(as_role(owner, "measurer"))))

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def test_a_run_that_was_paused_is_shown_and_does_not_count(
     assert pause.seconds == pytest.approx(pause.end_s - pause.begin_s)
     assert pause.seconds > 1
     rested = [tally.sent for tally in told if tally.is_paused and not tally.pauses[-1][2]]
-    assert len(rested) > 2
+    assert len(rested) > 1
     assert len(set(rested)) == 1, "nothing is sent in a pause"
     assert found.took_s > found.wanted_s + 1
 
@@ -136,9 +137,10 @@ def engines() -> list[int]:
     found = list[int]()
     for path in Path("/proc/self/task").glob("*/children"):
         for pid in map(int, path.read_text().split()):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"pgdyno.trace.engine" in words or b"pgdyno-engine" in words:
-                found.append(pid)
+            with suppress(OSError):  # it has ended since
+                words = Path(f"/proc/{pid}/cmdline").read_bytes()
+                if b"pgdyno.trace.engine" in words or b"pgdyno-engine" in words:
+                    found.append(pid)
     return found
 
 

@@ -27,6 +27,7 @@ CRIPPLED = "5000"
 FEW = ["--trials", "2", "--noise-runs", "3", "--pairs", "2", "3", "--only", "random_page_cost", "--reload-only"]
 
 
+@pytest.mark.timeout(1800)  # as often as it is tried
 @pytest.mark.requirement("R-TUN-20", "R-RPL-16")
 def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
     pgdyno_home: Path, make_sandbox: Callable[..., Sandbox], tmp_path: Path

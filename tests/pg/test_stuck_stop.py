@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pgdyno.control import PgCtl
 from pgdyno.linux import processes
 from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.undo import stuck_stop
+from server_image import eventually
 
 pytestmark = pytest.mark.pg
 TRIES = 12
@@ -21,12 +23,21 @@ ATTACHED_S = 3.0
 """A shutdown of an idle server takes a few hundredths of a second."""
 
 
-def checkpointer(postmaster: int) -> int | None:
-    def title(pid: int) -> str:
-        return (processes.PROC / str(pid) / "cmdline").read_text(errors="replace").strip("\0 ")
+def checkpointer(postmaster: int) -> int:
+    """Return the checkpointer of a server, which tells its name a moment after the start."""
+    found: list[int] = []
 
-    found = [child.pid for child in processes.children_of(postmaster) if title(child.pid).endswith("checkpointer")]
-    return next(iter(found), None)
+    def title(pid: int) -> str:
+        with suppress(OSError):  # it has ended since
+            return (processes.PROC / str(pid) / "cmdline").read_text(errors="replace").strip("\0 ")
+        return ""
+
+    def is_there() -> bool:
+        found[:] = [one.pid for one in processes.children_of(postmaster) if title(one.pid).endswith("checkpointer")]
+        return bool(found)
+
+    eventually(is_there, "a checkpointer", step_s=0.01)
+    return found[0]
 
 
 def hang(control: PgCtl) -> bool:
@@ -35,9 +46,7 @@ def hang(control: PgCtl) -> bool:
         control.start()
         pid = postmaster_lock.postmaster_pid(control.data_directory)
         assert pid is not None
-        part = checkpointer(pid)
-        assert part is not None
-        os.kill(part, signal.SIGKILL)
+        os.kill(checkpointer(pid), signal.SIGKILL)
         time.sleep(0.005 + 0.002 * attempt)
         os.kill(pid, signal.SIGINT)
         deadline = time.monotonic() + ATTACHED_S

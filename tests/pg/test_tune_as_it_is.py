@@ -18,7 +18,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from warm_program import run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-LATE = 1.1
+LATE = 1.2
 """A budget is kept to this factor: what follows the way back is the end of a process on a machine of any load."""
 
 

@@ -48,11 +48,11 @@ def serving(home: Path, *more: str) -> Iterator[Served]:
     try:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        assert url == f"http://127.0.0.1:{port}/", server.communicate(timeout=10)
+        assert url == f"http://127.0.0.1:{port}/", server.communicate(timeout=60)
         yield Served(url, environment, store)
     finally:
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=20)
+        _, said = server.communicate(timeout=60)
         assert "Traceback" not in said
     assert server.returncode == 0
 
