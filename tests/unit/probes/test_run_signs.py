@@ -1,6 +1,4 @@
-"""What the samples of a run say beside its bottleneck: locks, failures, scope of counters, seconds, evenness."""
-
-from statistics import fmean, stdev
+"""What the samples of a run say beside its bottleneck: locks, failures, scope of counters, seconds."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +12,6 @@ from pgdyno.probes.lock_figures import lock_figures
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.probes.views import ViewsReading
-from pgdyno.stats.smoothness import CAVEAT, smoothness
 from pgdyno.trial.alignment import by_second, second_of
 from study_recording import sample_row
 
@@ -147,23 +144,6 @@ def test_columns_of_host_and_server_meet_in_the_same_seconds():
     rows = [sessions(11.02), sessions(12.3), sample_row("memory", 11.02, shared_bytes=5), sample_row("memory", 12.3)]
     assert by_second(rows, "sessions", "active") == {10: 2.0, 11: 2.0}
     assert by_second(rows, "memory", "shared_bytes") == {10: 5.0}
-
-
-@pytest.mark.requirement("R-MON-09")
-def test_smoothness_is_the_coefficient_of_variation_of_whole_seconds():
-    found = smoothness([100, 90, 110, 0, 100, 100])
-    assert found.cv == pytest.approx(stdev([100, 90, 110, 0, 100, 100]) / fmean([100, 90, 110, 0, 100, 100]))
-    assert (found.seconds, found.least, found.most, found.empty) == (6, 0, 110, 1)
-    assert smoothness([1, 2, 3, 4]) is None
-    assert smoothness([0] * 9) is None
-    assert "proves nothing for a single user" in CAVEAT
-
-
-@pytest.mark.requirement("R-MON-09")
-@given(st.lists(st.floats(1, 1e6), min_size=5, max_size=50), st.floats(0.01, 100))
-def test_smoothness_does_not_depend_on_the_unit(counts, factor):
-    scaled = smoothness([count * factor for count in counts])
-    assert scaled.cv == pytest.approx(smoothness(counts).cv, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.requirement("R-MON-02", "R-MON-03", "R-MON-14")

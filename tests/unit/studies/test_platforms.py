@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pgdyno.errors import UsageError
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Denominator, Matchup, Platform, PlatformComparison
-from pgdyno.stats.unpaired import ratio_interval
 from pgdyno.studies.platforms.comparing import compare_platforms
 from platform_example import TUNED, power, x86
 
@@ -131,24 +127,3 @@ def test_repeated_runs_on_both_sides_give_an_interval_in_every_denominator() -> 
     assert core is not None
     assert whole.lo < 1.3597 < whole.hi
     assert core.lo / whole.lo == pytest.approx(core.hi / whole.hi) == pytest.approx(2)
-
-
-@given(st.lists(st.floats(1, 1e6), min_size=2, max_size=9), st.lists(st.floats(1, 1e6), min_size=2, max_size=9))
-def test_an_interval_holds_its_ratio_and_turns_round_with_its_sides(a: list[float], b: list[float]) -> None:
-    there, back = ratio_interval(a, b), ratio_interval(b, a)
-    assert there is not None
-    assert back is not None
-    assert there.lo <= there.ratio <= there.hi
-    assert there.ratio * back.ratio == pytest.approx(1)
-
-
-def test_welchs_interval_as_in_a_textbook() -> None:
-    from math import exp
-
-    found = ratio_interval([exp(x) for x in (1.0, 2.0, 3.0)], [exp(x) for x in (0.0, 1.0, 2.0)])
-    assert found is not None
-    assert found.ratio == pytest.approx(exp(1))
-    assert found.hi == pytest.approx(exp(1 + 2.7764451 * (2 / 3) ** 0.5))
-    assert ratio_interval([1.0], [1.0, 2.0]) is None
-    with pytest.raises(UsageError, match="not a positive number"):
-        ratio_interval([1.0, 0.0], [1.0, 2.0])
