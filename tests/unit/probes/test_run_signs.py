@@ -1,8 +1,6 @@
-"""What the samples of a run say beside its bottleneck: locks, failures, scope of counters, seconds."""
+"""What the samples of a run say beside its bottleneck: locks, failures, scope of counters."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pgdyno.linux.host import container_of
 from pgdyno.model.samples import Event
@@ -12,7 +10,6 @@ from pgdyno.probes.lock_figures import lock_figures
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import count_failures, failure_warning, without_our_own
 from pgdyno.probes.views import ViewsReading
-from pgdyno.trial.alignment import by_second, second_of
 from study_recording import sample_row
 
 
@@ -131,19 +128,6 @@ def test_the_monitor_data_of_zvm_are_said_to_be_missing():
 def test_a_file_system_of_a_network_lies_on_no_device_of_this_machine(filesystem, held):
     assert devices_hold(filesystem, own_host=True) is held
     assert not devices_hold(filesystem, own_host=False)
-
-
-@pytest.mark.requirement("R-MON-07")
-@given(second=st.integers(0, 2_000_000_000), late=st.floats(-0.4, 0.49))
-def test_a_row_is_about_the_second_that_ends_when_it_is_taken(second, late):
-    assert second_of(second + 1 + late) == second
-
-
-@pytest.mark.requirement("R-MON-07")
-def test_columns_of_host_and_server_meet_in_the_same_seconds():
-    rows = [sessions(11.02), sessions(12.3), sample_row("memory", 11.02, shared_bytes=5), sample_row("memory", 12.3)]
-    assert by_second(rows, "sessions", "active") == {10: 2.0, 11: 2.0}
-    assert by_second(rows, "memory", "shared_bytes") == {10: 5.0}
 
 
 @pytest.mark.requirement("R-MON-02", "R-MON-03", "R-MON-14")

@@ -83,3 +83,33 @@ def test_the_interval_of_a_product_covers_as_often_as_it_says():
 )
 def test_a_wide_interval_around_one_explains_nothing(lo, ratio, hi, word):
     assert interaction_word(Interval(ratio, lo, hi, 0.95)) == word
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "word"),
+    [
+        (1.0, 1.05, "explained"),
+        (0.95, 1.0, "explained"),
+        (1 / 1.09, 1.09, "explained"),
+        (1 / 1.11, 1.05, "not resolved"),
+        (0.97, 1.11, "not resolved"),
+    ],
+)
+def test_a_tenth_to_either_side_is_explained_and_the_bound_itself_claims_nothing(lo, hi, word):
+    assert interaction_word(Interval(1.0, lo, hi, 0.95)) == word
+
+
+def test_bounds_add_in_quadrature_on_the_scale_of_logarithms():
+    """Distances of 3 and 4 hundredths below and of 5 and 12 above make 5 and 13."""
+    e = math.exp
+    found = product([Interval(e(0.1), e(0.07), e(0.15), 0.9), Interval(e(0.2), e(0.16), e(0.32), 0.95)])
+    assert (found.ratio, found.lo, found.hi) == pytest.approx((e(0.3), e(0.25), e(0.43)))
+    assert found.confidence == 0.9
+    assert product([]).confidence == 1.0
+
+
+def test_a_ratio_upside_down_has_its_bounds_exchanged():
+    found = inverse(Interval(2.0, 0.5, 4.0, 0.9))
+    assert (found.ratio, found.lo, found.hi, found.confidence) == (0.5, 0.25, 2.0, 0.9)
+    open_ = inverse(Interval(2.0, 0.0, math.inf, 0.9))
+    assert (open_.lo, open_.hi) == (0.0, math.inf)

@@ -52,3 +52,9 @@ def test_the_word_is_read_off_the_interval(ratios: list[float], tolerance: float
     assert word in (
         {Constancy.CONSTANT} if inside else {Constancy.NOT_CONSTANT} if outside else {Constancy.NOT_RESOLVED}
     )
+
+
+def test_four_pairs_are_the_fewest_and_both_sides_have_as_many() -> None:
+    assert FEWEST_PAIRS == 4
+    assert constancy([8.0] * 5, [8.0] * 4, 0.1) == (Constancy.NOT_RESOLVED, None)
+    assert constancy([8.0] * 4, [8.0] * 5, 0.1) == (Constancy.NOT_RESOLVED, None)

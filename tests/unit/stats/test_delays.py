@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.delays import delay_tables, global_change, hundredths, not_slower, passes, shares
+from pgdyno.stats.delays import (
+    DURATION_BOUNDS_MS,
+    REQUIRED_PERCENT,
+    delay_tables,
+    global_change,
+    hundredths,
+    not_slower,
+    passes,
+    shares,
+)
 
 TOTAL, DELAYED, ERRORS = 1_180_161, 47_206, 11_802
 
@@ -123,3 +132,38 @@ def test_the_global_change_is_that_of_all_time_together():
     assert (change.a_seconds, change.b_seconds) == (1.0001, 0.5002)
     assert change.improvement_percent == pytest.approx(100 * (1 - 0.5002 / 1.0001))
     assert global_change(np.zeros(1, np.int64), b).improvement_percent is None
+
+
+@pytest.mark.requirement("R-RPL-08")
+def test_each_class_has_its_own_transactions_and_the_means_of_those_that_were_delayed():
+    """In ms: 100.99 and 101 part the first classes; a transaction of no time has a delay and no per cent of it."""
+    before = np.array([0, 100_000, 100_990, 101_000, 6_000_000])
+    after = before + np.array([50_000, 20_000, -10, 30_300, 600_000])
+    first, second, *_, last = delay_tables(before, after).by_duration
+    assert (first.low, first.high, first.transactions, first.delayed) == (0.0, 101.0, 3, 1)
+    assert (first.mean_delay_percent, first.mean_delay_ms) == pytest.approx((20, 20))
+    assert (second.low, second.high, second.transactions, second.delayed) == (101.0, 201.0, 1, 1)
+    assert (second.mean_delay_percent, second.mean_delay_ms) == pytest.approx((30, 30.3))
+    assert (last.low, last.high, last.transactions, last.delayed) == (5001.0, None, 1, 1)
+    assert (last.mean_delay_percent, last.mean_delay_ms) == pytest.approx((10, 600))
+
+
+@pytest.mark.requirement("R-RPL-09")
+def test_the_histogram_counts_each_delay_in_the_bin_that_begins_at_it():
+    edges = [0.01, 0.1, 1.0, 5.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 5000.0]
+    delays = [round(1000 * edge) for edge in edges for _ in range(2)]
+    a = np.full(len(delays), 1000)
+    found = delay_tables(a, a + np.array(delays)).histogram
+    assert [(one.low, one.high, one.count) for one in found] == [
+        (low, high, 2) for low, high in zip(edges, [*edges[1:], None], strict=True)
+    ]
+    just_below = delay_tables(a, a + np.array(delays) - 10).histogram
+    assert [one.count for one in just_below] == [2] * 10 + [0]
+
+
+def test_the_classes_are_those_that_are_told():
+    assert DURATION_BOUNDS_MS == (101.0, 201.0, 501.0, 1001.0, 2001.0, 5001.0)
+    assert REQUIRED_PERCENT == 95.0
+    for bounds in ((), (0.0, 5.0), (5.0, 5.0), (-1.0, 5.0)):
+        with pytest.raises(UsageError, match="do not ascend"):
+            delay_tables(np.ones(1, np.int64), np.ones(1, np.int64), bounds)

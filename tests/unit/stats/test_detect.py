@@ -144,3 +144,27 @@ def test_too_few_runs_or_seconds_are_refused():
     with pytest.raises(UsageError):
         noise_by_window(runs(np.random.default_rng(3), 5, 1))
     assert neighbour_correlation([1.0, 2.0]) is None
+
+
+def test_the_room_above_a_scatter_as_by_hand():
+    """Twelve runs are seven degrees of freedom, of which 2.83311 is exceeded by nine in ten; three runs are one."""
+    assert at_most(1.0, 12) == pytest.approx(math.sqrt(7 / 2.833107), rel=1e-5)
+    assert at_most(0.5, 3) == pytest.approx(0.5 * math.sqrt(1 / 0.0157908), rel=1e-5)
+    assert at_most(1.0, 12, confidence=0.5) == pytest.approx(math.sqrt(7 / 6.345811), rel=1e-5)
+
+
+def test_neighbours_that_take_turns_are_as_unlike_as_can_be():
+    turns = [math.e, 1.0] * 3
+    assert neighbour_correlation(turns) == pytest.approx(-5 / 6)
+    assert neighbour_correlation(turns[:5]) is None
+    assert neighbour_correlation([2.0] * 6) is None
+
+
+def test_runs_of_the_shortest_window_and_three_of_them_are_enough():
+    found = noise_by_window(runs(np.random.default_rng(3), 3, 2, second_sd=0.1))
+    assert [(one.window_s, one.measured) for one in found] == [(2, True), (4, False), (8, False)]
+
+
+def test_two_pairs_are_the_fewest_and_the_design_may_ask_for_more():
+    assert detectable(0.001, 2, Design(smallest_effect=0.0, doubt=0.0, min_pairs=2)) is not None
+    assert detectable(0.01, 4, design(48)) is not None

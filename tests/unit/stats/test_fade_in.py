@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pgdyno.stats.fade_in import LOOKS, fades_in
+from pgdyno.stats.fade_in import ERROR, LOOKS, fades_in
 
 
 def studies(shift, rng, pairs=32, count=400, sd=0.08):
@@ -26,3 +26,15 @@ def test_one_looks_at_the_named_pairs_only():
     assert [pairs for pairs in range(33) if fades_in(grown[0][:pairs], grown[1][:pairs])] == list(LOOKS)
     assert not fades_in([0.1] * 8, [0.1] * 8)
     assert not fades_in([0.1] * 8, [0.1] * 7)
+
+
+@pytest.mark.parametrize(("mean", "is_seen"), [(1.3222, False), (1.3232, True), (-1.3222, False), (-1.3232, True)])
+def test_the_look_at_eight_pairs_is_students_at_one_percent(mean, is_seen):
+    """Seven degrees of freedom: 3.499483; alternating by 1 their error is 1 over the root of 7, so 1.322680 is seen."""
+    second = [mean + (1 if pair % 2 else -1) for pair in range(8)]
+    assert fades_in([0.0] * 8, second) is is_seen
+
+
+def test_the_looks_are_those_that_are_told():
+    assert LOOKS == (8, 16, 32)
+    assert pytest.approx(3 * ERROR) == 0.03

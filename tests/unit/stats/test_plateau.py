@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.plateau import find_plateau
+from pgdyno.model.verdict import Interval
+from pgdyno.stats.plateau import Plateau, find_plateau
 
 NAMES = ("32MB", "64MB", "128MB", "512MB")
 
@@ -85,3 +86,16 @@ def test_any_figures_give_a_region_and_a_start(figures):
 def test_one_level_is_no_sweep():
     with pytest.raises(UsageError, match="at least two levels"):
         find_plateau([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize(("at_most", "words"), [(8.99, "one of up to 899 %"), (9.0, "even a tenfold one")])
+def test_a_gain_is_told_in_percent_up_to_the_tenfold(at_most, words):
+    steps = tuple(Interval(ratio, ratio, ratio, 0.95) for ratio in (1.0, 1.3, 1.3))
+    found = Plateau(1, (1, 2), 1, False, at_most, steps, False, 0.02)
+    assert found.sentence(["a", "b", "c"]).endswith(f"no further gain is shown, {words}" + (
+        " is not excluded" if at_most < 9 else " (more blocks would tell) is not excluded"))  # fmt: skip
+
+
+def test_what_a_flat_curve_leaves_open_goes_to_both_sides():
+    steps = (Interval(1.0, 1.0, 1.0, 0.95), Interval(0.9, 0.5, 1.2, 0.95))
+    assert "one of up to 100 % is not excluded" in Plateau(0, (0, 1), 0, False, 0.2, steps, False, 0.02).sentence("ab")

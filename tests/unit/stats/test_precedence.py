@@ -77,3 +77,11 @@ def test_no_path_is_longer_than_the_end_and_none_without_slack_may_grow(after, d
     for more in (found.jobs[name].slack_s, found.jobs[name].slack_s + 1.0):
         longer = critical_path(after, {**seconds, name: seconds[name] + more})
         assert longer.end_s == found.end_s + (more - found.jobs[name].slack_s)
+
+
+def test_half_a_second_of_the_calendar_begins_a_path_of_its_own_and_a_rounding_does_not():
+    after = {"a": (), "b": ("a",)}
+    seconds = {"a": 10.0, "b": 5.0}
+    assert critical_path(after, seconds, {"b": 10.5}).path == ("b",)
+    assert critical_path(after, seconds, {"b": 10.0 + 1e-9}).path == ("a", "b")
+    assert critical_path({}, {}).end_s == 0.0

@@ -60,3 +60,39 @@ def test_adjusting_keeps_the_order_and_never_makes_smaller(values):
 
 def test_nothing_to_adjust():
     assert adjusted(np.zeros(0)).size == 0
+
+
+def by_placements(a, b, blocks):
+    """Return the variance of the chance, execution by execution: DeLong's placements, summed over blocks."""
+    above = (b[:, None] > a) + 0.5 * (b[:, None] == a)
+    of_b, of_a, chance = above.mean(axis=1), above.mean(axis=0), above.mean()
+    sums = [
+        (of_a[blocks == one] - chance).sum() / a.size + (of_b[blocks == one] - chance).sum() / b.size
+        for one in np.unique(blocks)
+    ]
+    return chance, len(sums) / (len(sums) - 1) * np.square(sums).sum()
+
+
+@pytest.mark.parametrize("size", [9, 10])
+def test_ten_blocks_are_enough_to_tell_how_sessions_differ(size):
+    random = np.random.default_rng(3)
+    blocks = np.repeat(np.arange(size), 40)
+    a = random.integers(900, 1100, blocks.size)
+    b = a + np.repeat(random.integers(-150, 200, size), 40)
+    chance, variance = by_placements(a, b, blocks)
+    alone, found = ranked(a, b, np.zeros(blocks.size, np.int64)), ranked(a, b, blocks)
+    assert found.chance == pytest.approx(chance)
+    if size < 10:
+        assert found == alone
+        return
+    late = (0.5 + 0.5 / a.size**2 - chance) / variance**0.5
+    soon = (chance + 0.5 / a.size**2 - 0.5) / variance**0.5
+    assert (found.slower, found.faster) == pytest.approx((stats.norm.cdf(late), stats.norm.cdf(soon)))
+    assert found.slower > alone.slower
+
+
+def test_pairing_never_makes_it_narrower():
+    """Blocks that are alike scatter less than chance would: the classical variance stands."""
+    a = np.tile(np.arange(20), 12)
+    blocks = np.repeat(np.arange(12), 20)
+    assert ranked(a, a + 1, blocks) == ranked(a, a + 1, np.zeros(a.size, np.int64))

@@ -92,3 +92,21 @@ def test_nothing_sent_is_no_run():
     found = judge_fidelity(Schedule(empty, empty, empty, empty, empty, 0, 0, 0), Errors(0, (), False), 0, Limits())
     assert not found.is_valid
     assert found.think_ms is None
+
+
+def test_lateness_is_told_in_milliseconds_by_its_half_its_hundredth_and_its_largest():
+    injector = next(iter(judged(injector=np.arange(N)).lateness))
+    assert (injector.p50, injector.p99, injector.largest) == pytest.approx((4.9995, 9.89901, 9.999))
+
+
+def test_one_statement_and_statements_of_one_moment_have_no_rate():
+    for due in ([5], [5, 5]):
+        moments = np.array(due)
+        none = np.zeros(moments.size, np.int64)
+        schedule = Schedule(moments, none, none, none, none[:0], moments.size, moments.size, 0)
+        assert judge_fidelity(schedule, Errors(0, (), True), 10**6, Limits()).rate_off_percent is None
+
+
+def test_the_limit_goes_by_the_median_pause_in_milliseconds():
+    found = judged()
+    assert (found.think_ms, found.injector_limit_ms) == (100.0, 10.0)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pgdyno.stats.restart_pairs import PAIRS, PERIOD_S, USUAL_SD, restart_pairs, restarts_of
+from pgdyno.stats.restart_pairs import COLD_S, PAIRS, PERIOD_S, USUAL_SD, restart_pairs, restarts_of
 from pgdyno.stats.sequential import Design
 
 
@@ -32,3 +32,10 @@ def test_windows_hold_whole_pairs():
     one = restart_pairs([], Design())[1]
     assert (one.pairs, one.seconds) == (4, 8 * PERIOD_S)
     assert [one.windows(hours * 3600.0) for hours in (0.5, 1.0, 2.5, 24.0)] == [0, 4, 2, 1]
+
+
+def test_the_numbers_are_those_that_are_told():
+    assert PAIRS == (3, 4, 5, 6, 8, 12)
+    assert (PERIOD_S, COLD_S, USUAL_SD) == (1800.0, 600.0, 0.08)
+    assert [one.restarts for one in restart_pairs([], Design())] == [4, 4, 6, 6, 8, 12]
+    assert [one.windows(3600.0) for one in restart_pairs([], Design())] == list(PAIRS)

@@ -62,3 +62,28 @@ def test_a_figure_that_one_period_did_not_know_is_not_told():
 def test_a_counter_that_fell_is_not_known():
     now, before = ServerUse(5.0, 9.0, 1.0, None, 7.0), ServerUse(3.0, 10.0, None, 1.0, 7.0)
     assert now.since(before) == ServerUse(2.0, None, None, None, 0.0)
+
+
+@pytest.mark.parametrize(("visible", "is_known"), [(1.19, True), (1.21, False)])
+def test_statements_may_take_a_fifth_more_than_their_sessions_report(visible, is_known):
+    """A period whose statements took more has sessions that have told their time to nobody yet."""
+    some = [(period(1000, active_ms=2000.0 / visible), period(1000, active_ms=5000.0))] * 3
+    assert [one.name for one in second_metrics(BODY, some, Design())] == (["active_ms"] if is_known else [])
+
+
+def test_cpu_is_judged_as_database_time_is():
+    a, b = period(1000, cpu_ms=500.0), period(1000, cpu_ms=900.0)
+    (found,) = second_metrics(BODY, [(a, b)] * 6, Design(doubt=0.0))
+    assert (found.name, found.verdict.word, found.is_worse, found.in_each_pair) == ("cpu_ms", Word.WORSE, True, True)
+    assert (found.a, found.b) == (pytest.approx(250.0), pytest.approx(450.0)), "ms for two seconds of work"
+
+
+def test_a_figure_that_never_moved_went_no_way():
+    same = period(1000, cpu_ms=500.0)
+    (found,) = second_metrics(BODY, [(same, same)] * 3, Design())
+    assert not found.in_each_pair
+
+
+def test_a_period_without_work_tells_nothing():
+    idle, busy = period(0, temp_bytes=5.0), period(1000, temp_bytes=5.0)
+    assert second_metrics(BODY, [(busy, busy), (idle, busy)], Design()) == ()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
-from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
+from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import Design
 from simulation import run_studies
 
@@ -131,3 +131,34 @@ def test_runs_that_differ_too_much_tell_no_effect_rather_than_a_nonsense_one():
     floor = noise_floor([100.0, 103.0, 6.5, 101.0])
     assert floor.detectable(6) is None
     assert noise_floor([100.0, 103.0, 98.0, 101.0]).detectable(6) < 0.1
+
+
+def test_the_noise_of_a_pair_as_by_hand():
+    """Steps of 10, 0 and 30 hundredths lie 1/30, 4/30 and 5/30 from their mean, a ninth on average."""
+    floor = noise_floor([math.exp(one) for one in (0.0, 0.1, 0.1, 0.4)])
+    assert floor.pair_sd == pytest.approx(math.sqrt(math.pi / 2) / 9 * 3 / math.sqrt(8))
+    assert (floor.pairs, floor.runs) == (3, 4)
+
+
+@pytest.mark.parametrize(("factor", "place"), [(1.49, None), (1.51, 3), (1 / 1.49, None), (1 / 1.51, 3)])
+def test_an_odd_run_is_a_factor_of_one_and_a_half_away(factor, place):
+    assert odd_run([100.0, 101.0, 99.0, 100.0 * factor]) == place
+
+
+@pytest.mark.parametrize(("distance", "place"), [(0.49, None), (0.51, 3), (-0.49, None), (-0.51, 3)])
+def test_an_odd_run_is_five_times_as_far_as_any_of_the_others(distance, place):
+    assert odd_run([math.exp(one) for one in (0.0, 0.1, -0.1, distance)]) == place
+
+
+def test_two_thousand_pairs_are_the_most():
+    floor = NoiseFloor(cv=0.3, pair_sd=0.4, pairs=9, runs=10)
+    least = floor.detectable(2000)
+    assert floor.pairs_for(least * 1.00001) == 2000
+    assert floor.pairs_for(least * 0.9999) is None
+
+
+def test_an_effect_of_a_doubling_is_the_largest_that_is_told():
+    known, unknown = (NoiseFloor(cv=sd, pair_sd=sd, pairs=9, runs=10) for sd in (0.35, 0.5))
+    assert 0.6 < known.detectable(6) < 1.0
+    assert unknown.detectable(6) is None
+    assert (why_untold(3), why_untold(4)) == ("3 runs are too few to tell", "4 runs differ too much to tell")

@@ -120,3 +120,11 @@ def test_at_three_noisy_pairs_most_settings_without_effect_still_go():
     pairs = np.exp(rng.standard_normal((400, 2, 3)) * 0.08)
     kept = [not costs_nothing(reduced, full, design=Design(max_pairs=3)).droppable for reduced, full in pairs]
     assert sum(kept) / len(kept) <= 0.16
+
+
+def test_the_largest_loss_is_the_unfavourable_end_of_either_kind_of_metric():
+    for metric in (Metric.THROUGHPUT, Metric.LATENCY_P99):
+        found = removal(1.0, jitter=0.1, metric=metric)
+        end = found.verdict.interval
+        assert found.at_most == pytest.approx((1 / end.lo if metric is Metric.THROUGHPUT else end.hi) - 1)
+    assert removal(3.0).at_most == 0.0, "a gain at both ends leaves no loss"

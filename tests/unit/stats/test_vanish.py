@@ -29,3 +29,16 @@ def test_where_most_run_less_often_only_what_is_gone_is_named():
 def test_equal_arms_lose_nothing():
     simulation = LiveSimulation(SimulatedLoad(), 5)
     assert vanished([(simulation.period(25.0), simulation.period(25.0)) for _ in range(48)]) == ()
+
+
+def test_twenty_calls_are_often_and_a_fifth_of_them_is_not_gone():
+    least = period(20, 1000), period(0, 1000)
+    assert vanished([least, least]) == (0,)
+    for left, names in ((199, (0,)), (200, ())):
+        pair = period(1000, 1000, 1000), period(left, 1000, 1000)
+        assert vanished([pair, pair]) == names
+
+
+def test_where_most_run_more_often_what_is_left_is_not_measured_by_that():
+    pair = period(100, 100, 100), period(50, 500, 500)
+    assert vanished([pair, pair]) == ()

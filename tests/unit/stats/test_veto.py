@@ -148,3 +148,48 @@ def test_the_error_of_one_in_a_hundred_is_shared_by_all_but_those_that_the_user_
     state = VetoState.begin(reference([6000] * watched), COUNTED_S, critical)
     assert np.exp(state.bound) == pytest.approx(bounds)
     assert state.vetoed() == {}
+
+
+NONE = StatementBody(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), 0.0)
+
+
+def test_the_score_of_a_pair_as_by_hand():
+    """ln(2/1.2) times what the log ratio is beyond ln(2 x 1.2)/2, in the variance of both means and of 0.12 twice."""
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    spread = state.cv[0] ** 2 * (1 / 200 + 1 / 100) + 2 * 0.12**2
+    step = math.log(2 / 1.2) * (math.log(1.7) - math.log(2.4) / 2) / spread
+    for number in (1, 2):
+        state = state.then(NONE, period([200], [1]), period([100], [1.7]))
+        assert state.score[0] == pytest.approx(number * step)
+        assert state.log_ratio[0] == pytest.approx(number * math.log(1.7))
+
+
+def test_a_pair_counts_for_no_more_than_six_or_less_than_minus_four_and_nothing_falls_below_zero():
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    scores = []
+    for mean in (1000, 0.001, 0.001, 1000):
+        state = state.then(NONE, period([900], [1]), period([900], [mean]))
+        scores.append(float(state.score[0]))
+    assert scores == [6.0, 2.0, 0.0, 6.0]
+
+
+@pytest.mark.parametrize(("calls", "judged"), [((4, 9), 0), ((9, 4), 0), ((5, 5), 1)])
+def test_five_calls_in_each_arm_are_judged(calls, judged):
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    assert state.then(NONE, period([calls[0]], [1]), period([calls[1]], [1])).pooled.tolist() == [judged]
+
+
+def test_a_call_a_period_and_a_thousandth_of_the_time_are_watched():
+    given = reference([600_000, 24, 23, 24])
+    least, less = (np.array([997_000.0, 1000.0, 1000.0, last]) for last in (1000.0, 999.0))
+    assert VetoState.begin(replace(given, time_ms=least), COUNTED_S).ids.tolist() == [0, 1, 3]
+    assert VetoState.begin(replace(given, time_ms=less), COUNTED_S).ids.tolist() == [0, 1]
+
+
+def test_what_slows_all_is_taken_off_by_the_pairs_that_are_pooled():
+    """Two calls a pair: three pairs are one judgement, and the shift of all of them is its mean."""
+    state = VetoState.begin(reference([6000, 60]), COUNTED_S)
+    for factor in (2.0, 4.0, 8.0):
+        state = state.then(BODY, period([100, 2], [1, 1]), period([100, 2], [factor, 8]))
+    assert state.log_ratio[1] == pytest.approx(math.log(8) - math.log(4))
+    assert (state.pairs.tolist(), state.common.tolist(), state.calls_a.tolist()) == ([0, 0], [0, 0], [0, 0])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
-import time
 from dataclasses import replace
 
 import pytest
@@ -12,29 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import ExitCode, OutOfTime
-from pgdyno.model.trial import OUTAGE, Outcome, TrialState
+from pgdyno.model.trial import TrialState
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
-from pgdyno.trial.stopwatch import CLOSING_S, FIRST_RESTART_S, WALL, Alarm, BudgetSpent, Stopwatch, process_began
+from pgdyno.trial.stopwatch import CLOSING_S
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
 OPTIONS = TuneOptions(trials=5, noise_runs=4, confirm_max=5, rivals={"4GB": {"shared_buffers": "4GB"}})
-
-
-class Ticks:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def outcome(seconds: float, **counters: float) -> Outcome:
-    return Outcome(TrialState.COMPLETE, elapsed_s=seconds, counters=counters)
 
 
 def laboratory_of(seed: int, budget_s: float, mean_s: float, spread: float, startup_s: float, **more):
@@ -103,44 +87,3 @@ def test_a_resumed_study_decides_as_it_did_before(seed: int, budget_s: float) ->
         if kept == len(whole.store.kept):
             assert len(again.store.kept) == kept
             assert tune_result(again, tuned, options).verdict == expected.verdict
-
-
-def test_room_is_what_trials_took_here_and_restarts_are_kept_for_the_way_back() -> None:
-    clock = Ticks()
-    watch = Stopwatch(100.0, began=0.0, clock=clock)
-    clock.now = 10.0
-    watch.expect_restart(20.0)
-    assert watch.end_s == 100 - 40 - CLOSING_S
-    for at in (15.0, 20.0, 27.0):
-        clock.now = at
-        watch.mark(outcome(5.0, **{OUTAGE: 2.0, WALL: at}), recorded=False)
-    assert (watch.start_s, watch.trials, watch.longest_s) == (10.0, 3, 7.0)
-    assert watch.end_s == 100 - 4 - CLOSING_S
-    assert watch.has_room(10)
-    assert not watch.has_room(11)
-    assert not watch.has_room(1, until_s=30.0)
-
-
-def test_a_shortage_is_told_by_the_figures_that_it_was_decided_by() -> None:
-    clock = Ticks()
-    watch = Stopwatch(95.0, began=0.0, clock=clock)
-    for seconds in (8.0, 8.0, 20.0):
-        clock.now += seconds
-        watch.mark(outcome(seconds), recorded=False)
-    assert watch.has_room(3) is False
-    assert watch.shortage(3) == "3 trials take 44 s, and 43 s of the 1:35 min are left"
-
-
-def test_the_alarm_ends_what_waits_and_rings_no_more_on_the_way_back() -> None:
-    watch = Stopwatch(CLOSING_S + 2 * FIRST_RESTART_S + 0.2, began=time.monotonic())
-    alarm, before = Alarm(watch), signal.getsignal(signal.SIGALRM)
-    with pytest.raises(BudgetSpent), alarm.ringing():
-        time.sleep(60)
-    with alarm.ringing():
-        alarm.stop()
-        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert signal.getsignal(signal.SIGALRM) is before
-
-
-def test_the_process_began_before_now() -> None:
-    assert time.monotonic() - 60 <= process_began() <= time.monotonic()

@@ -6,7 +6,7 @@ from laboratory_parts import Parts, made
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.trial import BESIDE_OTHERS, Outcome, Role, TrialSpec, TrialState
 from pgdyno.trial import work
-from pgdyno.trial.company import MOST_WAITS, PATIENCE_S, Company, patience_s, wait_and_look
+from pgdyno.trial.company import ENOUGH, MOST_WAITS, PATIENCE_S, Company, patience_s, wait_and_look
 
 pytestmark = pytest.mark.requirement("R-EXP-10")
 DISTURBED, QUIET = Outcome(TrialState.DISTURBED), Outcome(TrialState.COMPLETE)
@@ -110,3 +110,28 @@ def test_a_laboratory_uses_the_third_run_beside_others_and_all_that_follow(monke
 
 def test_a_laboratory_that_insists_uses_none(monkeypatch, tmp_path):
     assert run_beside(monkeypatch, tmp_path, None) == ["disturbed"] * 4
+
+
+def test_the_numbers_are_those_that_are_told():
+    assert (ENOUGH, MOST_WAITS) == (2, 3)
+    assert [patience_s(budget) for budget in (None, 60.0, 500.0, 36000.0)] == [10.0, pytest.approx(1.2), 10.0, 10.0]
+
+
+def test_the_third_time_is_waited_for_and_the_fourth_is_not():
+    company = after(*[DISTURBED, DISTURBED, QUIET] * 2, DISTURBED, DISTURBED)
+    assert (company.waits, company.wants_wait, company.stays) == (3, True, True)
+    for outcome in (QUIET, DISTURBED, DISTURBED):
+        company.note(outcome)
+    assert (company.waits, company.wants_wait) == (4, False)
+
+
+def test_it_is_looked_again_until_the_time_is_up():
+    now, looks = [0.0], []
+
+    def look():
+        looks.append(now[0])
+        now[0] += 5.0
+        return "others"
+
+    wait_and_look(look, Said(), budget_s=None, timer=lambda: now[0])
+    assert looks == [0.0, 5.0], "at ten seconds no more"

@@ -139,3 +139,12 @@ def test_a_trial_is_extended_once_and_its_repetition_is_not(monkeypatch, tmp_pat
     assert took == pytest.approx(3 * length, abs=1.5)
     assert EXTENDED not in second.outcome.counters
     assert [plan.duration_s for plan in parts.plans] == [3 * length, length]
+
+
+def test_clients_that_sleep_for_a_second_may_be_extended_and_a_log_that_is_a_quarter_late_is_judged():
+    told = {"left_s": None, "repeats_extended": False, "beside_others": False}
+    assert reserve_s(replace(PLAN, rate=2.0), **told) == 16.0
+    assert reserve_s(replace(PLAN, rate=1.99), **told) == 0.0
+    rising = [20, 40, 60, 80, 110, 140, 170, 200]
+    assert not Extension(PLAN, Bounds(), 8.0).is_over(8.0, bins(rising[:6]))
+    assert Extension(PLAN, Bounds(), 8.0).is_over(8.01, bins(rising[:6]))

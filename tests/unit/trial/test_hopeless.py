@@ -12,7 +12,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.samples import Event
 from pgdyno.model.trial import BESIDE_OTHERS, ENDED_EARLY, LoadPlan, Role, TrialSpec, TrialState
 from pgdyno.trial.assess import Bounds
-from pgdyno.trial.hopeless import Rates, is_hopeless, poor_outcome
+from pgdyno.trial.hopeless import FLOOR_SHARE, Rates, is_hopeless, poor_outcome
 from pgdyno.workloads.protocol import LoadReading
 
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=10.0, measure_s=40.0)
@@ -114,3 +114,32 @@ def test_sessions_that_a_load_leaves_when_we_end_it_are_no_failure_of_the_server
         trial = laboratory.run(spec(Role.SEARCH, {"work_mem": "8MB"}), floor_tps=100.0)
         assert "cut short" in [event.kind for event in laboratory.store.events(trial.id)]
     assert (trial.outcome.warnings == ()) == is_ours
+
+
+READINGS = [(1.0, 10.0), (2.0, 12.0), (3.0, 10.0), (4.0, 12.0), (5.0, 11.0)]
+"""Their mean is 11, its error one over the root of five, and they rise by 0.2 a second about the third."""
+
+
+@pytest.mark.parametrize(
+    ("end_s", "floor_tps", "hopeless"),
+    [(3.0, 12.34, False), (3.0, 12.35, True), (10.0, 12.39, False), (10.0, 12.41, True)],
+    ids=["not surely below", "by three errors", "would reach it", "would not"],
+)
+def test_five_readings_are_judged_by_three_errors_and_by_where_they_rise_to(end_s, floor_tps, hopeless):
+    assert is_hopeless(READINGS, end_s, floor_tps) is hopeless
+    assert not is_hopeless(READINGS[:4], end_s, 1000.0)
+    assert FLOOR_SHARE == 0.75
+
+
+def test_rates_that_fall_do_not_rise():
+    falling = [(at, 22.0 - tps) for at, tps in READINGS]
+    assert is_hopeless(falling, 100.0, 12.35)
+    assert not is_hopeless(falling, 100.0, 12.34)
+
+
+def test_what_was_seen_until_then_is_counted_over_its_own_seconds(monkeypatch):
+    monkeypatch.setattr("pgdyno.trial.hopeless.server_cpu_s", lambda *_, **__: 4.0)
+    rates, _ = heard(lambda s: 50.0)
+    outcome = poor_outcome(rates, [], Bounds(), used_by="", beside_others=False)
+    assert (outcome.began_at, outcome.steady_from, outcome.ended_at) == (1010.0, 1010.0, 1030.0)
+    assert (outcome.transactions, outcome.server_cpu_ms_per_tx) == (1000, 4.0)

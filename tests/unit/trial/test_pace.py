@@ -53,3 +53,17 @@ def test_a_study_knows_the_metric_that_it_was_asked_for() -> None:
     assert replace(study, kind=StudyKind.AB, options=cpu).metric is Metric.SERVER_CPU
     assert replace(study, kind=StudyKind.TUNE, options={"tune": cpu}).metric is Metric.SERVER_CPU
     assert replace(study, kind=StudyKind.BENCH, options={}).metric is Metric.THROUGHPUT
+
+
+def test_a_trial_beyond_those_that_were_expected_moves_the_end_too() -> None:
+    pace = Pace(Metric.THROUGHPUT, 6.0)
+    assert OVERHEAD_S == 3.0
+    assert (pace.outlook().place, pace.outlook().left_s) == ("0", None)
+    pace.expect(1)
+    pace.begin(SPEC)
+    assert (pace.outlook().place, pace.outlook().left_s) == ("1 of 1", 9.0)
+    pace.begin(SPEC)
+    assert pace.outlook().place == "2 of 2"
+    assert pace.outlook(until_s=-3.0).left_s == 0.0
+    pace.end(Trial(1, "s", SPEC, TrialState.ABANDONED, None))
+    assert pace.outlook().left_s == 9.0, "one that has no outcome took no time that is known"
