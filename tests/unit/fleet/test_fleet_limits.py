@@ -88,3 +88,13 @@ def test_the_most_throttled_generator_is_told_and_a_group_without_a_quota_is_non
     assert throttled_pct(groups) == 98.0
     assert throttled_pct(groups[1:2]) is None
     assert throttled_pct(groups[3:]) is None
+
+
+@pytest.mark.requirement("R-BEN-03")
+def test_a_quota_is_a_hundredth_of_a_cpu_at_least() -> None:
+    """The kernel takes no less than a millisecond of the period of a hundred."""
+    quotas = []
+    for vcpus in (0.001, 0.0101, 3.0):
+        plan = LoadPlan(1, 1, 1.0, 1.0, instance_vcpus=vcpus)
+        quotas += [file.value for file in limit_files(plan, "9-0", V2, "0::/user.slice\n")]
+    assert quotas == ["1000 100000", "1010 100000", "300000 100000"]

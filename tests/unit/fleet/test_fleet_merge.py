@@ -125,3 +125,47 @@ def test_a_single_generator_keeps_its_own_end_and_of_several_that_ended_early_on
     short = [part(number, first_s=0.0, every_s=0.01, count=100, reason="killed") for number in (1, 2)]
     whole = merge([part(0, first_s=0.0, every_s=0.01), *short], replace(PLAN, instances=3), began_at=ORIGIN, cores=2)
     assert whole.partial == "2 of 3 load generators ended early: number 1, killed, and 1 more"
+
+
+def with_result(one, **more):
+    return replace(one, result=replace(one.result, **more))
+
+
+def test_whatever_is_counted_is_a_sum_over_all_generators_those_that_ended_early_too():
+    one, other = part(0, first_s=0.0, every_s=0.01), part(1, first_s=0.0, every_s=0.01, count=500, reason="killed")
+    one = with_result(one, failed=1, retried=20, skipped=300, aborted_clients=1, malformed_lines=2, driver_cpu_s=0.5)
+    other = with_result(other, failed=4, retried=5, skipped=6, aborted_clients=2, malformed_lines=5, exit_code=-9)
+    whole = merge([one, other], PLAN, began_at=ORIGIN, cores=2)
+    assert (whole.transactions, whole.failed, whole.retried, whole.skipped) == (1500, 5, 25, 306)
+    assert (whole.aborted_clients, whole.malformed_lines, whole.driver_cpu_s, whole.exit_code) == (3, 7, 1.5, -9)
+    assert [one.failed for one in whole.instances] == [1, 4]
+
+
+def test_of_a_load_whose_generators_all_ended_early_the_first_reason_is_that_of_the_whole():
+    early = [part(number, first_s=0.0, every_s=0.01, count=300, reason=f"reason {number}") for number in (0, 1)]
+    whole = merge(early, PLAN, began_at=ORIGIN, cores=2)
+    assert (whole.reason, whole.partial) == ("all 2 load generators ended early: reason 0", None)
+    assert whole.ended_at == pytest.approx(ORIGIN + 3.0, rel=0, abs=0.01)
+
+
+def test_a_server_that_was_away_is_told_where_no_generator_ended_early():
+    both = [part(number, first_s=0.0, every_s=0.01) for number in (0, 1)]
+    both[1] = with_result(both[1], partial="the server was away for 2 s")
+    whole = merge(both, PLAN, began_at=ORIGIN, cores=2)
+    assert (whole.reason, whole.partial) == (None, "the server was away for 2 s")
+
+
+@pytest.mark.parametrize(("clients", "jobs", "threads"), [(1, 1, 2), (3, 1, 2), (1, 5, 2), (3, 2, 4), (2, 9, 4)])
+def test_the_driver_is_judged_by_the_cpu_of_all_generators_in_the_threads_that_all_of_them_have(clients, jobs, threads):
+    """A generator has no more threads than clients. Nineteen of twenty seconds of each thread are too many."""
+    plan = replace(PLAN, clients=clients, jobs=jobs)
+    both = [with_result(part(number, first_s=0.0, every_s=0.01), driver_cpu_s=4.75 * threads) for number in (0, 1)]
+    (warning,) = merge(both, plan, began_at=ORIGIN, cores=99).warnings
+    assert warning.kind is LoadWarningKind.DRIVER_SATURATED
+    assert warning.text.startswith(f"each of pgbench's {threads} threads used 95 % of a core")
+
+
+def test_a_load_without_a_transaction_has_no_mean_of_its_round_trips():
+    none = with_result(part(0, first_s=0.0, every_s=0.01), transactions=0, round_trips=2.0, pause_s=0.5)
+    whole = merge([none], replace(PLAN, instances=1), began_at=ORIGIN, cores=2)
+    assert (whole.round_trips, whole.pause_s) == (None, 0.0)

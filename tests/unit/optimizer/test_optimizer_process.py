@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
 from pgdyno.optimizer.acquisition import log_expected_improvement, log_h
-from pgdyno.optimizer.feasibility import fit_feasibility, log_probability, log_worth
+from pgdyno.optimizer.feasibility import fit_feasibility, log_probability, log_worth, safety
 from pgdyno.optimizer.gp import JITTER, MEAN_VARIANCE, Scatter, density, fit
 from pgdyno.optimizer.kernel import ADDITIVE, SMOOTH, distances, parts
 from pgdyno.optimizer.model import scale
@@ -176,3 +176,16 @@ def test_the_floor_does_not_rise_as_good_points_gather() -> None:
 
 def test_equal_targets_are_zero() -> None:
     assert (scale(np.full(5, 3.0)).targets == 0).all()
+
+
+def test_the_price_of_a_label_as_by_hand() -> None:
+    """With a variance of 0.15 and 0.1 more a label of 1.2 lies one deviation above 0.7, half of it beyond the margin.
+
+    Half a deviation below costs five; what is left is the chance of a label above 0.
+    """
+    sd = np.sqrt(np.array([0.15, 0.15, 0.15]))
+    means = np.array([1.2, 0.95, 0.7])
+    assert safety(means, sd) == pytest.approx([0.5, 0.0, -0.5])
+    chance = np.log(norm.cdf([2.4, 1.9, 1.4]))
+    assert log_probability(means, sd) == pytest.approx(chance)
+    assert log_worth(means, sd) == pytest.approx(chance - [0, 0, 5])

@@ -16,7 +16,15 @@ from pgdyno.optimizer.ask import ask
 from pgdyno.optimizer.model import fit_model, fit_sceptical
 from pgdyno.optimizer.observation import ScoredPoint, gather
 from pgdyno.optimizer.rank import choose, rank
-from pgdyno.optimizer.stopping import EARLIEST, FLAT_FROM, PATIENCE, is_flat, should_stop
+from pgdyno.optimizer.stopping import (
+    EARLIEST,
+    FLAT_FROM,
+    FLAT_REPEATS,
+    FLAT_SHARE,
+    PATIENCE,
+    is_flat,
+    should_stop,
+)
 
 SPACE = tuple(Dimension(f"k{i}", "integer", 8, 8192, True, default=32) for i in range(6))
 SEEDS = 20 if NIGHT else 10
@@ -124,3 +132,31 @@ def test_one_bad_point_makes_no_space_less_flat() -> None:
     default, tried = 0.05 * rng.normal(size=8), 0.02 * rng.normal(size=FLAT_FROM)
     assert is_flat([*tried, -0.8], list(default), trials=40)
     assert not is_flat([*tried, -0.8, -0.7], list(default), trials=40)
+
+
+def test_a_tenth_of_the_noise_is_the_least_that_is_worth_a_trial() -> None:
+    assert (EARLIEST, PATIENCE, FLAT_FROM, FLAT_SHARE, FLAT_REPEATS) == (25, 5, 10, 6, 4)
+    least = math.log(0.02) + math.log(0.1)
+    small = [least] * 25
+    assert should_stop(small, 0.02) is not None
+    assert should_stop(small[1:], 0.02) is None
+    for place in range(20, 25):
+        assert should_stop([*small[:place], least + 1e-9, *small[place + 1 :]], 0.02) is None
+    assert should_stop([*small[:19], 0.0, *small[20:]], 0.02) is not None, "only the last five count"
+    assert should_stop(small, 0.0) is None
+
+
+@pytest.mark.parametrize(("score", "flat"), [(3.832, True), (3.833, False), (-3.832, True), (-3.833, False)])
+def test_a_space_is_flat_up_to_the_f_distribution_of_its_repeats(score: float, flat: bool) -> None:
+    """Nine points of ten against four repeats of variance 4/3: F of 9 and 3 degrees is 8.8123, and a quarter more."""
+    assert math.sqrt(8.8123 * 1.25 * 4 / 3) == pytest.approx(3.8324, abs=1e-4)
+    assert is_flat([-99.0] + [score] * 9, [-1.0, 1.0, -1.0, 1.0], trials=12) is flat
+
+
+def test_a_search_of_many_trials_looks_further_and_three_repeats_tell_no_noise() -> None:
+    repeats = [-1.0, 1.0, -1.0, 1.0]
+    assert is_flat([0.1] * 10, repeats, trials=65)
+    assert not is_flat([0.1] * 10, repeats, trials=66)
+    assert is_flat([0.1] * 11, repeats, trials=66)
+    assert not is_flat([0.1] * 9, repeats, trials=6)
+    assert not is_flat([0.1] * 10, repeats[:3], trials=6)

@@ -14,6 +14,7 @@ from fix_postgres import NIGHT
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.errors import UsageError
 from pgdyno.stats.body_index import (
+    PairIndex,
     PeriodCounts,
     StatementBody,
     StatementReference,
@@ -179,3 +180,30 @@ def test_the_mix_rules_raw_time_per_call_and_not_the_index():
     assert simulation.reference(10, 30.0).shares.sum() == pytest.approx(1.0)
     found = simulated_study(SimulatedLoad(), effect=1.0, pairs=48, seed=3)
     assert np.std(found.log_ratios) < np.std(found.raw) / 1.5
+
+
+@pytest.mark.parametrize(("calls", "cv", "resolved"), [(240, 0.1, True), (239, 0.1, False), (6000, 2.37, True),
+                                                       (6000, 2.38, False)])  # fmt: skip
+def test_ten_calls_a_period_and_a_mean_known_to_fifteen_percent_are_resolved(calls, cv, resolved):
+    """Of 600 s a period of 25 has a 24th: 250 calls know a mean to a root of 250th of their scatter."""
+    assert (body_of(reference([calls], [2.0], [cv]), 25.0).ids.size == 1) is resolved
+
+
+def test_three_calls_in_both_periods_count_and_half_of_the_weight_is_a_pair():
+    whole, most, half = (pair_index(BODY, period([100, 10], [1, 10]), period(calls, [1, 10])) for calls in
+                         ([100, 3], [100, 2], [2, 10]))  # fmt: skip
+    assert (whole.present, most.present, half.present) == pytest.approx((1.0, 0.6, 0.4))
+    assert [one.is_matched for one in (most, half)] == [False, False], "of their work a part is missing, too"
+    for present, matched in ((0.5, True), (0.499, False)):
+        assert PairIndex(0.0, 0.0, present).is_matched is matched
+    for work, matched in ((0.2, True), (-0.2, True), (0.201, False), (-0.201, False)):
+        assert PairIndex(0.0, work, 1.0).is_matched is matched
+
+
+def test_counters_are_halved_by_their_first_half_and_new_statements_have_their_share():
+    whole = PeriodCounts(np.array([10.0, 4.0]), np.array([70.0, 20.0]), 10.0, PeriodCounts(
+        np.array([4.0, 1.0]), np.array([30.0, 5.0]), 4.0))  # fmt: skip
+    first, second = whole.halves
+    assert (first.calls.tolist(), second.calls.tolist()) == ([4, 1], [6, 3])
+    assert (second.time_ms.tolist(), second.new_ms) == ([40, 15], 6.0)
+    assert (whole.new_share, second.halves) == (0.1, None)

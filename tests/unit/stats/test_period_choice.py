@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
-from pgdyno.stats.body_index import StatementReference, added
+from pgdyno.model.results.live import LiveEffect
+from pgdyno.stats import period_choice
+from pgdyno.stats.body_index import PeriodCounts, StatementReference, added
 from pgdyno.stats.period_choice import (
     LENGTHS,
     PeriodNoise,
@@ -90,3 +92,47 @@ def test_what_is_promised_is_met_within_a_factor():
             told.append((factor, bool(found.higher[0]) and found.pairs[0] <= promised.pairs))
     assert sum(shown for factor, shown in told if factor == 1.5) >= 9
     assert sum(shown for factor, shown in told if factor == 0.3) <= 6
+
+
+def flat_reference(means, calls=200.0):
+    """Steps of five seconds with one statement, three to each of these means."""
+    steps = [PeriodCounts(np.array([calls]), np.array([calls * mean])) for mean in means for _ in range(3)]
+    whole = added(steps)
+    return steps, StatementReference(STEP_S * len(steps), whole.calls, whole.time_ms, 0.01 * whole.calls)
+
+
+def test_the_scatter_is_the_root_of_the_mean_square_of_neighbours():
+    """Four neighbours that differ by 3, 4, 3 and 4 hundredths in turn, of which two thirds of each period count."""
+    steps, whole = flat_reference([math.exp(one) for one in (0.0, 0.03, -0.01, 0.02, -0.02)])
+    found = period_noise(steps, STEP_S, whole, 15.0)
+    assert found.pair_sd == pytest.approx(math.sqrt((0.03**2 + 0.04**2 + 0.03**2 + 0.04**2) / 4))
+    assert (found.pairs, found.kept, found.wash_s, found.statements) == (4, 1.0, 5.0, 1)
+    assert found.calls == pytest.approx(400.0), "two of the three steps of a period"
+    assert found.covered == pytest.approx(1.0)
+    fewer = period_noise(steps[:-3], STEP_S, whole, 15.0)
+    assert (fewer.pairs, fewer.pair_sd) == (3, None)
+
+
+def test_periods_of_unequal_work_are_compared_and_not_kept():
+    steps, whole = flat_reference([1.0] * 6)
+    steps[3:6] = [PeriodCounts(np.array([300.0]), np.array([300.0]))] * 3
+    found = period_noise(steps, STEP_S, whole, 15.0)
+    assert (found.pairs, found.kept) == (5, pytest.approx(0.6))
+
+
+def test_the_numbers_are_those_that_are_told():
+    assert LENGTHS == (15.0, 30.0, 60.0, 120.0)
+    assert USUAL.pair_s == pytest.approx(60.6)
+    assert replace(USUAL, covered=0.5, calls=100.0).is_usable
+
+
+@pytest.mark.parametrize(("other", "is_better"), [(0.0899, True), (0.0901, False)])
+def test_another_length_is_taken_from_a_tenth_less_on(other, is_better, monkeypatch):
+    effects = {30.0: 0.1, 60.0: other}
+
+    def told(noise, design, minutes):
+        return (LiveEffect(minutes=60, pairs=9, effect=effects[noise.period_s], at_most=None),)
+
+    monkeypatch.setattr(period_choice, "effects_within", told)
+    longer = replace(USUAL, period_s=60.0)
+    assert chosen([USUAL, longer], Design()) is (longer if is_better else USUAL)

@@ -9,7 +9,7 @@ from exact_log import folded
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import BESIDE_OTHERS, LoadPlan, TrialState
-from pgdyno.trial.assess import Bounds, assess
+from pgdyno.trial.assess import LEAST_SHARE, Bounds, assess, disturbance
 from pgdyno.workloads.pgbench.transaction_log import TransactionLog
 from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
 
@@ -228,3 +228,18 @@ def test_a_load_whose_generator_was_late_is_unsteady_and_another_one_than_asked_
         assert outcome.reason == "the injector was late"
     void = assess(replace(late, void="other answers"), [], PLAN, Bounds(), is_captured=True)
     assert (void.state, void.reason, void.throughput) == (TrialState.VOID, "other answers", None)
+
+
+@pytest.mark.parametrize(
+    ("foreign", "steal", "words"),
+    [
+        (15.0, 5.0, None),
+        (15.1, 0.0, "foreign CPU was 15 % of a core, above the bound of 15 %: cc"),
+        (0.0, 5.1, "steal was 5.1 %, above the bound of 5.0 %"),
+        (None, 5.1, "steal was 5.1 %, above the bound of 5.0 %"),
+        (None, None, None),
+    ],
+)
+def test_a_bound_itself_disturbs_nothing(foreign, steal, words):
+    assert disturbance(foreign, steal, Bounds(), "cc") == words
+    assert pytest.approx(1 / 3) == LEAST_SHARE

@@ -68,3 +68,13 @@ def test_a_person_is_who_stops_cleanly_when_we_did_not(tmp_path: Path) -> None:
     assert not is_down_by_person(records(STOPPING), tmp_path)
     (tmp_path / "global" / "pg_control").write_bytes(control_file(STATES["in production"]))
     assert not is_down_by_person([], tmp_path)
+
+
+@pytest.mark.parametrize(("version", "is_known"), [(1299, False), (1300, True), (1999, True), (2000, False)])
+def test_control_files_of_13_to_19_are_known(version: int, is_known: bool) -> None:
+    assert was_shut_down(control_file(STATES["shut down"], version)) is is_known
+
+
+def test_twenty_bytes_tell_the_state() -> None:
+    assert was_shut_down(control_file(STATES["shut down"])[:20])
+    assert not was_shut_down(control_file(STATES["shut down"])[:19])

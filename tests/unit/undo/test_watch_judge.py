@@ -293,3 +293,30 @@ def test_a_way_that_was_cut_is_told_from_one_without_secrets(given: bytes, expec
     code = "from pgdyno.undo.watch import take_secrets; print(take_secrets())"
     done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True)
     assert done.stdout.decode().strip() == str(expected)
+
+
+def test_each_deadline_is_kept_until_it_is_over() -> None:
+    """Ten seconds without a beat or late with a promise, and thirty without a server, are just within their time."""
+    down = replace(WELL, health=Health.ABSENT, unhealthy_since=970.0)
+    for sight, over in (
+        (replace(WELL, beat=Beat(990.0)), replace(WELL, beat=Beat(989.99))),
+        (replace(WELL, beat=Beat(999.5, until=990.0)), replace(WELL, beat=Beat(999.5, until=989.99))),
+        (down, replace(down, unhealthy_since=969.99)),
+        (replace(down, awake_since=970.0, unhealthy_since=0.0), replace(down, awake_since=969.0, unhealthy_since=0.0)),
+    ):
+        assert reason_to_act(sight, LIMITS) is None
+        assert reason_to_act(over, LIMITS) is not None
+
+
+@pytest.mark.parametrize("value", [1.0, 3600.0])
+def test_a_deadline_may_be_a_second_and_an_hour(value: float) -> None:
+    assert Deadlines(value, value, value) == Deadlines(heartbeat_s=value, health_s=value, grace_s=value)
+
+
+def test_a_beat_is_256_bytes_with_60_characters_of_what_is_done(tmp_path: Path) -> None:
+    heartbeat.write(tmp_path, Beat(1.0, doing="x" * 61))
+    found = heartbeat.read(tmp_path)
+    assert found is not None
+    assert found.doing == "x" * 60
+    assert (tmp_path / heartbeat.NAME).stat().st_size == 256
+    assert heartbeat.PERIOD_S == 1.0
