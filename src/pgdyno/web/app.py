@@ -186,6 +186,55 @@ class _Events(StreamingResponse):
             await asyncio.sleep(self._event_s)
 
 
+class _Reports:
+    """Reports by their addresses, each of which it takes for what it names or refuses."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._dashboard = dashboard
+
+    async def study(self, request: Request) -> Response:
+        whole = _name(request.path_params["name"], "a study")
+        name, dot, wanted = whole.rpartition(".")
+        if not dot or wanted != "json":
+            return _report_page(await run_in_threadpool(self._dashboard.study, whole, "html"))
+        return Response(await run_in_threadpool(self._dashboard.study, name, "json"), media_type="application/json")
+
+    async def target(self, request: Request) -> Response:
+        name = _name(request.query_params.get("name", ""), "a target")
+        return _report_page(await run_in_threadpool(self._dashboard.target, name))
+
+    async def beside(self, request: Request) -> Response:
+        both = [_name(request.query_params.get(which, ""), "a study") for which in ("first", "second")]
+        return _report_page(await run_in_threadpool(self._dashboard.beside, *both))
+
+    async def run(self, request: Request) -> Response:
+        text = request.path_params["number"]
+        if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
+            raise UsageError("that is not the number of a run")
+        return _report_page(await run_in_threadpool(self._dashboard.run, int(text)))
+
+
+async def _static(request: Request) -> Response:
+    """Return one of the files that pages load; no other file of this machine has an address."""
+    if request.path_params["name"] not in FILES:
+        return PlainTextResponse("not here\n", 404)
+    content, media_type = static_file(request.path_params["name"])
+    return Response(content, media_type=media_type, headers={"cache-control": "max-age=3600"})
+
+
+def _data(read: Callable[[Request], object]) -> Callable[[Request], object]:
+    """Return what answers with data as JSON."""
+
+    async def answer(request: Request) -> Response:
+        found = await run_in_threadpool(read, request)
+        try:
+            return JSONResponse(found)
+        except ValueError:  # an infinite figure, which JSON has not
+            return JSONResponse(_finite(found))
+
+    return answer
+
+
 def make_app(
     store: Store,
     access: Access,
@@ -222,54 +271,18 @@ def make_app(
         await run_in_threadpool(record_request, store, door.operators, who, form)
         return RedirectResponse("/", 303)
 
-    async def study(request: Request) -> Response:
-        whole = _name(request.path_params["name"], "a study")
-        name, dot, wanted = whole.rpartition(".")
-        if not dot or wanted != "json":
-            return _report_page(await run_in_threadpool(dashboard.study, whole, "html"))
-        return Response(await run_in_threadpool(dashboard.study, name, "json"), media_type="application/json")
-
-    async def target(request: Request) -> Response:
-        name = _name(request.query_params.get("name", ""), "a target")
-        return _report_page(await run_in_threadpool(dashboard.target, name))
-
-    async def beside(request: Request) -> Response:
-        both = [_name(request.query_params.get(which, ""), "a study") for which in ("first", "second")]
-        return _report_page(await run_in_threadpool(dashboard.beside, *both))
-
-    async def run(request: Request) -> Response:
-        text = request.path_params["number"]
-        if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
-            raise UsageError("that is not the number of a run")
-        return _report_page(await run_in_threadpool(dashboard.run, int(text)))
-
-    async def static(request: Request) -> Response:
-        if request.path_params["name"] not in FILES:
-            return PlainTextResponse("not here\n", 404)
-        content, media_type = static_file(request.path_params["name"])
-        return Response(content, media_type=media_type, headers={"cache-control": "max-age=3600"})
-
-    def data(read: Callable[[Request], object]) -> Callable[[Request], object]:
-        async def answer(request: Request) -> Response:
-            found = await run_in_threadpool(read, request)
-            try:
-                return JSONResponse(found)
-            except ValueError:  # an infinite figure, which JSON has not
-                return JSONResponse(_finite(found))
-
-        return answer
-
+    reports = _Reports(dashboard)
     routes = [
         Route("/", front),
         Route("/events", events),
-        Route("/studies/{name}", study),
-        Route("/target", target),
-        Route("/beside", beside),
-        Route("/runs/{number}", run),
-        Route("/static/{name}", static),
-        Route("/api/v1/live.json", data(lambda _: dashboard.live())),
-        Route("/api/v1/studies.json", data(lambda request: dashboard.studies(_page(request)))),
-        Route("/api/v1/queue.json", data(lambda _: dashboard.queue())),
+        Route("/studies/{name}", reports.study),
+        Route("/target", reports.target),
+        Route("/beside", reports.beside),
+        Route("/runs/{number}", reports.run),
+        Route("/static/{name}", _static),
+        Route("/api/v1/live.json", _data(lambda _: dashboard.live())),
+        Route("/api/v1/studies.json", _data(lambda request: dashboard.studies(_page(request)))),
+        Route("/api/v1/queue.json", _data(lambda _: dashboard.queue())),
     ]
     if door is not None:
         routes.append(Route(REQUESTS, asked, methods=["POST"]))
