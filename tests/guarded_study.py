@@ -34,10 +34,7 @@ CANDIDATE = Configuration.of({"work_mem": "8MB"})
 BASELINES_AT_MOST = 6
 BREACH_AFTER_S = 2.0
 LATEST_S = 15.0
-"""The design says a tick of 0.5 s and an answer within 2; a machine whose CPUs others have gets this long.
-
-It is less than what is left of the load at the moment of harm: the guard, not the load's end, stopped the trial.
-"""
+"""The design says a tick of 0.5 s and an answer within 2; a machine whose CPUs others have gets this long."""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -146,3 +147,25 @@ def test_a_wide_interval_says_how_many_runs_would_narrow_it() -> None:
     assert few.wanted > 4
     assert told(0.06, few.wanted // 4).is_narrow
     assert told(0.5).wanted == 0, "no number that anybody makes"
+
+
+@pytest.mark.parametrize(("other", "is_told"), [(1.05, False), (1.06, True)])
+def test_sizes_within_a_twentieth_are_one(other: float, is_told: bool) -> None:
+    found = forecast_size([run(1), run(1), run(other), run(other)], 10)
+    assert isinstance(found, SizeForecast) is is_told
+
+
+def test_the_interval_is_students_with_two_runs_less_and_narrow_up_to_half_as_much_again() -> None:
+    """Four runs leave two degrees of freedom: 2.919986 deviations are 90 % of Student's, and 0.816497 are half."""
+    seconds = (0.96, 1.04, 3 * 1.04, 3 * 0.96)
+    found = forecast_size([run(size, load=one) for size, one in zip((1, 1, 3, 3), seconds, strict=True)], 3.0)
+    assert isinstance(found, SizeForecast)
+    assert found.high_s / found.seconds == pytest.approx(found.seconds / found.low_s)
+    sure = forecast_size(
+        [run(size, load=one) for size, one in zip((1, 1, 3, 3), seconds, strict=True)], 3.0, confidence=0.5
+    )
+    assert isinstance(sure, SizeForecast)
+    assert np.log(found.factor) / np.log(sure.factor) == pytest.approx(2.919986 / 0.816497, rel=1e-5)
+    assert (found.runs, found.reach, found.confidence) == (4, 1.0, 0.9)
+    assert replace(found, low_s=1.0, high_s=1.5).is_narrow
+    assert not replace(found, low_s=1.0, high_s=1.51).is_narrow
