@@ -159,7 +159,7 @@ def compare_sides(flags: _CompareFlags) -> int:
         plans = changed_plans(store, reference, found)
     said = compare(chain, reference, found)
     if flags.as_json:
-        from pgdyno.studies.batch.compare_json import comparison_json
+        from pgdyno.studies.batch.compare_page import comparison_json
 
         click.echo(json.dumps(comparison_json(said, plans)))
     else:

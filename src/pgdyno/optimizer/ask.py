@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import erfcx, log_ndtr
 
 from pgdyno.knobs.dimension import Dimension, Value
-from pgdyno.optimizer.acquisition import log_expected_improvement
 from pgdyno.optimizer.candidates import Allowed, anything, search
 from pgdyno.optimizer.encoding import Encoding, Point, Rows
 from pgdyno.optimizer.feasibility import fit_feasibility, log_worth
@@ -31,6 +31,11 @@ fifty trials it is too sure of itself, and the search would nibble at the best p
 Vector = NDArray[np.float64]
 LOCAL_SHARE = 0.4
 LOCAL_WIDTH = 0.3
+LN_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))
+TAIL = -1.0
+"""Below this t the plain formula loses digits by cancellation."""
+FAR_TAIL = -1e3
+"""Below this t the bracket of the tail formula does too, and its series (1 / t^2) is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +138,24 @@ def local(encoding: Encoding, around: Rows, count: int, rng: Generator) -> Rows:
     mask: NDArray[np.bool_] = rng.random((count, size)) < LOCAL_SHARE
     mask[np.arange(count), rng.integers(0, size, count)] = True
     return encoding.moved(np.tile(around, (count, 1)), mask, np.full(count, LOCAL_WIDTH), rng)
+
+
+def log_h(t: Vector) -> Vector:
+    """Return ln(pdf(t) + t * cdf(t)), accurate for every t."""
+    near = np.maximum(t, TAIL)
+    plain = np.log(np.exp(-0.5 * near**2 - LN_ROOT_2PI) + near * np.exp(log_ndtr(near)))
+    low = np.minimum(t, TAIL)
+    far = np.maximum(low, FAR_TAIL)
+    bracket = np.log(1.0 + far * np.sqrt(np.pi / 2) * erfcx(-far / np.sqrt(2)))
+    tail = -0.5 * low**2 - LN_ROOT_2PI + np.where(low < FAR_TAIL, -2.0 * np.log(-low), bracket)
+    return np.where(t > TAIL, plain, tail)
+
+
+def log_expected_improvement(mean: Vector, sd: Vector, best: float) -> Vector:
+    """Return the logarithm of the expected improvement over `best` for each row of `mean` and `sd`.
+
+    EI(x) = sd * h(t), h(t) = pdf(t) + t * cdf(t), t = (mean - best) / sd. Far below the best, h underflows and gives no
+    direction; ln h stays exact there through the scaled complementary error function (Ament et al. 2023, "Unexpected
+    improvements to expected improvement").
+    """
+    return np.asarray(np.log(sd) + log_h((mean - best) / sd))

@@ -12,7 +12,6 @@ from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import RunsBesideOthers
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.verdict import Verdict
-from pgdyno.report.side_names import SideNames
 from pgdyno.report.wording import TONES, Tone, change_text, range_text, sentence
 
 if TYPE_CHECKING:  # the dashboard's first page asks for the judgement of studies of every other kind too
@@ -20,6 +19,14 @@ if TYPE_CHECKING:  # the dashboard's first page asks for the judgement of studie
     from pgdyno.model.results.tune import TuneResult
 
 _STATE_TONES = {StudyState.FAILED: Tone.BAD, StudyState.INTERRUPTED: Tone.UNSURE}
+
+
+@dataclass(frozen=True, slots=True)
+class SideNames:
+    """How the two sides of a comparison are called."""
+
+    subject: str
+    reference: str
 
 
 @dataclass(frozen=True, slots=True)

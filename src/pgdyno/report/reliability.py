@@ -9,9 +9,9 @@ from pgdyno.model.results.parts import Compared, Pair, StudyResult
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import figures, provenance
+from pgdyno.report.judgement import SideNames
 from pgdyno.report.neighbours import metric_value
 from pgdyno.report.sections import Block, Charts, Notice, Section, TableBlock
-from pgdyno.report.side_names import SideNames
 from pgdyno.report.wording import (
     STATE_MEANINGS,
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pgdyno.model.figure import Table
-from pgdyno.model.record import ClientRecord
+from pgdyno.model.record import ClientRecord, PlanRecord
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.probes.server_failures import failure_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Section, TableBlock
+from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text
 from pgdyno.stats.smoothness import CAVEAT
+from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.units import plural
 
 MOST_CLIENTS = 64
@@ -180,3 +182,31 @@ def _locks_table(one: RunEvidence) -> Table:
         for lock in one.locks
     )
     return Table(columns, rows, columns[1:])
+
+
+Sides = Sequence[tuple[str, Sequence[int], Sequence[int]]]
+"""A name, the runs of the reference, and the runs of the side that is compared with it."""
+
+
+def plans_of_sides(record: StudyRecord, sides: Sides, what: str, names: tuple[str, str]) -> Section | None:
+    """List the statements whose plans differ between each side and its reference; None where no plan was recorded.
+
+    `what` is the noun of a side, `names` are how the reference and the side are called in the table.
+    """
+    places = []
+    for name, before, after in sides:
+        places.append((name, plan_changes(*([_plans(record, run) for run in runs] for runs in (before, after)))))
+    return side_plan_section(places, what, names)
+
+
+def plans_of_arms(record: StudyRecord, arms: Sequence[str], what: str) -> Section | None:
+    """List them for each arm against the first one."""
+    runs: Mapping[str, Sequence[int]] = {
+        arm: [trial.id for trial in record.trials if trial.spec.arm == arm] for arm in arms
+    }
+    sides = [(arm, runs[arms[0]], runs[arm]) for arm in arms[1:]]
+    return plans_of_sides(record, sides, what, (arms[0], f"the {what}")) if sides else None
+
+
+def _plans(record: StudyRecord, run: int) -> list[PlanRecord]:
+    return [one for one in record.records.get(run, ()) if isinstance(one, PlanRecord)]

@@ -11,8 +11,7 @@ from pgdyno.model.results.parts import Compared
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Verdict
-from pgdyno.report.judgement import Judgement
-from pgdyno.report.side_names import SideNames
+from pgdyno.report.judgement import Judgement, SideNames
 
 if TYPE_CHECKING:
     from pgdyno.report.sections import Report

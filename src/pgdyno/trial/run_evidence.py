@@ -6,12 +6,13 @@ The reports and the JSON of every study share it; nothing of it is kept, so that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.facts import Unknown
 from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
 from pgdyno.model.run_evidence import RunEvidence
+from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Outcome, Trial
@@ -24,10 +25,9 @@ from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import COUNTER, FAILURES
 from pgdyno.stats.smoothness import smoothness
 from pgdyno.store.catalogue import Store
-from pgdyno.trial.alignment import by_second
 from pgdyno.units import parse_quantity
 
-TABLES = ("cpu", "disk", "net", "sessions", "waits", "locks", "memory")
+JUDGED = ("cpu", "disk", "net", "sessions", "waits", "locks", "memory")
 """What the verdict reads."""
 
 
@@ -39,7 +39,7 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
         reason = (outcome.reason if outcome else None) or f"the run is {trial.state.value}"
         unknown = BottleneckVerdict(Resource.UNKNOWN, None, (f"Nothing was measured: {reason}.",))
         return RunEvidence(unknown, failures, outcome.failed if outcome else 0, plans=plans, checks=checks)
-    rows = [row for table in TABLES for row in sample_rows(table, store.samples(trial.id, table))]
+    rows = [row for table in JUDGED for row in sample_rows(table, store.samples(trial.id, table))]
     begin = outcome.steady_from if outcome.steady_from is not None else outcome.began_at
     server, host = _child(study.facts, "server"), _child(study.facts, "host")
     own_host = not isinstance(host.get("cores"), Mapping)  # {"unknown": why}
@@ -167,3 +167,24 @@ def _rate(text: str | None, default: float | None) -> float | None:
 def _child(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
     value = facts.get(name)
     return value if isinstance(value, Mapping) else {}
+
+
+# Host, server and load on one clock. A histogram row of second s holds what ended in [s, s + 1). A sample row at t is
+# of the interval that ends at t, and rows are taken at whole seconds, a little late: one at about s + 1 is about s.
+HALF = 0.5
+"""A row that is later than this after a whole second is about the next one: nothing is aligned worse than by 1 s."""
+
+
+def second_of(t: float) -> int:
+    """Return the whole second that a sample row at `t` is about."""
+    return int((t + HALF) // 1) - 1
+
+
+def by_second(rows: Iterable[SampleRow], table: str, column: str) -> dict[int, float]:
+    """Return a column's numbers by the second they are about; a later row of the same second wins."""
+    place = TABLES[table].column_names().index(column) - 1
+    found: dict[int, float] = {}
+    for row in rows:
+        if row.table == table and isinstance(value := row.values[place], int | float):
+            found[second_of(row.t)] = float(value)
+    return found

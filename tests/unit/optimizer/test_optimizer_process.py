@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from pgdyno.optimizer.acquisition import log_expected_improvement, log_h
+from pgdyno.optimizer.ask import log_expected_improvement, log_h
 from pgdyno.optimizer.feasibility import fit_feasibility, log_probability, log_worth, safety
 from pgdyno.optimizer.gp import JITTER, MEAN_VARIANCE, Scatter, density, fit
 from pgdyno.optimizer.kernel import ADDITIVE, SMOOTH, distances, parts

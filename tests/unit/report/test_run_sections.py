@@ -19,8 +19,14 @@ from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.report.drawing.markdown import render
 from pgdyno.report.held_back_section import WORDS, headline, held_back_section
-from pgdyno.report.run_details import failures_text, plan_section, run_details, side_plan_section, slow_clients
-from pgdyno.report.side_plans import plans_of_arms
+from pgdyno.report.run_details import (
+    failures_text,
+    plan_section,
+    plans_of_arms,
+    run_details,
+    side_plan_section,
+    slow_clients,
+)
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.smoothness import CAVEAT
 from pgdyno.store.catalogue import Store

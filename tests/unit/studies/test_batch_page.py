@@ -20,8 +20,7 @@ from pgdyno.report.drawing.payload import figure_payload
 from pgdyno.report.drawing.text import print_report
 from pgdyno.report.sections import Report
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.studies.batch.compare_json import comparison_json
-from pgdyno.studies.batch.compare_page import compare_page
+from pgdyno.studies.batch.compare_page import compare_page, comparison_json
 from pgdyno.studies.batch.comparing import compare
 from pgdyno.studies.batch.gantt import gantt
 from pgdyno.studies.kinds import judged, kind_of

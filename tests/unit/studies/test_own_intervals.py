@@ -15,7 +15,7 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
-from pgdyno.studies.advice.own_intervals import AFTER_S, own_work
+from pgdyno.studies.advice.proofs import AFTER_S, own_work
 from result_example import made
 from simulated_laboratory import simulated_study
 

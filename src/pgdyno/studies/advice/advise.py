@@ -177,7 +177,7 @@ def _proofs(store: Store | None, inventory: Inventory) -> Mapping[str, RuleProof
 def _work(store: Store | None, inventory: Inventory) -> OwnWork:
     if store is None:
         return OwnWork()
-    from pgdyno.studies.advice.own_intervals import own_work
+    from pgdyno.studies.advice.proofs import own_work
 
     return own_work(store, inventory)
 

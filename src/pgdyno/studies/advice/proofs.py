@@ -1,6 +1,7 @@
 """From studies back to rules: which verdict was measured for a rule on this target, in this environment.
 
 An A/B and a live comparison test what their option says; every step of a staircase tests the rules that it came from.
+The store also says when studies ran on the target: advice must not take their work for the server's own.
 """
 
 from __future__ import annotations
@@ -14,14 +15,21 @@ from pgdyno.model.linux import THP_DEFRAG, THP_ENABLED
 from pgdyno.model.results.ab import AbResult
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.results.staircase import StaircaseResult
-from pgdyno.model.study import Study, StudyState
+from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.verdict import Verdict, Word
+from pgdyno.probes.evidence.own_work import OwnStudy, OwnWork
+from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
+from pgdyno.store.live import LiveBoard
 
 OPTION = "rule"
 """The key of a study's options that says which rule it tests."""
 _RAM_SLACK = 0.01
 """Memory that the kernel keeps for itself differs a little from boot to boot."""
+AFTER_S = 15.0
+"""What a study still does after its last trial: it restores the server and drops its databases."""
+OF_USERS = frozenset({StudyKind.LIVE, StudyKind.WATCH})
+"""Kinds that load nothing: what is counted in their time is of the server's users."""
 
 
 def rule_option(rules: tuple[str, ...], settings: Mapping[str, str], *, plan: str = "", step: str = "") -> object:
@@ -142,3 +150,25 @@ def _rules(tried: Mapping[str, object]) -> list[str]:
 
 def _table(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+def own_work(store: Store, inventory: Inventory) -> OwnWork:
+    """Return the times in which studies loaded this server, of whichever kernel then. Reads the store only.
+
+    A study that runs, or was killed, lasts until its last sign of life.
+    """
+    alive = {live.study: live.at for live in LiveBoard(store).running()}
+    found = []
+    for study in store.studies():
+        is_ours = not study.was_read and IMPORTED not in study.options and study.kind not in OF_USERS
+        if is_ours and is_same_server(study, inventory):
+            last = max(_ends(store, study), default=study.created_at)
+            found.append(OwnStudy(study.id, study.created_at, max(last, alive.get(study.id, last)) + AFTER_S))
+    return OwnWork(tuple(sorted(found, key=lambda one: one.began)))
+
+
+def _ends(store: Store, study: Study) -> list[float]:
+    """Return the moments at which a study was surely at work still; one without trials tells how long it took."""
+    took = None if study.result is None else study.result.elapsed_s
+    ends = [trial.outcome.ended_at for trial in store.trials(study.id) if trial.outcome is not None]
+    return [end for end in (*ends, None if took is None else study.created_at + took) if end is not None]

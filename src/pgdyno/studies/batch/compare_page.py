@@ -9,11 +9,12 @@ from pgdyno import __version__
 from pgdyno.model.figure import Table
 from pgdyno.model.results.batch import BatchResult
 from pgdyno.model.results.parts import PlanChange
+from pgdyno.model.shapes import Json
 from pgdyno.report.run_details import plan_section
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
 from pgdyno.stats.precedence import critical_path
 from pgdyno.studies.batch.chain import Chain, waits_of
-from pgdyno.studies.batch.comparing import BatchComparison, LeftOutJob, by_key, mean_seconds
+from pgdyno.studies.batch.comparing import BatchComparison, ComparedProcess, LeftOutJob, by_key, mean_seconds
 from pgdyno.studies.batch.gantt import gantt
 from pgdyno.studies.batch.page import sizing, trouble
 from pgdyno.studies.batch.words import TONES, few_text, footnotes, means_sentences, title_of, window_sentence
@@ -173,3 +174,34 @@ def _about(sides: Sequence[BatchResult]) -> Section:
     )
     blocks = (FactList(rows), Prose(told, points=True))
     return Section("about", "Sources and limits", "Where do the figures come from?", blocks)
+
+
+def comparison_json(said: BatchComparison, plans: Sequence[PlanChange] = ()) -> dict[str, Json]:
+    """Return the comparison; figures that there are not are null."""
+    return {
+        "chain": said.chain,
+        "verdict": said.standing.value,
+        "processes": [_process(one) for one in said.processes],
+        "improvement_pct": {one.name: one.saved_pct for one in said.means},
+        "plans_changed": {one.statement: list(one.what) for one in plans if one.word == "changed"},
+    }
+
+
+def _process(one: ComparedProcess) -> Json:
+    return {
+        "process": one.name,
+        "verdict": one.standing.value,
+        "reason": one.reason,
+        "reference_window_s": one.reference_s,
+        "windows_s": list(one.windows),
+        "window_pct": one.share_pct,
+        "window_pct_interval": None if one.interval is None else [100 * one.interval.lo, 100 * one.interval.hi],
+        "jobs": one.jobs,
+        "compared": len(one.compared),
+        "compared_pct": one.compared_pct,
+        "shorter": one.shorter,
+        "threshold_s": one.threshold_s,
+        "improvement_of_sums_pct": one.saved_pct,
+        "improvement_mean_of_jobs_pct": one.mean_saved_pct,
+        "left_out": {left.key: left.reason for left in one.left_out},
+    }

@@ -10,8 +10,8 @@ from pgdyno.model.study import files_of
 from pgdyno.report import provenance
 from pgdyno.report.digest import pointer
 from pgdyno.report.page_frame import framed, unfinished
+from pgdyno.report.run_details import plans_of_sides
 from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Report, Section, TableBlock
-from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import rounded_text
 from pgdyno.studies.batch.comparing import window_of

@@ -11,9 +11,8 @@ from pgdyno.report import chapters, provenance
 from pgdyno.report.held_back_section import QUESTION, WORDS
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
-from pgdyno.report.run_details import failures_text
+from pgdyno.report.run_details import failures_text, plans_of_sides
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
-from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.sizes import sizes_section
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pgdyno.model.results.staircase import StaircaseResult
 from pgdyno.model.study import Study
-from pgdyno.report.judgement import Judgement
+from pgdyno.report.judgement import Judgement, SideNames
 from pgdyno.report.sections import Report
-from pgdyno.report.side_names import SideNames
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind
 from pgdyno.studies.staircase.words import judgement

@@ -14,6 +14,7 @@ from pgdyno.report.digest import pointer
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.reads import reads_of_steps
+from pgdyno.report.run_details import plans_of_sides
 from pgdyno.report.runs_page import runs_table
 from pgdyno.report.sections import (
     Block,
@@ -27,7 +28,6 @@ from pgdyno.report.sections import (
     Tile,
     Tone,
 )
-from pgdyno.report.side_plans import plans_of_sides
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.tiles import COMPARED, tile
 from pgdyno.report.wording import (

@@ -9,9 +9,9 @@ from pgdyno.model.verdict import Metric
 from pgdyno.report import chapters
 from pgdyno.report.digest import pointer, shortened
 from pgdyno.report.page_frame import framed, inside_runs
+from pgdyno.report.run_details import plans_of_arms
 from pgdyno.report.runs_page import runs_page, runs_table
 from pgdyno.report.sections import Block, Charts, Prose, Report, Section, TableBlock
-from pgdyno.report.side_plans import plans_of_arms
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import (
     change_text,

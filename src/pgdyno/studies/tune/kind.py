@@ -8,9 +8,8 @@ from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Word
-from pgdyno.report.judgement import Judgement, company_text, compared
+from pgdyno.report.judgement import Judgement, SideNames, company_text, compared
 from pgdyno.report.sections import Report, Tone
-from pgdyno.report.side_names import SideNames
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import NO_VERDICT, Kind, Named, Offered
 from pgdyno.units import plural
