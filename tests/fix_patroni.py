@@ -27,9 +27,8 @@ from psycopg.conninfo import make_conninfo
 from fix_postgres import DEBIAN_15, public_dir
 from free_ports import free_ports
 from pgdyno.errors import PgdynoError
-from pgdyno.server.cluster_settings import is_role_bound
 from pgdyno.server.postgres import Postgres
-from pgdyno.server.snapshot import read_settings
+from pgdyno.server.snapshot import is_role_bound, read_settings
 
 log = logging.getLogger(__name__)
 NODES = ("alpha", "beta")

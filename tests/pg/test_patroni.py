@@ -14,10 +14,9 @@ from pgdyno.control import PatroniControl
 from pgdyno.errors import ApplyError, ConnectError, EnvironmentUnsuitable, PolicyError, RestartError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.routes.patroni_route import PatroniRoute
-from pgdyno.server.cluster_settings import cluster_differences, is_role_bound
 from pgdyno.server.patroni_api import PatroniApi
 from pgdyno.server.postgres import Postgres
-from pgdyno.server.snapshot import SettingState, read_settings
+from pgdyno.server.snapshot import SettingState, cluster_differences, is_role_bound, read_settings
 from pgdyno.targets.connect_routes import open_patroni
 from pgdyno.targets.target import Target
 from pgdyno.undo import activation

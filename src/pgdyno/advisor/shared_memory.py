@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.errors import UsageError
-from pgdyno.knobs.effective import effective_bytes
+from pgdyno.knobs.current import effective_bytes
 from pgdyno.knobs.linux_constraints import POOL_RESERVE
 from pgdyno.knobs.memory import shared_bytes
 from pgdyno.model.facts import Facts, HostFacts, ServerFacts, Unknown

@@ -13,9 +13,8 @@ from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.stand_in import check_stand_in
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
-from pgdyno.cli.terminal.emitting import check_format
-from pgdyno.cli.terminal.emitting import emit as print_files
-from pgdyno.cli.terminal.files import write_text
+from pgdyno.cli.terminal.files import check_format, write_text
+from pgdyno.cli.terminal.files import emit as print_files
 from pgdyno.errors import ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:

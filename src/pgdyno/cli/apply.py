@@ -14,7 +14,7 @@ from pgdyno.cli.arguments.advice_source import SourceFlags, source
 from pgdyno.cli.arguments.flags import FOLDER, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, names_a_server, target_request
-from pgdyno.cli.terminal.emitting import check_format, emit
+from pgdyno.cli.terminal.files import check_format, emit
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -152,12 +152,12 @@ def run(flags: _RunFlags) -> int:
     5 when a job could not restore its server: then nothing else is started.
     """
     from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.owner.signals import signals_interrupt
     from pgdyno.store.engine import absolute
     from pgdyno.studies.night.runner import NightPlan, NightRunner
     from pgdyno.studies.night.window import NightWindow
     from pgdyno.studies.night.work import NightWork, only_runner
     from pgdyno.studies.session.exclusive import ExclusiveLimits
-    from pgdyno.studies.session.signals import signals_interrupt
 
     plan = NightPlan(NightWindow.parse(flags.window, flags.zone), flags.restore_s, flags.shortest_s, flags.retry_s)
     ends, progress = _moment(flags.until, plan.window), Progress()

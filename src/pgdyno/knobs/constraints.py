@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.knobs.effective import effective_bytes, effective_number, effective_text
+from pgdyno.knobs.current import effective_bytes, effective_number, effective_text
 from pgdyno.knobs.linux_constraints import Refusal, linux_refusals
 from pgdyno.knobs.memory import MEMORY_KNOBS, demand, reserve_bytes, shared_bytes
 from pgdyno.knobs.policy import load_policy

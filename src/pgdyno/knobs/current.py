@@ -1,12 +1,14 @@
-"""What a setting stands at on the running server: the value that a search starts from and must be able to keep."""
+"""What a setting stands at on the running server, where a search starts from, and under a configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pgdyno.knobs.dimension import Value
+from pgdyno.knobs.expressions import Quantity
 from pgdyno.knobs.values import number_of
-from pgdyno.model.facts import SettingFact
+from pgdyno.model.facts import Facts, SettingFact
+from pgdyno.units import format_quantity, parse_quantity
 
 OVERRIDING_SOURCES = {
     "command line": "on the server's command line",
@@ -53,3 +55,34 @@ def automatic_value(fact: SettingFact) -> float | None:
 
 def _typed(number: float, fact: SettingFact) -> Value:
     return int(number) if fact.vartype == "integer" else number
+
+
+def effective_number(name: str, configuration: Mapping[str, str], facts: Facts) -> float | None:
+    """Return a numeric setting in base units; None when the server does not have it.
+
+    An automatic setting that the configuration leaves alone comes back as its special value (-1 or 0), because its
+    computed size would change with the configuration.
+    """
+    fact = facts.row(name)
+    if fact is None:
+        return None
+    if name in configuration:
+        return parse_quantity(configuration[name], fact.unit)
+    automatic = automatic_value(fact)
+    return number_of(fact) if automatic is None else automatic
+
+
+def effective_bytes(name: str, configuration: Mapping[str, str], facts: Facts) -> float | None:
+    """Return a setting in bytes; negative values (-1) come back as they are."""
+    number = effective_number(name, configuration, facts)
+    if number is None or number < 0:
+        return number
+    fact = facts.row(name)
+    return Quantity.of_setting(number, fact.unit if fact else None).value
+
+
+def effective_text(name: str, configuration: Mapping[str, str], facts: Facts) -> str:
+    """Return a numeric setting as people write it, for messages."""
+    number = effective_number(name, configuration, facts)
+    fact = facts.row(name)
+    return "unset" if number is None or fact is None else format_quantity(number, fact.unit)

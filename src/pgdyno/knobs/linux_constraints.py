@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pgdyno.knobs.effective import effective_number
+from pgdyno.knobs.current import effective_number
 from pgdyno.knobs.memory import demand, reserve_bytes, shared_bytes
 from pgdyno.model import linux
 from pgdyno.model.facts import Facts, Unknown

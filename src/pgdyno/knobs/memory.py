@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.knobs.effective import effective_bytes, effective_number
+from pgdyno.knobs.current import effective_bytes, effective_number
 from pgdyno.model.facts import Facts
 from pgdyno.units import bytes_text, plural
 

@@ -1,4 +1,4 @@
-"""Keep a restore from being interrupted half-way."""
+"""Signals: held back while a server is restored, or turned into Ctrl-C, which restores."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
@@ -36,3 +37,22 @@ def deferred_signals() -> Iterator[None]:
             signal.signal(deferred, handler if handler is not None else signal.SIG_DFL)
     for number in dict.fromkeys(received):
         signal.raise_signal(number)
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, as SIGINT is one already, so that every ending restores.
+
+    One that is ignored stays so: `nohup pgdyno tune` is to outlive the terminal.
+    """
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    taken = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, interrupt) for number in taken}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

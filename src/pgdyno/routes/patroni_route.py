@@ -22,10 +22,9 @@ from pgdyno.routes.file_check import FileLine, read_files
 from pgdyno.routes.route_names import is_ours, may_hold_secret, refuse_strange
 from pgdyno.routes.sql_route import set_by_others, staged_of
 from pgdyno.routes.written import Written
-from pgdyno.server.cluster_settings import cluster_differences
 from pgdyno.server.patroni_api import Member, PatroniApi
 from pgdyno.server.postgres import Postgres
-from pgdyno.server.snapshot import SettingDifference, SettingState
+from pgdyno.server.snapshot import SettingDifference, SettingState, cluster_differences
 
 KIND = "patroni"
 log = logging.getLogger(__name__)

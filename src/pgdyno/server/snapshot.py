@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import psycopg
 from psycopg.rows import DictRow
@@ -141,3 +141,31 @@ def _counts(state: SettingState) -> bool:
     if state.name in _IDENTITY or state.category in _IDENTITY_CATEGORIES or state.source in _SESSION_SOURCES:
         return False
     return state.setting != state.boot_val
+
+
+_ROLE_CATEGORIES = ("Standby Servers", "Recovery Target", "Archive Recovery", "File Locations", "Connection Settings")
+_ROLE_STATES = ("in_hot_standby", "transaction_read_only")
+
+
+def is_role_bound(state: SettingState) -> bool:
+    """Return True for a setting that Patroni gives a node by its role or by its place: a failover changes it."""
+    return state.category.endswith(_ROLE_CATEGORIES) or state.name in _ROLE_STATES
+
+
+def cluster_differences(
+    before: Mapping[str, SettingState], after: Mapping[str, SettingState]
+) -> tuple[SettingDifference, ...]:
+    """Return what differs between two leaders of one cluster, or one leader at two times; see `differences`.
+
+    Files and lines do not count, because each node has its own, nor does what `is_role_bound`.
+    """
+    found = differences(_comparable(before), _comparable(after))
+    return tuple(SettingDifference(each.name, before.get(each.name), after.get(each.name)) for each in found)
+
+
+def _comparable(settings: Mapping[str, SettingState]) -> dict[str, SettingState]:
+    return {
+        name: replace(state, sourcefile=None, sourceline=None)
+        for name, state in settings.items()
+        if not is_role_bound(state)
+    }

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from pgdyno.errors import ScriptError
-from pgdyno.model.record import InstanceRecord
+from pgdyno.model.record import ClientRecord, InstanceRecord
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.trial import LatencySummary
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.workloads.load_warnings import LoadWarning
-from pgdyno.workloads.pgbench.folded_log import QUARTER_S, FoldedLog, ceil_quarter
+from pgdyno.workloads.pgbench.folded_log import QUARTER_S, FoldedLog, ceil_quarter, mean_us, quantiles_us
 from pgdyno.workloads.pgbench.transaction_log import Int64s
 
 BIN_S = QUARTER_S
@@ -218,3 +218,12 @@ def mean_pause_s(counts: Mapping[str, int], by_script: Mapping[str, float]) -> f
     """Return the mean over the transactions of all scripts; a script that is not among them does not sleep."""
     counted = sum(counts.values())
     return sum(count * by_script.get(script, 0.0) for script, count in counts.items()) / counted if counted else 0.0
+
+
+def client_records(log: FoldedLog) -> list[ClientRecord]:
+    """Return one record for each client that committed anything, by its number; none where the log names no clients."""
+    found = []
+    for client, counts in log.by_client():
+        p50, p95, p99, largest = (micros / 1000 for micros in quantiles_us(counts, (0.5, 0.95, 0.99, 1.0)))
+        found.append(ClientRecord(client, int(np.sum(counts)), mean_us(counts) / 1000, p50, p95, p99, largest))
+    return found

@@ -12,8 +12,7 @@ from pgdyno.errors import ExitCode, UsageError
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase, PhaseTiming
 from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.migrate.forecast import forecast_of
-from pgdyno.studies.migrate.trend import full_size
+from pgdyno.studies.migrate.forecast import forecast_of, full_size
 
 P = MigrationPhase
 GB = 1_000_000_000

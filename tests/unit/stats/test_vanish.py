@@ -4,7 +4,7 @@ import numpy as np
 
 from live_simulation import LiveSimulation, SimulatedLoad
 from pgdyno.stats.body_index import PeriodCounts
-from pgdyno.stats.vanish import vanished
+from pgdyno.stats.veto import vanished
 
 
 def period(*calls):

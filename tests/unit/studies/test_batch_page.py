@@ -22,7 +22,7 @@ from pgdyno.report.sections import Report
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.batch.compare_page import compare_page, comparison_json
 from pgdyno.studies.batch.comparing import compare
-from pgdyno.studies.batch.gantt import gantt
+from pgdyno.studies.batch.page import gantt
 from pgdyno.studies.kinds import judged, kind_of
 from study_example import make_study
 

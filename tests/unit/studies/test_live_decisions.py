@@ -19,7 +19,7 @@ from pgdyno.store.codec import result_from_json
 from pgdyno.studies.live.candidates import MEASURED, cheaper_neighbour
 from pgdyno.studies.live.options import LiveOptions, earlier_study, options_of
 from pgdyno.studies.live.rationale import UNEXPLAINED, rationale, reasons
-from pgdyno.studies.live.search_words import search_judgement
+from pgdyno.studies.live.words import search_judgement
 from pgdyno.studies.reports import compose
 from pgdyno.studies.winner import offered_by
 from simulated_live_world import WATCHED

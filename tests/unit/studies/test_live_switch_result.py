@@ -25,8 +25,8 @@ from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.course.figures import running
 from pgdyno.studies.live.run import shows
 from pgdyno.studies.live.switch_result import switched
-from pgdyno.studies.live.switch_words import REJECTED
 from pgdyno.studies.live.switchback import Switchback
+from pgdyno.studies.live.words import REJECTED
 from pgdyno.studies.live.world import LiveStopped, StopAsked
 from pgdyno.studies.reports import compose
 from simulated_live_world import WATCHED, World, breached

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from pgdyno.studies.session.signals import signals_interrupt
+from pgdyno.owner.signals import signals_interrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from exact_log import between, concatenate, edges_s, folded, ok, summarize_latency, tally
 from pgdyno.stats.histogram import RELATIVE_ERROR, LatencyHistogram
 from pgdyno.store import spool
-from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.pgbench.folded_log import QUARTER_US, joined
 from pgdyno.workloads.pgbench.log_fold import LogFold, _in_pieces
 from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog
-from pgdyno.workloads.result import SecondHistograms, count_bins, mean_lag_ms
+from pgdyno.workloads.result import SecondHistograms, client_records, count_bins, mean_lag_ms
 
 SECOND = 1_000_000
 SCRIPTS = ("read", "update")

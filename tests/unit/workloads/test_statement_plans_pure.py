@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from exact_log import folded
 from pgdyno.model.record import PlanRecord
 from pgdyno.trial.plan_changes import plan_changes
-from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.pgbench.folded_log import joined
 from pgdyno.workloads.pgbench.log import PgbenchLogFormat, parse_lines
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, nodes, outline, shape_of
+from pgdyno.workloads.result import client_records
 from pgdyno.workloads.script import BUILTIN_STATEMENTS, Script
 from pgdyno.workloads.script_statements import (
     BUILTIN_SQL,

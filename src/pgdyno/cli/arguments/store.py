@@ -1,16 +1,31 @@
-"""The flag that names the store, and the store that it names."""
+"""The flag that names the store, the store that it names, and the warning of a password in such a flag."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from pgdyno.cli.arguments.flags import Flags, flag
-from pgdyno.cli.arguments.passwords import warn_of_password
+from pgdyno.outside.secret_words import names_secret
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
+
+
+def warn_of_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Warn of a password on the command line: pgdyno keeps it to itself, but every user of the host can read it."""
+    typed = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    if value and typed and ("@" in value or names_secret(value)):  # else without the wait for psycopg
+        from pgdyno.server.postgres import redact
+
+        if redact(value) != value:
+            place = "~/.pgpass, the file of PGPASSFILE, or a service file"
+            flag = parameter.opts[0]
+            click.echo(f"warning: the password in {flag} is seen by every user of this host who runs ps", err=True)
+            click.echo(f"hint: Put it into {place}, and leave it out of {flag}.", err=True)
+    return value
 
 
 class StoreFlag(Flags):

@@ -11,8 +11,8 @@ import click
 from click.core import ParameterSource
 
 from pgdyno.cli.arguments.flags import Flags, flag
-from pgdyno.cli.arguments.passwords import warn_of_password
 from pgdyno.cli.arguments.safety import SafetyFlags
+from pgdyno.cli.arguments.store import warn_of_password
 
 if TYPE_CHECKING:
     from pgdyno.remote.deploy import HostRequest

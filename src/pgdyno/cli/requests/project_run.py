@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
     """Run the plan of a project; `check` prints how the criteria stand and returns the exit code of the verb."""
+    from pgdyno.owner.signals import signals_interrupt
     from pgdyno.store.engine import absolute
     from pgdyno.studies.project.file import parse_project
     from pgdyno.studies.project.fix import fix, read_record
@@ -36,7 +37,6 @@ def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
     from pgdyno.studies.project.run_steps import RunPlaces
     from pgdyno.studies.project.running import ProjectRun, RunEnded
     from pgdyno.studies.session.guarding import halting
-    from pgdyno.studies.session.signals import signals_interrupt
 
     text, progress = _own_text(path), Progress()
     project = parse_project(text, source=path.name)

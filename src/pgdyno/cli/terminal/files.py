@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import click
+
 from pgdyno.errors import UsageError
-from pgdyno.outputs import PRIVATE, make_folders, write_output
+from pgdyno.outputs import PRIVATE, PUBLIC, make_folders, write_output
 from pgdyno.outside.files import read_text
 
 __all__ = ["make_folder", "read_outputs", "read_text", "unwritable", "write_text"]
@@ -44,3 +46,25 @@ def unwritable(path: Path, noun: str, error: OSError, option: str = "") -> Usage
         detail=error.strerror,
         hint=f"Name a place where you may write and that has room{where}.",
     )
+
+
+def check_format(name: str) -> None:
+    """Raise UsageError for a name that is no format, before a server is asked."""
+    from pgdyno.export import maker
+
+    maker(name)
+
+
+def emit(files: Mapping[str, str], form: str, folder: Path | None) -> None:
+    """Print files one after the other, or write them into a folder."""
+    if not files:
+        click.echo(f"nothing of these changes is for {form}", err=True)
+    if folder is None:
+        for name, text in files.items():
+            click.echo(f"# --- {name}\n{text.rstrip()}")
+        return
+    for name, text in files.items():
+        path = folder / name
+        make_folder(path.parent, option="--output")  # a profile of tuned is a folder of its own
+        write_text(path, text, mode=PUBLIC)  # the server, or whoever reads it where it goes, is another account
+        click.echo(f"written: {path}", err=True)

@@ -23,7 +23,7 @@ from psycopg import sql
 import pgdyno
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.movers.presence import StoredName
-from pgdyno.migration.movers.unlogged import execute_unlogged
+from pgdyno.migration.movers.target_database import execute_unlogged
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.server.postgres import Postgres, secret_variables
 

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import LiteralString
 
+import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.mover import MigrationSide, MovePlace
-from pgdyno.migration.movers.unlogged import execute_unlogged
 from pgdyno.server.databases import drop_database
 from pgdyno.server.new_database import passing_name
+from pgdyno.server.postgres import Postgres, query_error
 
 MADE = "made by a rehearsal of pgdyno"
 _COMMENT = (
@@ -209,3 +210,30 @@ def end_sessions(servers: Mapping[str, MigrationSide], tag: str) -> int:
         )
         for side in servers.values()
     )
+
+
+_QUIET = {
+    "log_statement": "none",
+    "log_min_error_statement": "panic",
+    "log_min_duration_statement": "-1",
+    "log_min_duration_sample": "-1",
+    "log_transaction_sample_rate": "0",
+    "pg_stat_statements.track": "none",
+    "pgaudit.log": "none",
+    "session_replication_role": "replica",
+}
+"""What would write a statement's text down. The last keeps event triggers of users from reading it."""
+
+
+def execute_unlogged(server: Postgres, query: sql.Composed) -> None:
+    """Run a statement whose text goes into no log and no statistics of the server. Errors as `Postgres.fetch`.
+
+    Needs a superuser: where the role may not change what is logged, nothing is run.
+    """
+    with server.connect() as session:
+        try:
+            for name, value in _QUIET.items():
+                session.execute("SELECT pg_catalog.set_config(%s, %s, false)", [name, value])
+            session.execute(query)
+        except psycopg.Error as error:
+            raise query_error(server.label, error) from error

@@ -17,9 +17,8 @@ from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.pairs.blocks import JUDGEABLE, Blocks, block_order, run_blocks
 from pgdyno.studies.pairs.drowned import tighter_elsewhere
 from pgdyno.studies.pairs.explain import user_time
-from pgdyno.studies.pairs.inside import inside
 from pgdyno.studies.pairs.judging import compare_arms, is_too_thin, verdict_of
-from pgdyno.studies.pairs.result import company_of, compared, count_states, refusals
+from pgdyno.studies.pairs.result import company_of, compared, count_states, inside, refusals
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import Restarts, needs_restart
 from pgdyno.units import plural

@@ -16,9 +16,9 @@ from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Finding, ProofState
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.study_session import begin_session, linux_knobs, put_back_abandoned
 from pgdyno.studies.who import who
 from pgdyno.studies.winner import ORIGIN as WINNER

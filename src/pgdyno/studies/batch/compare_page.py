@@ -15,8 +15,7 @@ from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Repor
 from pgdyno.stats.precedence import critical_path
 from pgdyno.studies.batch.chain import Chain, waits_of
 from pgdyno.studies.batch.comparing import BatchComparison, ComparedProcess, LeftOutJob, by_key, mean_seconds
-from pgdyno.studies.batch.gantt import gantt
-from pgdyno.studies.batch.page import sizing, trouble
+from pgdyno.studies.batch.page import gantt, sizing, trouble
 from pgdyno.studies.batch.words import TONES, few_text, footnotes, means_sentences, title_of, window_sentence
 from pgdyno.units import plural, seconds_text
 

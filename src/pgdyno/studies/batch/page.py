@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.figure import Table
+from pgdyno.model.figure import Figure, Table
 from pgdyno.model.results.batch import BatchResult, CheckedResult, JobEnd, JobRun
 from pgdyno.model.study import files_of
 from pgdyno.report import provenance
@@ -15,8 +15,8 @@ from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Repor
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import rounded_text
 from pgdyno.studies.batch.comparing import window_of
-from pgdyno.studies.batch.gantt import gantt
 from pgdyno.studies.batch.words import few_text, judgement
+from pgdyno.studies.gantt import Span, spans_figure
 from pgdyno.units import binary_text, bytes_text, seconds_text
 
 _COLUMNS = {"busy_s": "busy", "rows": "rows", "wal_bytes": "WAL", "server_cpu_s": "server CPU", "cpu_s": "own CPU"}
@@ -197,3 +197,37 @@ def _about(record: StudyRecord) -> Section:
     )
     blocks = (facts, FactList(told), *(() if study.was_read else (Prose(METHOD, points=True),)))
     return Section("about", "Environment and method", "What exactly was run, where and how?", blocks)
+
+
+GROUPS = {
+    JobEnd.SUCCEEDED: "keep",
+    JobEnd.FAILED: "drop",
+    JobEnd.TIMED_OUT: "drop",
+    JobEnd.CHECK_FAILED: "drop",
+    JobEnd.CANCELLED: "null",
+}
+_NAMES = {"keep": "succeeded", "drop": "failed, timed out or check failed", "null": "cancelled"}
+
+
+def gantt(runs: Sequence[JobRun], execution: int) -> Figure | None:
+    """Return the chart of an execution, None where no job of it ran."""
+    spans = [
+        Span(one.key, one.began_s, one.ended_s, GROUPS.get(one.end, "drop"), one.end.value, note_of(one))
+        for one in runs
+        if one.execution == execution and one.began_s is not None and one.ended_s is not None
+    ]
+    return spans_figure(
+        spans,
+        figure=f"gantt-{execution}",
+        title=f"Execution {execution}",
+        question="Which job ran when?",
+        what="job",
+        since="the execution began",
+        names=_NAMES,
+    )
+
+
+def note_of(run: JobRun) -> str:
+    """Return the time of a job, and how it ended where that was no success."""
+    told = seconds_text(run.seconds or 0.0)
+    return told if run.end is JobEnd.SUCCEEDED else f"{told}, {run.end.value}"

@@ -14,6 +14,7 @@ from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.batch import BatchExecution, BatchResult, JobRun
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Outcome, TrialState
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.owner.temporary import temporary
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.catalogue import Store
@@ -32,11 +33,10 @@ from pgdyno.studies.batch.observing import ServerOnlooker
 from pgdyno.studies.batch.options import BatchOptions
 from pgdyno.studies.batch.plans import plans_of
 from pgdyno.studies.batch.session_ender import SessionEnder
-from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.project.build import peak_of
 from pgdyno.studies.session.guarding import guarded, halting
+from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.units import plural, seconds_text

@@ -15,6 +15,7 @@ from pgdyno.capture.secrets import public_setting
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.facts import Unknown
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.server import places
 from pgdyno.studies.capture.cached import read_cached
@@ -24,7 +25,6 @@ from pgdyno.studies.capture.plan import CapturePlan
 from pgdyno.studies.capture.register import CaptureFolder, CaptureProgress
 from pgdyno.studies.capture.source import read_contents, read_moment, read_values
 from pgdyno.studies.capture.watching import SIZE, STOPPED, TIME, CaptureWatch
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.study_session import begin_session, put_back_abandoned
 from pgdyno.targets.server_log import LogFile
 from pgdyno.targets.target import Target

@@ -21,6 +21,7 @@ from pgdyno.model.guard import GuardLimit, GuardPlan
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.verdict import Metric
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.host.disk import parse as parse_disks
 from pgdyno.probes.host.reading import PROC, SYS
@@ -33,7 +34,6 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.checking import counts_plans, surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
-from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.options import LiveOptions, cost_of_periods
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.person.hands import Inbox, LiveHands
@@ -46,7 +46,7 @@ from pgdyno.studies.live.server_world import LOAD_LEFT, ServerWorld, StopFile
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.live.world import LiveStopped
-from pgdyno.studies.session.signals import signals_interrupt
+from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.study_session import STORE_PATIENCE_S, begin_session, put_back_abandoned
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts

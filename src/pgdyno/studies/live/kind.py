@@ -28,11 +28,11 @@ class LiveKind(Kind):
         if result is None:
             return None
         if result.search is not None:
-            from pgdyno.studies.live.search_words import search_judgement
+            from pgdyno.studies.live.words import search_judgement
 
             return search_judgement(result.search)
         if result.switch is not None:
-            from pgdyno.studies.live.switch_words import judgement
+            from pgdyno.studies.live.words import judgement
 
             return judgement(result.switch)
         tone = Tone.NEUTRAL if study.state is StudyState.COMPLETE else Tone.UNSURE

@@ -22,8 +22,8 @@ from pgdyno.studies.live.person.questions import WAITS, plan_question
 from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.switch_result import switched
-from pgdyno.studies.live.switch_words import REJECTED, judgement
 from pgdyno.studies.live.switchback import Switchback
+from pgdyno.studies.live.words import REJECTED, judgement
 from pgdyno.studies.live.world import A, B
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target

@@ -14,7 +14,7 @@ from pgdyno.report.wording import STRATEGIES, bare_range_text, capital, settings
 from pgdyno.studies.live.candidates import cheaper_neighbour
 from pgdyno.studies.live.course.figures import knobs_of
 from pgdyno.studies.live.switch_page import switch_sections
-from pgdyno.studies.live.switch_words import judgement
+from pgdyno.studies.live.words import judgement
 from pgdyno.studies.tune.importance_page import SearchedRun, knobs_section
 from pgdyno.units import bytes_text, digits_text, plural, seconds_text
 

@@ -33,6 +33,7 @@ from pgdyno.studies.live.search_recording import SearchRecording
 from pgdyno.studies.live.search_words import search_judgement, uncured
 from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.switch_result import switch_of
+from pgdyno.studies.live.words import search_judgement
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.studies.tune.importance import search_model
 from pgdyno.targets.target import Target

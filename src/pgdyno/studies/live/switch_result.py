@@ -16,7 +16,7 @@ from pgdyno.stats.body_index import LEAST_COVERED, StatementReference, added
 from pgdyno.stats.veto import OWN_SCATTER
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.course.outcome import WORST_TAIL, LiveOutcome
-from pgdyno.studies.live.switch_words import judgement
+from pgdyno.studies.live.words import judgement
 from pgdyno.trial.live_cycle import LiveEnding
 from pgdyno.units import digits_text
 

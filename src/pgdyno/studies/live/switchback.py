@@ -31,8 +31,7 @@ from pgdyno.stats.period_choice import wash_of
 from pgdyno.stats.second_metrics import second_metrics
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.stats.statement_deltas import VoidCause
-from pgdyno.stats.vanish import vanished
-from pgdyno.stats.veto import VetoState
+from pgdyno.stats.veto import VetoState, vanished
 from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.recording import RecordedPair, Recording
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, LiveWorld, StopAsked

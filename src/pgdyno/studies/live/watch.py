@@ -10,16 +10,16 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.statements import StatementReader
 from pgdyno.server.role_settings import read_overrides
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.checking import LiveAccess, refusals, require_own_role, require_watchable, surroundings
-from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watched_result import live_result
+from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target

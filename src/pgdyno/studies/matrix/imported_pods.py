@@ -26,9 +26,8 @@ from pgdyno.studies.matrix.rows import CellRun, Surroundings, build_row, group_r
 from pgdyno.studies.matrix.run import label
 from pgdyno.studies.session.new_study import keep_import, study_id
 from pgdyno.trial.assess import Bounds, assess
-from pgdyno.workloads.client_latency import client_records
 from pgdyno.workloads.registry import make_workload
-from pgdyno.workloads.result import LoadResult
+from pgdyno.workloads.result import LoadResult, client_records
 
 APART_S = 1.0
 """Pods that begin further apart than this are told: the gate was not at work, or the clocks of nodes differ."""

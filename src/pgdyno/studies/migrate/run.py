@@ -39,21 +39,20 @@ from pgdyno.model.results.migrate import (
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.sampler import Sampler
 from pgdyno.server import places
 from pgdyno.server.database_use import DatabaseUse
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.observed import observed_study
-from pgdyno.studies.migrate.limits import judged_phases
+from pgdyno.studies.migrate.forecast import full_size, rehearsals_before
 from pgdyno.studies.migrate.prepare import PreparedMove
 from pgdyno.studies.migrate.replaying import replay_on_target, replay_phase
-from pgdyno.studies.migrate.timing import item_timings, outage_of, phase_timings, total_of
-from pgdyno.studies.migrate.trend import full_size, rehearsals_before
+from pgdyno.studies.migrate.timing import item_timings, judged_phases, outage_of, phase_timings, total_of
 from pgdyno.studies.migrate.words import continue_text
 from pgdyno.studies.migrate.works import LoadSettings, shown, works_of
 from pgdyno.studies.session.guarding import guarded, halting
+from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.study_session import begin_session, put_back_abandoned
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target

@@ -11,16 +11,30 @@ from pgdyno.knobs.values import setting_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.linux import COUNTERPARTS
+from pgdyno.model.record import PlanRecord
 from pgdyno.model.results.bench import RunSummary
-from pgdyno.model.results.parts import Confirmation, Pair, Percentiles, RefusedTrial, RunsBesideOthers, Side
+from pgdyno.model.results.parts import (
+    Confirmation,
+    InsideRun,
+    Pair,
+    Percentiles,
+    PlanChange,
+    RefusedTrial,
+    RunsBesideOthers,
+    Side,
+)
 from pgdyno.model.results.tune import Dropped, Effect, NoiseRecord, OddRun, Unmeasured
 from pgdyno.model.study import Arm, Comparison
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.noise import NoiseFloor
+from pgdyno.store.catalogue import Store
 from pgdyno.studies.pairs.blocks import BASE, WINNER, Blocks, metric_of
 from pgdyno.studies.pairs.drowned import beside_others
 from pgdyno.studies.pairs.judging import representative
+from pgdyno.trial.laboratory import Laboratory
+from pgdyno.trial.plan_changes import plan_changes
+from pgdyno.trial.run_evidence import read_evidence
 
 
 def company_of(trials: Sequence[Trial]) -> RunsBesideOthers | None:
@@ -226,3 +240,29 @@ def _previous(knob: str, facts: Facts) -> str:
     other = COUNTERPARTS.get(knob)
     counted = other if other is not None and current_text(facts, knob) == "0" else knob
     return f"{counted} = {current_text(facts, counted)}"
+
+
+class Inside(TypedDict):
+    """What the runs of both sides give to a result."""
+
+    inside: Mapping[str, InsideRun]
+    plans: tuple[PlanChange, ...]
+
+
+def inside(laboratory: Laboratory, blocks: Blocks, a: str, b: str, *, b_is: str | None = None) -> Inside:
+    """Return `inside` (the evidence of each side's representative run, by arm) and `plans`.
+
+    `b_is` is what the result calls B where the arm has another name.
+    """
+    store, study = laboratory.store, laboratory.study
+    found = {}
+    for name, arm in ((a, a), (b_is or b, b)):
+        run = representative(blocks.trials(arm))
+        found[name] = InsideRun(run=run, evidence=read_evidence(store, study, store.trial(run)))
+    return {"inside": found, "plans": plans_of(store, blocks, a, b)}
+
+
+def plans_of(store: Store, blocks: Blocks, a: str, b: str) -> tuple[PlanChange, ...]:
+    """Return the statements of arms `a` and `b` with their plans, those whose shape changed first."""
+    before, after = ([store.records(trial.id, PlanRecord) for trial in blocks.trials(arm)] for arm in (a, b))
+    return tuple(plan_changes(before, after))

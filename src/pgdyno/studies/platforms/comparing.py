@@ -19,8 +19,8 @@ from pgdyno.model.platform import (
     Ratio,
 )
 from pgdyno.model.verdict import Interval
+from pgdyno.stats.paired import ratio_interval
 from pgdyno.stats.ratios import per
-from pgdyno.stats.unpaired import ratio_interval
 
 CONFIDENCE = 0.95
 CONFIGURATION = "configuration"

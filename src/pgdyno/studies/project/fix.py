@@ -20,7 +20,7 @@ from pgdyno.model.shapes import shaped
 from pgdyno.outputs import write_output
 from pgdyno.outside.documents import load_json
 from pgdyno.outside.files import decode
-from pgdyno.studies.project.beside import read_beside
+from pgdyno.studies.project.run_record import read_beside
 from pgdyno.studies.who import who
 
 VERSION = 1

@@ -6,6 +6,8 @@ It also keeps what was computed of runs whose files are deleted at the end: figu
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +19,8 @@ from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.tables import is_version
 from pgdyno.outputs import write_output
 from pgdyno.outside.documents import load_json
-from pgdyno.outside.files import decode
-from pgdyno.studies.project.beside import read_beside
+from pgdyno.outside.files import MOST_BYTES, decode, open_file
+from pgdyno.outside.way import name_of
 
 VERSION = 1
 
@@ -157,3 +159,30 @@ def figures_of(record: ProjectRunRecord | None, scenario: str) -> dict[str, Meas
     """Return the figures that a run computed of a scenario, by the name that criteria have for them."""
     found = () if record is None else record.figures
     return {one.metric: Measured(one.value, one.lo, one.hi, one.how) for one in found if one.scenario == scenario}
+
+
+def read_beside(place: Path, plan: Path) -> bytes:
+    """Return a file that pgdyno keeps beside a plan, from who could have written the plan, and no link.
+
+    What is judged is what is read.
+
+    Raises OSError where it cannot be opened, and ValueError where another account may have put it there.
+    """
+    with open_file(place, follow=False) as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid not in (0, os.geteuid()) and status.st_uid != plan.stat().st_uid:
+            raise ValueError(f"it belongs to {name_of(status.st_uid)}, who did not write the plan")
+        if status.st_mode & stat.S_IWOTH:
+            raise ValueError("everybody may write it")
+        group = _group_of(status)
+        if group and group != _group_of(plan.stat()):  # by a umask of 002 both have one
+            raise ValueError("its group may write it, and not the plan")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
+    return content
+
+
+def _group_of(status: os.stat_result) -> int | None:
+    """Return the group that may write a file, None where none may."""
+    return status.st_gid if status.st_mode & stat.S_IWGRP else None

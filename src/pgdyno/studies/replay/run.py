@@ -17,6 +17,7 @@ from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.replay import GUARD, ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.replay.captured import Asked, Taped, asked_of, write_tape
 from pgdyno.replay.restore import StateBack
@@ -31,13 +32,12 @@ from pgdyno.replay.target_facts import (
 from pgdyno.replay.warming import warm
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.replay.amendments import asked_options
 from pgdyno.studies.replay.board import LatestAnswers, ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
+from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.inspect import read_facts

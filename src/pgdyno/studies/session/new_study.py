@@ -1,17 +1,22 @@
-"""How a study begins: its id, and for what is read from files, its place in the store until all of it is kept."""
+"""How a study begins: its id, the study of a load that others make, and the place of what is read from files."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from pgdyno import __version__
+from pgdyno.model.facts import Facts
 from pgdyno.model.results.parts import StudyResult
-from pgdyno.model.study import VERSION, Study, StudyKind, StudyState
+from pgdyno.model.study import USERS_LOAD, VERSION, Study, StudyKind, StudyState
+from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.session.environment_change import facts_image
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets.target import Target
 
 
 def study_id(kind: StudyKind, at: float) -> str:
@@ -40,3 +45,33 @@ def keep_import(store: Store, study: Study, body: Callable[[], R]) -> R:
         raise
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     return result
+
+
+def observed_study(
+    kind: StudyKind,
+    name: str,
+    request: TargetRequest,
+    target: Target,
+    facts: Facts,
+    *,
+    began: float,
+    seconds: float,
+    options: Mapping[str, object],
+) -> Study:
+    """Return the study, which runs from `began` on; `seconds` is how long the load is watched as it is.
+
+    `options` are what was asked for, kept under the kind's word.
+    """
+    return Study(
+        id=study_id(kind, began),
+        kind=kind,
+        name=name,
+        state=StudyState.RUNNING,
+        created_at=began,
+        target=target.name,
+        environment=facts.environment_hash(),
+        facts=facts_image(facts),
+        workload=WorkloadSpec(USERS_LOAD, {}, "", "the load of its users", read_only=False, unit="statements"),
+        plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=seconds),
+        options={"target": request.to_json(), kind.value: dict(options), **version_option()},
+    )

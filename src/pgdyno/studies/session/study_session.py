@@ -22,6 +22,7 @@ from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.study import Study, StudyKind, StudyState, metric_asked
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.remote.session import undo_abandoned
 from pgdyno.server import places
@@ -35,7 +36,6 @@ from pgdyno.studies.session.opening import opened as opened  # for verbs that im
 from pgdyno.studies.session.outages import expected_outage
 from pgdyno.studies.session.own_jobs import check_begun, keep_begun
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target

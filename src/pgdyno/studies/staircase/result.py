@@ -27,9 +27,17 @@ from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.compound import METHOD, interaction_word, inverse, product, quotient
 from pgdyno.studies.pairs.blocks import metric_of
-from pgdyno.studies.pairs.inside import inside, plans_of
 from pgdyno.studies.pairs.judging import representative, summarise
-from pgdyno.studies.pairs.result import compared, count_states, current_text, pairs_of, refusals, side_of
+from pgdyno.studies.pairs.result import (
+    compared,
+    count_states,
+    current_text,
+    inside,
+    pairs_of,
+    plans_of,
+    refusals,
+    side_of,
+)
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE
 from pgdyno.studies.staircase.options import StaircaseOptions
 from pgdyno.studies.staircase.rules import DROP, SKIPPED, end_sentence

@@ -18,7 +18,6 @@ from pgdyno.model.results.tune import (
 from pgdyno.model.trial import ENDED_EARLY, Trial
 from pgdyno.studies.pairs.blocks import BASE, WINNER
 from pgdyno.studies.pairs.explain import explain
-from pgdyno.studies.pairs.inside import inside
 from pgdyno.studies.pairs.judging import representative, summarise
 from pgdyno.studies.pairs.result import (
     company_of,
@@ -26,6 +25,7 @@ from pgdyno.studies.pairs.result import (
     count_states,
     dropped_of,
     effects_of,
+    inside,
     noise_floor,
     refusals,
     side_of,

@@ -11,15 +11,15 @@ from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import Facts
 from pgdyno.model.results.watch import Happening, WatchEvent, WatchResult
 from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.settings_seen import SettingsReader
 from pgdyno.probes.statements import StatementReader
 from pgdyno.stats.regressions import LEARN
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.checking import watch_notes
-from pgdyno.studies.live.observed import observed_study
 from pgdyno.studies.live.watch import open_watchable
+from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.ownership import owning
-from pgdyno.studies.session.signals import signals_interrupt
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.studies.watch.profiles import other_profile
 from pgdyno.studies.watch.run import WatchSeen, watch

@@ -1,12 +1,12 @@
-"""What a study of two arms on a live load came to, in words; the verdict's own words are those of the rule. Pure."""
+"""What a comparison or a search on a live load came to, in words; the words of verdicts are of the rule. Pure."""
 
 from __future__ import annotations
 
-from pgdyno.model.results.live import LiveSwitch
+from pgdyno.model.results.live import LiveSearch, LiveSwitch
 from pgdyno.model.verdict import Word
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.report.wording import TONES, change_text, range_text, sentence
+from pgdyno.report.wording import TONES, change_text, range_text, sentence, settings_text
 from pgdyno.units import plural
 
 REJECTED = "rejected"
@@ -33,3 +33,26 @@ def judgement(switch: LiveSwitch) -> Judgement:
     said = f"{verdict.metric.label} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
     tone = Tone.BAD if switch.against and verdict.word is Word.BETTER else TONES[verdict.word]
     return Judgement(title, verdict.word.value, tone, said, code)
+
+
+KEEP = "keep"
+FOUND, AS_IT_IS = "what was found", "the server as it is"
+
+
+def search_judgement(search: LiveSearch) -> Judgement:
+    """Return what came of a search: what is offered, or that the settings stay."""
+    winner, code = search.winner, search.exit_code
+    if winner is not None and winner.verdict is not None:
+        words = sentence(winner.verdict, FOUND, AS_IT_IS)
+        title = f"{settings_text(winner.b)}: {words[:1].lower()}{words[1:]}"
+        said = f"{winner.verdict.metric.label} {change_text(winner.verdict.interval.ratio)}"
+        said += f" {range_text(winner.verdict.interval)}"
+        return Judgement(title, winner.verdict.word.value, TONES[winner.verdict.word], said, code)
+    if search.is_restored:
+        return Judgement(f"No verdict: {search.stopped}", Word.NOT_RESOLVED.value, Tone.UNSURE, search.stopped, code)
+    tried = [one for one in search.candidates if one.pairs]
+    if not tried:
+        return Judgement(f"No candidate was measured: {search.stopped}", KEEP, Tone.UNSURE, search.stopped, code)
+    shown = f"{plural(len(search.finals), 'finalist')} of {plural(len(tried), 'candidate')}"
+    why = f"none of {shown} was confirmed" if search.finals else f"none of {plural(len(tried), 'candidate')} stood out"
+    return Judgement(f"Keep your settings: {why}", KEEP, Tone.NEUTRAL, why, code)
