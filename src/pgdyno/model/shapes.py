@@ -81,6 +81,12 @@ def shaped(kind: type[T], value: object, where: str = "the answer", *, strict: b
     return cast(T, _reader(cast(Any, kind), strict)(value, where))
 
 
+def inner(values: Mapping[str, object], name: str) -> Mapping[str, object]:
+    """Return the JSON object under this name; an empty one where there is none, or something else."""
+    value = values.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
 def taken_apart(kind: Annotation) -> tuple[Annotation, tuple[Annotation, ...]]:
     """Return the generic type behind an annotation, None where it is none, and what stands in its brackets."""
     return get_origin(kind), get_args(kind)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.shapes import inner
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric, Verdict
 
@@ -72,8 +73,7 @@ PRINTED = "printed"
 
 def metric_asked(kind: StudyKind, options: Mapping[str, object]) -> Metric:
     """Return the metric among the options of a study; throughput where its kind asks for none."""
-    of_kind = options.get(kind.value)
-    for part in (options, of_kind if isinstance(of_kind, Mapping) else {}):
+    for part in (options, inner(options, kind.value)):
         if part.get("metric") in {*Metric}:
             return Metric(str(part["metric"]))
     return Metric.THROUGHPUT
@@ -105,6 +105,11 @@ class Study:
     def metric(self) -> Metric:
         """Return the metric that was asked for; throughput where the kind asks for none."""
         return metric_asked(self.kind, self.options)
+
+    @property
+    def asked(self) -> Mapping[str, object]:
+        """Return the options of its kind, under the kind's word; empty where it keeps none there."""
+        return inner(self.options, self.kind.value)
 
     def told(self, kind: type[R]) -> R | None:
         """Return the result of this type, None where the study has none yet, or is of another kind."""

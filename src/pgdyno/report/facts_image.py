@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study
 from pgdyno.units import bytes_text
 
@@ -54,19 +55,14 @@ class FactsImage:
 
 def host_of(study: Study) -> FactsImage:
     """Return what a study found of the host."""
-    return _part(study, "host")
+    return FactsImage(inner(study.facts, "host"))
 
 
 def server_of(study: Study) -> FactsImage:
     """Return what a study found of the server."""
-    return _part(study, "server")
+    return FactsImage(inner(study.facts, "server"))
 
 
 def settings_of(study: Study) -> FactsImage:
     """Return the settings that were not the built-in ones."""
-    return _part(study, "settings")
-
-
-def _part(study: Study, name: str) -> FactsImage:
-    value = study.facts.get(name)
-    return FactsImage(value if isinstance(value, Mapping) else {})
+    return FactsImage(inner(study.facts, "settings"))

@@ -9,6 +9,7 @@ from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Depth, Finding, ProofState, RuleGroup, RuleProof
+from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.store.bundle_import import IMPORTED
@@ -109,7 +110,7 @@ def _other_machine(then: Mapping[str, object], now: Mapping[str, object]) -> lis
 
 
 def _of(image: Mapping[str, object], part: str, name: str) -> object:
-    value = _table(image.get(part)).get(name)
+    value = inner(image, part).get(name)
     return None if isinstance(value, Mapping) else value  # a mapping says why it is unknown
 
 
@@ -152,7 +153,3 @@ def in_force(name: str, facts: Facts) -> str | None:
         return canonical_text(row, row.setting)
     except UsageError:
         return row.setting
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}

@@ -14,6 +14,7 @@ from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
 from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
+from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Outcome, Trial
 from pgdyno.probes.counter_scope import devices_hold, scope_notes
@@ -41,7 +42,7 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
         return RunEvidence(unknown, failures, outcome.failed if outcome else 0, plans=plans, checks=checks)
     rows = [row for table in JUDGED for row in sample_rows(table, store.samples(trial.id, table))]
     begin = outcome.steady_from if outcome.steady_from is not None else outcome.began_at
-    server, host = _child(study.facts, "server"), _child(study.facts, "host")
+    server, host = inner(study.facts, "server"), inner(study.facts, "host")
     own_host = not isinstance(host.get("cores"), Mapping)  # {"unknown": why}
     block = server.get("block_size")
     block_bytes = block if isinstance(block, int) else 8192
@@ -132,7 +133,7 @@ def _filling(
 
 
 def _scope(study: Study) -> tuple[str, ...]:
-    host = _child(study.facts, "host")
+    host = inner(study.facts, "host")
     container, layer = host.get("container"), host.get("virtualization")
     ram, limit = host.get("ram_bytes"), host.get("memory_limit_bytes")
     is_limited = isinstance(ram, int) and isinstance(limit, int) and limit < ram
@@ -149,7 +150,7 @@ def _shared_buffers(trial: Trial, study: Study, block_bytes: int) -> float | Non
 
 def _setting(trial: Trial, study: Study, name: str) -> str | None:
     """Return a setting as the run had it, None where it was the built-in default."""
-    text = trial.spec.configuration.get(name) or _child(study.facts, "settings").get(name)
+    text = trial.spec.configuration.get(name) or inner(study.facts, "settings").get(name)
     return text if isinstance(text, str) else None
 
 
@@ -162,11 +163,6 @@ def _rate(text: str | None, default: float | None) -> float | None:
     if text is None:
         return default
     return float(text) if text.replace(".", "", 1).isdigit() else None
-
-
-def _child(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = facts.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 # Host, server and load on one clock. A histogram row of second s holds what ended in [s, s + 1). A sample row at t is

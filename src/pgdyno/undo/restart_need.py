@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.shapes import inner
 from pgdyno.server.effectiveness import needs_restart
 from pgdyno.server.snapshot import SettingState
 from pgdyno.undo.journal import JournalRecord
@@ -30,8 +31,8 @@ def knobs(
     was_running: object = None
     for record in records:
         if record.kind == "intent":  # the one before has come into force, or was taken back: else this had not come
-            asked, was_running = record.data.get("settings"), record.data.get("instead_of")
-            tried = Configuration.of({str(name): str(value) for name, value in _mapping(asked).items()})
+            asked, was_running = inner(record.data, "settings"), record.data.get("instead_of")
+            tried = Configuration.of({name: str(value) for name, value in asked.items()})
         elif record.kind == "in force":
             in_force = tried
     never_started = running is not None and was_running == asdict(running)
@@ -48,7 +49,3 @@ def has_returned(records: Iterable[JournalRecord], running: ProcessIdentity | No
     """Tell whether the server that runs was started on the old files: it is another than the one of a RETURN record."""
     noted = [record.data.get("instead_of") for record in records if record.kind == RETURN]
     return running is not None and bool(noted) and noted[-1] != asdict(running)
-
-
-def _mapping(value: object) -> Mapping[object, object]:
-    return value if isinstance(value, dict) else {}

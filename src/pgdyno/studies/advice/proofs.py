@@ -15,6 +15,7 @@ from pgdyno.model.linux import THP_DEFRAG, THP_ENABLED
 from pgdyno.model.results.ab import AbResult
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.results.staircase import StaircaseResult
+from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.verdict import Verdict, Word
 from pgdyno.probes.evidence.own_work import OwnStudy, OwnWork
@@ -58,7 +59,7 @@ def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, RuleProof]:
 def is_here(study: Study, inventory: Inventory) -> bool:
     """Tell whether a study was measured on the target and in the environment of an inventory."""
     server, host = inventory.server, inventory.host
-    then_server, then_host = _table(study.facts.get("server")), _table(study.facts.get("host"))
+    then_server, then_host = inner(study.facts, "server"), inner(study.facts, "host")
     if isinstance(server, Unknown) or not is_same_server(study, inventory):
         return False
     pairs = (
@@ -80,7 +81,7 @@ def is_same_server(study: Study, inventory: Inventory) -> bool:
     directory = None if isinstance(server, Unknown) else server.settings.get("data_directory")
     if directory is None or not directory.setting:
         return False
-    then_server, then_host = _table(study.facts.get("server")), _table(study.facts.get("host"))
+    then_server, then_host = inner(study.facts, "server"), inner(study.facts, "host")
     return (
         then_server.get("data_directory") == directory.setting
         and then_host.get("architecture") == host.processor.architecture
@@ -93,12 +94,12 @@ def _same_memory(then: object, now: int | Unknown) -> bool:
 
 
 def _same_kernel_values(study: Study, inventory: Inventory) -> bool:
-    then, host = _table(study.facts.get("kernel")), inventory.host
+    then, host = inner(study.facts, "kernel"), inventory.host
     now = dict(host.kernel.sysctls) if not isinstance(host.kernel.sysctls, Unknown) else {}
     for name, value in ((THP_ENABLED, host.memory.thp_enabled), (THP_DEFRAG, host.memory.thp_defrag)):
         if isinstance(value, str):
             now[name] = value
-    own = {name for tried, _ in _tested(study) for name in _table(tried.get("settings"))}
+    own = {name for tried, _ in _tested(study) for name in inner(tried, "settings")}
     return all(now[name] == value for name, value in then.items() if name in now and name not in own)
 
 
@@ -110,9 +111,9 @@ def _tested(study: Study) -> list[tuple[Mapping[str, object], RuleProof]]:
     result = study.result if study.state is StudyState.COMPLETE else None
     tried: list[tuple[Mapping[str, object], Verdict | None]] = []
     if isinstance(result, AbResult) and study.options.get(OPTION):
-        tried = [(_table(study.options.get(OPTION)), result.verdict)]
-    elif isinstance(result, LiveResult) and (told := _table(study.options.get("live")).get(OPTION)):
-        tried = [(_table(told), _live_verdict(result))]
+        tried = [(inner(study.options, OPTION), result.verdict)]
+    elif isinstance(result, LiveResult) and (told := inner(study.asked, OPTION)):
+        tried = [(told, _live_verdict(result))]
     elif isinstance(result, StaircaseResult) and result.stage != "sandbox":
         tried = [
             ({"ids": list(step.rules), "settings": step.settings}, step.verdict)
@@ -139,17 +140,13 @@ def _proof(study: Study, tried: Mapping[str, object], verdict: Verdict) -> RuleP
         lo=low,
         hi=high,
         metric=verdict.metric.value,
-        settings=tuple(sorted((name, str(value)) for name, value in _table(tried.get("settings")).items())),
+        settings=tuple(sorted((name, str(value)) for name, value in inner(tried, "settings").items())),
     )
 
 
 def _rules(tried: Mapping[str, object]) -> list[str]:
     ids = tried.get("ids")
     return [str(rule) for rule in ids] if isinstance(ids, list) else []
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def own_work(store: Store, inventory: Inventory) -> OwnWork:

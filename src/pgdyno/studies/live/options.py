@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import UsageError
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.person.operator_request import Operators
+from pgdyno.model.shapes import shaped
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.stats.period_choice import SWITCH_S, USUAL_S
 from pgdyno.stats.sequential import Design
@@ -45,17 +46,12 @@ class LiveOptions:
 def earlier_study(store: Store, name: str) -> Study:
     """Return the live study of this id; `last` is the newest that changed a server. Raises UsageError for another."""
     found: Iterable[Study] = store.studies() if name == "last" else (store.study(name),)
-    study = next((one for one in found if one.kind is StudyKind.LIVE and "seed" in _kept(one)), None)
+    study = next((one for one in found if one.kind is StudyKind.LIVE and "seed" in one.asked), None)
     if study is None:
         raise UsageError(
             f'"{name}" is not a live study that compared or searched', hint="Start one: pgdyno live --search."
         )
     return study
-
-
-def _kept(study: Study) -> Mapping[str, object]:
-    kept = study.options.get(StudyKind.LIVE.value)
-    return kept if isinstance(kept, Mapping) else {}
 
 
 def cost_of_periods(options: LiveOptions) -> tuple[str, ...]:
@@ -79,16 +75,10 @@ def options_of(
 
     `budget_s` is how long it may take from now on, None what it was begun with.
     """
-    kept = study.options.get(StudyKind.LIVE.value)
-    assert isinstance(kept, Mapping), "every live study keeps them"
-    return LiveOptions(
-        reference_s=float(kept["reference_s"]),
-        budget_s=float(kept["budget_s"]) if budget_s is None else budget_s,
-        seed=int(kept["seed"]),
-        design=Design(**kept["design"]),
-        guards=GuardPlan.from_json(kept["guards"]),
+    begun = shaped(LiveOptions, study.asked, "the options", strict=False)
+    return replace(
+        begun,
+        budget_s=begun.budget_s if budget_s is None else budget_s,
         watch=watch or Deadlines(),
-        wash_s=kept.get("wash_s"),
-        not_during=tuple(map(str, kept.get("not_during", ()))),
         operators=operators,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pgdyno.errors import UsageError
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.results.live import LiveResult, LiveSwitch
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study
 from pgdyno.stats.period_choice import SWITCH_S, wash_of
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.advice.proofs import OPTION
@@ -88,8 +88,7 @@ class SwitchPlan:
 
 def asked_by(study: Study) -> AskedArms:
     """Return what a study of two arms was asked, to go on with it. Raises UsageError where it was something else."""
-    kept = study.options.get(StudyKind.LIVE.value)
-    told = kept if isinstance(kept, Mapping) else {}
+    told = study.asked
     a, b, critical = told.get("a"), told.get("b"), told.get("critical", [])
     if not isinstance(a, Mapping) or not isinstance(b, Mapping) or not b or not isinstance(critical, list):
         raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
 from pgdyno.knobs.catalogue import load_catalogue
@@ -12,6 +12,7 @@ from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.results.live import LiveOwnEffect, LiveResult, LiveSearch, LiveSwitch
+from pgdyno.model.shapes import shaped
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.report.wording import STRATEGIES, settings_text
 from pgdyno.server.role_settings import statement
@@ -126,14 +127,12 @@ class CandidatePlan:
 
 def is_search(study: Study) -> bool:
     """Return whether a live study searched."""
-    kept = study.options.get(StudyKind.LIVE.value)
-    return isinstance(kept, Mapping) and "candidates" in kept
+    return study.kind is StudyKind.LIVE and "candidates" in study.asked
 
 
 def search_asked_by(study: Study, answer_s: float) -> AskedSearch:
     """Return what a search was asked, to go on with it. Raises UsageError where that was not kept."""
-    kept = study.options.get(StudyKind.LIVE.value)
-    told = kept if isinstance(kept, Mapping) else {}
+    told = study.asked
     candidates, words = told.get("candidates"), [told.get(name) for name in ("only", "include", "exclude")]
     if type(candidates) is not int or type(told.get("connections")) is not int:
         raise UsageError(f"study {study.id} did not keep what it searched", hint="Start a new study, without --resume.")
@@ -341,16 +340,12 @@ class _Searching:
 
 
 def _kept_starts(study: Study) -> tuple[dict[str, str], ...]:
-    kept = study.options[StudyKind.LIVE.value]
-    assert isinstance(kept, Mapping), "it was asked for what it searches"
-    return tuple(dict(one) for one in kept.get("starts", ()))
+    return shaped(tuple[dict[str, str], ...], study.asked.get("starts", ()), "the options")
 
 
 def _connections(ground: LiveGround, study: Study) -> int:
     """Return how many sessions the search reckoned with. Raises EnvironmentUnsuitable where more are there now."""
-    kept = study.options[StudyKind.LIVE.value]
-    assert isinstance(kept, Mapping), "it was asked for what it searches"
-    before = int(kept["connections"])
+    before = int(str(study.asked["connections"]))
     if ground.connections > SESSIONS_ROOM * before:
         now = ground.connections // SESSIONS_ROOM
         raise EnvironmentUnsuitable(
@@ -390,9 +385,4 @@ def _space(ground: LiveGround, asked: AskedSearch) -> tuple[SearchSpace, dict[st
 
 
 def _kept(asked: AskedSearch) -> dict[str, object]:
-    return {
-        "candidates": asked.candidates,
-        "only": list(asked.only),
-        "include": list(asked.include),
-        "exclude": list(asked.exclude),
-    }
+    return {name: value for name, value in asdict(asked).items() if name != "answer_s"}

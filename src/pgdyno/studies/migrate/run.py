@@ -112,8 +112,7 @@ def _study(store: Store, prepared: PreparedMove, facts: Facts, request: TargetRe
              "window_s": options.window_s}  # fmt: skip
     if options.resume is not None:
         study = store.study(options.resume)
-        kept = study.options.get(StudyKind.MIGRATE.value)
-        if study.kind is not StudyKind.MIGRATE or not isinstance(kept, dict) or kept.get("seal") != plan.seal:
+        if study.kind is not StudyKind.MIGRATE or study.asked.get("seal") != plan.seal:
             raise UsageError(
                 f'study "{study.id}" is not a rehearsal of this plan as it is now',
                 hint="Restore the plan as it was, or start a new rehearsal without --resume.",

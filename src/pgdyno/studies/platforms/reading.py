@@ -11,6 +11,7 @@ from pgdyno.knobs.policy import Durability, worst_class
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Platform, PlatformRow
 from pgdyno.model.samples import SampleValue
+from pgdyno.model.shapes import inner
 from pgdyno.model.study import PRINTED, Study
 from pgdyno.model.trial import Outcome, Role, Trial, TrialState
 from pgdyno.store.catalogue import Store
@@ -176,7 +177,7 @@ def _cpu_pct(outcome: Outcome, cpu: Mapping[str, Sequence[SampleValue]]) -> floa
 
 def _size(study: Study, name: str) -> int | Unknown:
     """Return a count from the facts. `cores` there counts the CPUs that the server may run on: threads, or vCPUs."""
-    host = _part(study.facts, "host")
+    host = inner(study.facts, "host")
     value = host.get({"cores": "physical_cores", "sockets": "sockets"}.get(name, "cores"))
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -192,7 +193,7 @@ def _same(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
     connected = ", a connection each transaction" if plan.connect_each else ""
     parameters = ", ".join(f"{name} {value}" for name, value in sorted(spec.parameters.items()))
     known = load_catalogue()
-    own = {name: value for name, value in _part(study.facts, "settings").items() if name in known}
+    own = {name: value for name, value in inner(study.facts, "settings").items() if name in known}
     found = {
         "workload": f"{spec.name}, fingerprint {spec.fingerprint}",
         "data set": parameters or "the defaults",
@@ -210,7 +211,7 @@ def _same(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
 
 def circumstances(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
     """Return what of host and server stands beside the figures of a study, by name; unknown facts are left out."""
-    host, server, settings = (_part(study.facts, name) for name in ("host", "server", "settings"))
+    host, server, settings = (inner(study.facts, name) for name in ("host", "server", "settings"))
     if study.options.get(PRINTED):
         return {}
     words = {name: _word(host.get(key)) for name, key in _HOST_FACTS.items()}
@@ -221,11 +222,6 @@ def circumstances(study: Study, trials: Sequence[Trial]) -> dict[str, str]:
     sizes = [t.outcome.counters.get("database_bytes", 0.0) for t in trials if t.outcome is not None]
     words["data of the load"] = bytes_text(max(sizes)) if any(sizes) else None
     return {name: word for name, word in words.items() if word is not None}
-
-
-def _part(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = facts.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 def _word(value: object) -> str | None:

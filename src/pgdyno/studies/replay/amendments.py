@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import StudyKind
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
@@ -34,12 +33,6 @@ class FixedBefore:
     speed: float = 1.0
 
 
-def asked_options(study: Study) -> Mapping[str, object]:
-    """Return what a replay was asked for, as it was kept before it began."""
-    found = study.options.get(StudyKind.REPLAY.value)
-    return found if isinstance(found, Mapping) else {}
-
-
 def fixed_before(name: str, facts: OutcomeFacts, store: Store | None) -> FixedBefore:
     """Return what was fixed before the run of the outcome `name`; where the store has it, the store decides."""
     limit, speed = facts.error_limit_percent, facts.speed
@@ -56,7 +49,7 @@ def fixed_before(name: str, facts: OutcomeFacts, store: Store | None) -> FixedBe
             "limits are old"
         )
         return FixedBefore(limit, unknown=why, speed=speed)
-    asked = asked_options(study)
+    asked = study.asked
     changed = [
         f"outcome {name} says {words} {getattr(facts, key)}, and {asked[key]} was fixed before its run"
         for key, words in _FIXED.items()

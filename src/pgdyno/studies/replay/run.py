@@ -32,7 +32,6 @@ from pgdyno.replay.target_facts import (
 from pgdyno.replay.warming import warm
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.replay.amendments import asked_options
 from pgdyno.studies.replay.board import LatestAnswers, ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
@@ -287,7 +286,7 @@ def _since_last(store: Store, ready: Ready, began: float) -> dict[str, float]:
         for study in store.studies()
         if study.kind is StudyKind.REPLAY
         and study.target == ready.target.name
-        and asked_options(study).get("trace_digest") == ready.meta.digest
+        and study.asked.get("trace_digest") == ready.meta.digest
         and (found := study.told(ReplayResult)) is not None
     ]
     return {TUNE: began - max(ended)} if ended else {}

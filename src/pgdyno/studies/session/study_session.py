@@ -19,6 +19,7 @@ from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
 from pgdyno.model.linux import is_linux_knob
 from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study, StudyKind, StudyState, metric_asked
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
@@ -294,8 +295,7 @@ def begin_session(
 
 def _patience_s(request: StudyRequest) -> float:
     """Return how long the study waits for a store that another process has locked: as long as its own budget."""
-    of_kind = request.options.get(request.kind.value)
-    budget_s = of_kind.get("budget_s") if isinstance(of_kind, Mapping) else None
+    budget_s = inner(request.options, request.kind.value).get("budget_s")
     return float(budget_s) if isinstance(budget_s, int | float) else STORE_PATIENCE_S
 
 

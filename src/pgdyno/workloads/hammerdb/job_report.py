@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pgdyno.model.shapes import inner
 from pgdyno.workloads.hammerdb.run import HammerRun, ProcedureTime, moment
 
 _MACHINE = (("cpumodel", "{}"), ("cpucount", "{} CPUs"), ("memory", "{}"), ("os_name", "{}"), ("hostname", "host {}"))
@@ -14,11 +15,11 @@ def report_run(node: object) -> HammerRun | None:
     """Return the run of a summary, None for a value that is no summary of a TPROC-C job."""
     if not isinstance(node, dict):
         return None
-    job, result, load = (_object(node, name) for name in ("job", "result", "benchmark_config"))
+    job, result, load = (inner(node, name) for name in ("job", "result", "benchmark_config"))
     nopm, tpm = _whole(result, "nopm"), _whole(result, "tpm")
     if not job or nopm is None or tpm is None:
         return None
-    rows = _object(node, "response_times").get("rows")
+    rows = inner(node, "response_times").get("rows")
     timed = [row for row in rows if isinstance(row, dict) and "calls" in row] if isinstance(rows, list) else []
     return HammerRun(
         nopm=nopm,
@@ -31,7 +32,7 @@ def report_run(node: object) -> HammerRun | None:
         version=(_text(job, "hdb_version") or "").removeprefix("v") or None,
         job=_text(job, "jobid"),
         began_at=moment(_text(job, "timestamp") or ""),
-        machine=_machine(job, _object(node, "system")),
+        machine=_machine(job, inner(node, "system")),
         procedures={str(row.get("name")): procedure_time(row) for row in timed},
     )
 
@@ -43,11 +44,6 @@ def _machine(job: Mapping[str, object], system: Mapping[str, object]) -> str | N
         return None
     server = " ".join(filter(None, (_text(job, "database_display"), _text(job, "release"))))
     return f"{server} on {', '.join(told)}" if server else ", ".join(told)
-
-
-def _object(node: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = node.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def _text(node: Mapping[str, object], name: str) -> str | None:
