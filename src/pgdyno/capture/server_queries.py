@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from pgdyno.capture.secrets import archive_folder, public_setting
-from pgdyno.server.postgres import Postgres, query_error, redact
+from pgdyno.server.postgres import Postgres, query_errors, redact
 
 Rows = list[dict[str, object]]
 SETTINGS = sql.SQL("""
@@ -82,11 +82,8 @@ def read_server(postgres: Postgres) -> tuple[dict[str, str], dict[str, str]]:
     """
     texts: dict[str, str] = {}
     missing: dict[str, str] = {}
-    with postgres.connect() as connection:
-        try:
-            _read(connection, texts, missing)
-        except psycopg.Error as error:
-            raise query_error(postgres.label, error) from error
+    with postgres.connect() as connection, query_errors(postgres.label):
+        _read(connection, texts, missing)
     if _key("file_settings") in texts:
         rows = json.loads(texts[_key("file_settings")])
         texts[_key("file_settings")] = _text(

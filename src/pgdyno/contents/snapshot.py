@@ -12,7 +12,7 @@ from psycopg.rows import DictRow, tuple_row
 
 from pgdyno.contents.row_hash import SETTINGS
 from pgdyno.contents.tables import AskRows, Params, ReadsSnapshot
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 
 _TABLES_ALONE = """
 SELECT set_config(name, 'view, foreign-table', true) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'
@@ -29,19 +29,13 @@ class _Reading:
         self._label, self._connection = label, connection
 
     def __call__(self, query: LiteralString | sql.Composed, params: Params = None, /) -> list[tuple[object, ...]]:
-        try:
-            with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
-                return cursor.execute(query, params).fetchall()
-        except psycopg.Error as error:
-            raise query_error(self._label, error) from error
+        with query_errors(self._label), psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
+            return cursor.execute(query, params).fetchall()
 
     def copied(self, query: sql.Composed) -> Iterator[bytes]:
-        try:
-            with self._connection.cursor() as cursor, cursor.copy(query) as copy:
-                for row in copy:
-                    yield bytes(row)
-        except psycopg.Error as error:
-            raise query_error(self._label, error) from error
+        with query_errors(self._label), self._connection.cursor() as cursor, cursor.copy(query) as copy:
+            for row in copy:
+                yield bytes(row)
 
 
 @contextmanager

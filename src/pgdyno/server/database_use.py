@@ -19,7 +19,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 
 USING, DROPPING = 0x70676475, 0x70676464
 """The first keys of the locks: "pgdu" and "pgdd" in ASCII. The second is made of the database's name."""
@@ -89,10 +89,8 @@ class DatabaseUse:
         return row is not None and int(row["others"]) > 0
 
     def _do(self, query: LiteralString, first: int, name: str) -> DictRow | None:
-        try:
+        with query_errors(self._postgres.label):
             return self._open().execute(query, [first, _second(name, signed=query is not _OTHERS)]).fetchone()
-        except psycopg.Error as error:
-            raise query_error(self._postgres.label, error) from error
 
     def _open(self) -> psycopg.Connection[DictRow]:
         """Return the session, a new one where a restart of the server has ended it."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow
 
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_error, query_errors
 
 OBSERVER = "pgdyno_observer"
 _WITH_STRATEGY = 150_000
@@ -67,9 +68,5 @@ def ensure_observer(postgres: Postgres) -> None:
 
 
 def _checkpoint(connection: psycopg.Connection[DictRow]) -> None:
-    try:
+    with query_errors(connection.info.host), suppress(psycopg.errors.InsufficientPrivilege):
         connection.execute("CHECKPOINT")
-    except psycopg.errors.InsufficientPrivilege:
-        return
-    except psycopg.Error as error:
-        raise query_error(connection.info.host, error) from error

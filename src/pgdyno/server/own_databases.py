@@ -18,7 +18,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.server.databases import drop_database
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 
 NAME = "^pgdyno_[0-9a-f]{16}_(template|load)$"
 """What our names look like, as a regular expression of PostgreSQL and of Python alike."""
@@ -103,11 +103,8 @@ def look_into(postgres: Postgres, name: str) -> DatabaseMark:
         return DatabaseMark(DatabaseState.ABSENT)
     if rows[0]["invalid"]:
         return DatabaseMark(DatabaseState.UNFINISHED)
-    with postgres.connect(name) as session:
-        try:
-            return _look(session)
-        except psycopg.Error as error:
-            raise query_error(postgres.label, error) from error
+    with postgres.connect(name) as session, query_errors(postgres.label):
+        return _look(session)
 
 
 def _look(session: psycopg.Connection[DictRow]) -> DatabaseMark:

@@ -9,8 +9,8 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import LiteralString, TypeVar
 
 import psycopg
@@ -240,12 +240,12 @@ class Postgres:
         Raises ConnectError when there is no session, and EnvironmentUnsuitable, caused by psycopg's error, when the
         server refuses the query.
         """
-        with self.connect(dbname) as connection, _Translated(self.label):
+        with self.connect(dbname) as connection, query_errors(self.label):
             return list(connection.execute(query, params).fetchall())
 
     def execute(self, query: Query, params: Params = None, dbname: str | None = None) -> None:
         """Run one statement in a session of its own, outside of a transaction block. Errors as `fetch`."""
-        with self.connect(dbname) as connection, _Translated(self.label):
+        with self.connect(dbname) as connection, query_errors(self.label):
             connection.execute(query, params)
 
     def answers(self) -> bool:
@@ -293,15 +293,13 @@ def _require_own_names(connection: psycopg.Connection[DictRow], label: str) -> N
         )
 
 
-class _Translated(AbstractContextManager[None]):
-    """Turn psycopg's errors into ours, the original kept as the cause."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, psycopg.Error):
-            raise query_error(self._label, error) from error
+@contextmanager
+def query_errors(label: str) -> Iterator[None]:
+    """Turn psycopg's errors in the block into ours, see `query_error`, the original kept as the cause."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise query_error(label, error) from error
 
 
 def query_error(label: str, error: psycopg.Error) -> PgdynoError:

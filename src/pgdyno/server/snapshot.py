@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from pgdyno.model.shapes import shaped
-from pgdyno.server.postgres import Postgres, query_error, row_as
+from pgdyno.server.postgres import Postgres, query_errors, row_as
 from pgdyno.units import format_quantity
 
 _QUERY = """
@@ -100,10 +100,8 @@ def state_of(row: Mapping[str, object]) -> SettingState:
 
 def read_settings(connection: psycopg.Connection[DictRow], *, label: str) -> dict[str, SettingState]:
     """Read every setting in a session that was opened for it, so that it sees what a new session gets."""
-    try:
+    with query_errors(label):
         rows = connection.execute(_QUERY).fetchall()
-    except psycopg.Error as error:
-        raise query_error(label, error) from error
     return {str(row["name"]): row_as(SettingState, row, label) for row in rows}
 
 

@@ -18,7 +18,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.routes.route import FILES
 from pgdyno.server import effectiveness
 from pgdyno.server.effectiveness import Observed
-from pgdyno.server.postgres import query_error
+from pgdyno.server.postgres import query_errors
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 
@@ -89,10 +89,8 @@ def _io_workers(
 ) -> int | None:
     """Return the number of I/O workers; None when the role does not see them. They come up shortly after a start."""
     for attempt in range(_WORKER_TRIES):
-        try:
+        with query_errors(target.postgres.label):
             row = connection.execute(_WORKERS).fetchone()
-        except psycopg.Error as error:
-            raise query_error(target.postgres.label, error) from error
         assert row is not None, "an aggregate has one row"
         if row["workers"] or configuration["io_method"] != "worker" or attempt == _WORKER_TRIES - 1:
             return None if row["hidden"] and not row["workers"] else int(row["workers"])

@@ -14,7 +14,7 @@ from pgdyno.linux import host
 from pgdyno.linux.block_devices import find_places, nowhere
 from pgdyno.model.facts import Facts, HostFacts, KernelFact, ServerFacts, SettingFact, Unknown
 from pgdyno.routes.sql_route import SqlRoute
-from pgdyno.server.postgres import Query, query_error, row_as
+from pgdyno.server.postgres import Query, query_errors, row_as
 from pgdyno.targets.overrides import read_reach
 from pgdyno.targets.target import Target
 
@@ -55,10 +55,8 @@ def read_facts(target: Target) -> Facts:
 
 
 def _rows(connection: psycopg.Connection[DictRow], query: Query, label: str) -> list[dict[str, object]]:
-    try:
+    with query_errors(label):
         return list(connection.execute(query).fetchall())
-    except psycopg.Error as error:
-        raise query_error(label, error) from error
 
 
 def _setting_fact(row: dict[str, object], label: str) -> SettingFact:

@@ -21,7 +21,7 @@ from pgdyno.routes.dropin import DropIn, session_named_in
 from pgdyno.routes.file_check import read_files
 from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.server.health import Address
-from pgdyno.server.postgres import query_error, secret_keywords
+from pgdyno.server.postgres import query_errors, secret_keywords
 from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 
@@ -55,10 +55,8 @@ def take_baseline(target: Target) -> Baseline:
     """
     label = target.postgres.label
     with target.postgres.connect() as connection:
-        try:
+        with query_errors(label):
             row = connection.execute(_PLACES).fetchone()
-        except psycopg.Error as error:
-            raise query_error(label, error) from error
         assert row is not None
         main, data = row["main"], row["data"]
         if not main or not data:

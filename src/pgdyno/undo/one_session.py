@@ -23,7 +23,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.linux.identity import ProcessIdentity
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 from pgdyno.targets.target import Target
 from pgdyno.undo import server_lock
 from pgdyno.undo.baseline import Baseline
@@ -121,7 +121,7 @@ class AdvisoryLock:
     def sign(self, name: str) -> None:
         """Show the session's name in pg_stat_activity."""
         self._name = name
-        with _errors_of(self._postgres):
+        with query_errors(self._postgres.label):
             self._connection.execute(_NAME, [_shown(name)])
 
     def renew(self) -> None:
@@ -160,14 +160,14 @@ def refuse_while_open(target: Target, undo_root: Path) -> None:
 
 def refuse_advisory(postgres: Postgres) -> None:
     """Raise ServerInUse while a session of the SQL route is open on this cluster."""
-    with postgres.connect() as connection, _errors_of(postgres):
+    with postgres.connect() as connection, query_errors(postgres.label):
         _refuse_others(postgres, connection)
 
 
 def _locked(postgres: Postgres) -> psycopg.Connection[DictRow]:
     connection = postgres.connect()
     try:
-        with _errors_of(postgres):
+        with query_errors(postgres.label):
             connection.execute(_NO_TIMEOUT)
             row = connection.execute(_TAKE, KEYS).fetchone()
             _refuse_others(postgres, connection)
@@ -183,7 +183,7 @@ def _locked(postgres: Postgres) -> psycopg.Connection[DictRow]:
 def _locked_for_restore(postgres: Postgres, session: str) -> psycopg.Connection[DictRow]:
     connection = postgres.connect()
     try:
-        with _errors_of(postgres):
+        with query_errors(postgres.label):
             connection.execute(_NAME, [_shown(session)])
             connection.execute(_NO_TIMEOUT)
             connection.execute(_TAKE, KEYS)
@@ -230,11 +230,3 @@ def _in_use(postgres: Postgres, detail: str) -> ServerInUse:
         detail=detail[0].upper() + detail[1:] + ".",
         hint="Wait until it ends; pgdyno rollback --list shows its state, for the user who began it.",
     )
-
-
-@contextlib.contextmanager
-def _errors_of(postgres: Postgres) -> Iterator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        raise query_error(postgres.label, error) from error

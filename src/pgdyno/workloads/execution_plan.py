@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psycopg
 from psycopg import sql
 
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 
 _EXECUTIONS_TO_SETTLE = 6
 """The server decides between a custom and a generic plan after five executions of a prepared statement."""
@@ -37,11 +36,8 @@ def capture_plan(postgres: Postgres, dbname: str, probe: PlanProbe, *, protocol:
     arguments = sql.SQL(", ").join(sql.Literal(value) for value in probe.arguments)
     explain = sql.SQL("EXPLAIN (COSTS OFF) EXECUTE pgdyno_plan ({})").format(arguments)
     protocol, lines = probe.protocol or protocol, list[str]()
-    with postgres.for_load(dbname).connect() as connection:
-        try:
-            connection.execute(prepare)
-            for _ in range(_EXECUTIONS_TO_SETTLE if protocol == "prepared" else 1):
-                lines = [str(row["QUERY PLAN"]) for row in connection.execute(explain)]
-        except psycopg.Error as error:
-            raise query_error(postgres.label, error) from error
+    with postgres.for_load(dbname).connect() as connection, query_errors(postgres.label):
+        connection.execute(prepare)
+        for _ in range(_EXECUTIONS_TO_SETTLE if protocol == "prepared" else 1):
+            lines = [str(row["QUERY PLAN"]) for row in connection.execute(explain)]
     return "\n".join([f"{probe.name}:", *lines])

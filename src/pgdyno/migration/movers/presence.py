@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 
 FIRST_OID = 16_384
 """Below it are the server's own objects."""
@@ -173,12 +172,9 @@ def empty_tables(server: Postgres, tables: Sequence[StoredName]) -> None:
     listed = [sql.Identifier(one.schema, one.name) for one in tables if (one.schema, one.name) not in loud]
     if not listed:
         return
-    with server.connect() as session:
-        try:
-            session.execute("SELECT pg_catalog.set_config('session_replication_role', 'replica', false)")
-            session.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(listed)))
-        except psycopg.Error as error:
-            raise query_error(server.label, error) from error
+    with server.connect() as session, query_errors(server.label):
+        session.execute("SELECT pg_catalog.set_config('session_replication_role', 'replica', false)")
+        session.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(listed)))
 
 
 def loaded_rows(server: Postgres) -> dict[str, int]:

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import LiteralString
 
-import psycopg
 from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.mover import MigrationSide, MovePlace
 from pgdyno.server.databases import drop_database
 from pgdyno.server.new_database import passing_name
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 
 MADE = "made by a rehearsal of pgdyno"
 _COMMENT = (
@@ -230,10 +229,7 @@ def execute_unlogged(server: Postgres, query: sql.Composed) -> None:
 
     Needs a superuser: where the role may not change what is logged, nothing is run.
     """
-    with server.connect() as session:
-        try:
-            for name, value in _QUIET.items():
-                session.execute("SELECT pg_catalog.set_config(%s, %s, false)", [name, value])
-            session.execute(query)
-        except psycopg.Error as error:
-            raise query_error(server.label, error) from error
+    with server.connect() as session, query_errors(server.label):
+        for name, value in _QUIET.items():
+            session.execute("SELECT pg_catalog.set_config(%s, %s, false)", [name, value])
+        session.execute(query)

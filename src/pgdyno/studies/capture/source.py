@@ -14,7 +14,7 @@ from psycopg.rows import DictRow
 from pgdyno.errors import ConnectError, PgdynoError
 from pgdyno.probes.observer import FALLBACK_DATABASE, OBSERVER_DATABASE, quieten
 from pgdyno.server.extensions import schema_of
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 from pgdyno.trace.capture_cost import LoadRate
 from pgdyno.trace.capture_record import SourceDatabase, SourceTable
 
@@ -86,14 +86,11 @@ class Contents:
 @contextmanager
 def _session(postgres: Postgres, database: str | None = None) -> Iterator[psycopg.Connection[DictRow]]:
     """Open a session that is in no log, where the role may say so, and known by its name where it is."""
-    with postgres.connect(database) as connection:
-        try:
-            quieten(connection)
-            for statement in _PATIENCE:
-                connection.execute(sql.SQL(statement))
-            yield connection
-        except psycopg.Error as error:
-            raise query_error(postgres.label, error) from error
+    with postgres.connect(database) as connection, query_errors(postgres.label):
+        quieten(connection)
+        for statement in _PATIENCE:
+            connection.execute(sql.SQL(statement))
+        yield connection
 
 
 def read_moment(postgres: Postgres, clock: Callable[[], float] = time.time) -> Moment:

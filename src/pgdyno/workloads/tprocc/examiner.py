@@ -10,11 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import psycopg
-
 from pgdyno.model.record import MIX, P90, CheckRecord, Examination
 from pgdyno.model.trial import Outcome
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_errors
 from pgdyno.targets.target import Target
 from pgdyno.workloads.pgbench.folded_log import FoldedLog, quantiles_us
 from pgdyno.workloads.result import LoadResult
@@ -64,12 +62,9 @@ class Examiner:
         """Return the checks and the figures of a run that ended. Waits until its sessions are gone."""
         _wait_for_counters(target.postgres, dbname, sleep)
         postgres = target.postgres.for_load(dbname)
-        with postgres.connect() as connection:
-            try:
-                counted = connection.execute(_COUNTED).fetchone()
-                checks = _checks(postgres) if self.check else [_unchecked()]
-            except psycopg.Error as error:
-                raise query_error(target.postgres.label, error) from error
+        with postgres.connect() as connection, query_errors(target.postgres.label):
+            counted = connection.execute(_COUNTED).fetchone()
+            checks = _checks(postgres) if self.check else [_unchecked()]
         assert counted is not None, "the counts of the run's beginning are kept by its reset"
         orders, deadlocks = int(counted["new_orders"]), int(counted["deadlocks"])
         checks += [_agreement(orders, load, self._count(load.log)), CheckRecord("D1", deadlocks, "no deadlock")]

@@ -17,7 +17,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import WorkloadError
 from pgdyno.model.loading import LoadedShare
-from pgdyno.server.postgres import Postgres, Query, query_error
+from pgdyno.server.postgres import Postgres, Query, query_errors
 from pgdyno.units import bytes_text
 from pgdyno.workloads.dataset import LoadSite, load_error
 from pgdyno.workloads.script import fingerprint, packaged_script
@@ -201,21 +201,14 @@ def _require_sound(site: LoadSite, sessions: _Sessions) -> None:
 
 def _write_out(site: LoadSite, sessions: _Sessions) -> Answers:
     """Have a checkpoint made, where the role may ask for one: it comes in any case when all is loaded."""
-    with sessions.one() as connection:
-        try:
-            connection.execute("CHECKPOINT")
-        except psycopg.errors.InsufficientPrivilege:
-            return []
-        except psycopg.Error as error:
-            raise query_error(site.postgres.label, error) from error
+    privilege = psycopg.errors.InsufficientPrivilege
+    with sessions.one() as connection, query_errors(site.postgres.label), suppress(privilege):
+        connection.execute("CHECKPOINT")
     return []
 
 
 def _asked(site: LoadSite, sessions: _Sessions, condition: Condition) -> Answers:
-    with sessions.one() as connection:
-        try:
-            # The sessions keep the CPUs busy together: workers beside them cost more than they gain (18.6, two cores).
-            connection.execute("SET max_parallel_workers_per_gather = 0")
-            return ask(connection, (condition,))
-        except psycopg.Error as error:
-            raise query_error(site.postgres.label, error) from error
+    with sessions.one() as connection, query_errors(site.postgres.label):
+        # The sessions keep the CPUs busy together: workers beside them cost more than they gain (18.6, two cores).
+        connection.execute("SET max_parallel_workers_per_gather = 0")
+        return ask(connection, (condition,))
