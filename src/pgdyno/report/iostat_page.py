@@ -46,7 +46,6 @@ def iostat_page(before: Devices, after: Devices, comparison: IostatComparison) -
         tone=Tone.NEUTRAL,
         lead=f"{plural(len(before), 'device')} before, {plural(len(after), 'device')} after",
         stamp="extended device reports of iostat",
-        tiles=(),
         sections=(
             Section("answer", "Answer", "What changed?", answer),
             Section("devices", "Devices", "What did each device carry?", tables),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pgdyno.model.results.tune import Retained
 from pgdyno.model.study import StudyState
 from pgdyno.report import chapters, provenance
+from pgdyno.report.facts_image import server_of
 from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.judgement import Judgement, standing
 from pgdyno.report.run_details import run_details
@@ -46,6 +47,28 @@ def framed(
         digest=tuple(one for one in (failed, *digest) if one is not None),
         provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
     )
+
+
+def observed(
+    record: StudyRecord,
+    said: Judgement,
+    sections: Iterable[Section],
+    digest: Iterable[Section],
+    method: Sequence[str],
+    *,
+    done: str,
+    lead: str,
+    tiles: Sequence[Tile] = (),
+) -> Report:
+    """Return the report of a study of a load that others made, with its `method` in the last section.
+
+    `done` is what was done with that load: watched, or sent.
+    """
+    study, question = record.study, f"What exactly was {done}, where and how?"
+    blocks = (provenance.environment(study, record.trials), Prose(tuple(method), points=True))
+    about = Section("about", "Environment and method", question, blocks)
+    stamp = f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}"
+    return framed(record, said, (*sections, about), digest, lead=lead, stamp=stamp, tiles=tiles)
 
 
 def unfinished(record: StudyRecord, about: Section) -> Report:

@@ -132,8 +132,8 @@ class Report:
     tone: Tone
     lead: str
     stamp: str
-    tiles: tuple[Tile, ...]
-    sections: tuple[Section, ...]
+    tiles: tuple[Tile, ...] = ()
+    sections: tuple[Section, ...] = ()
     digest: tuple[Section, ...] = ()
     """The short form for the end of a run in the terminal: first things first, without figures."""
     provenance: Mapping[str, str] = field(default_factory=dict)

@@ -44,7 +44,6 @@ def studies_beside(first: Study, second: Study) -> Report:
         tone=Tone.UNSURE,
         lead=" and ".join(f"{one.kind.value} of {one.target}" for one in both),
         stamp="Each figure holds under the conditions of its own study",
-        tiles=(),
         sections=(
             Section("answer", "Answers", "What did each find?", tuple(blocks)),
             Section("settings", "Settings", "What does each offer?", (_settings(both),)),

@@ -49,7 +49,6 @@ def target_page(name: str, studies: Sequence[Study], changes: Sequence[ChangeRec
         lead=f"{plural(len(changes), 'change')} and studies of it in the store: {len(studies)}; facts as study "
         f"{newest.id} saw them, {moment_text(newest.created_at, MINUTE)}",
         stamp=f"PostgreSQL {version}",
-        tiles=(),
         sections=(
             Section("facts", "Facts", "What is this server, and on what does it run?", (facts,)),
             Section("studies", "Studies", "What was found here?", (_studies(studies),)),

@@ -147,7 +147,6 @@ def _report(*, title: str, word: str, tone: Tone, lead: str, stamp: str, section
         tone=tone,
         lead=lead,
         stamp=stamp,
-        tiles=(),
         sections=sections,
         provenance={"pgdyno": pgdyno.__version__},
         label="advice explained",

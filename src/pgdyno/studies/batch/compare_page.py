@@ -47,7 +47,6 @@ def compare_page(
         tone=TONES[said.standing],
         lead=f"Batch chain {chain.name}: study {found.study} against the reference, study {reference.study}",
         stamp=f"{plural(len(found.executions), 'execution')} against {len(reference.executions)}",
-        tiles=(),
         sections=known,
         digest=known[:2],
         provenance={"written by": f"pgdyno {__version__}"},

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.live import LivePeriod, LiveReference, LiveResult, LiveStatement
-from pgdyno.report import provenance
-from pgdyno.report.facts_image import server_of
-from pgdyno.report.judgement import standing_text
-from pgdyno.report.sections import Charts, FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.judgement import Judgement, standing_text
+from pgdyno.report.page_frame import observed
+from pgdyno.report.sections import Charts, FactList, Notice, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text
 from pgdyno.stats.restart_pairs import COLD_S, PERIOD_S, USUAL_SD, restart_pairs
@@ -22,6 +21,13 @@ from pgdyno.units import digits_text, moment_text, plural, seconds_text
 WINDOW_S = 7200.0
 """A maintenance window, as an example."""
 NONE_BELOW = "none below a doubling"
+_METHOD = (
+    "The counters of pg_stat_statements are read every five seconds (every two while an arm is in force), without "
+    "texts, and sessions are counted every second. No statement of the users is run, no statistics are reset, "
+    "nothing is installed.",
+    "The index is a mean of log ratios of each statement's mean time, with weights from this reference, none "
+    "above a quarter. Only periods with about the same offered work are compared.",
+)
 
 
 def live_page(record: StudyRecord) -> Report:
@@ -30,32 +36,18 @@ def live_page(record: StudyRecord) -> Report:
     sections = () if result is None else _sections(result)
     switch, search = (None, None) if result is None else (result.switch, result.search)
     ours = search_sections(search) if search is not None else () if switch is None else switch_sections(switch)
-    told = KIND.judged(study)
+    told = KIND.judged(study) or Judgement(f"No answer: {standing_text(study)}", study.state.value, Tone.UNSURE)
     lead = f"The load of its users, watched on {study.target}; nothing was changed"
     if search is not None:
         switch = search.winner
         lead = search_lead(search, study.target, result.elapsed_s if result else None)
     elif switch is not None:
         lead = switch_lead(switch, study.target, result.elapsed_s if result else None)
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=told.title if told else f"No answer: {standing_text(study)}",
-        word=told.word if told else study.state.value,
-        tone=told.tone if told else Tone.UNSURE,
-        lead=lead,
-        stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
-        tiles=()
-        if result is None
-        else switch_tiles(switch)
-        if switch is not None
-        else ()
-        if search
-        else _tiles(result),
-        sections=(*ours, *_course(result), *_decisions(result), *sections, _about(record)),
-        digest=ours or sections,
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
-    )
+    tiles: tuple[Tile, ...] = ()
+    if result is not None and (switch is not None or search is None):
+        tiles = _tiles(result) if switch is None else switch_tiles(switch)
+    shown = (*ours, *_course(result), *_decisions(result), *sections)
+    return observed(record, told, shown, ours or sections, _METHOD, done="watched", lead=lead, tiles=tiles)
 
 
 def _tiles(result: LiveResult) -> tuple[Tile, ...]:
@@ -221,17 +213,3 @@ def _course(result: LiveResult | None) -> tuple[Section, ...]:
         return ()
     question = "What happened while the server was switched?"
     return (Section("course", "What happened when", question, (Charts((figure,)),)),)
-
-
-def _about(record: StudyRecord) -> Section:
-    said = (
-        "The counters of pg_stat_statements are read every five seconds (every two while an arm is in force), without "
-        "texts, and sessions are counted every second. No statement of the users is run, no statistics are reset, "
-        "nothing is installed.",
-        "The index is a mean of log ratios of each statement's mean time, with weights from this reference, none "
-        "above a quarter. Only periods with about the same offered work are compared.",
-    )
-    facts = provenance.environment(record.study, record.trials)
-    return Section(
-        "about", "Environment and method", "What exactly was watched, where and how?", (facts, Prose(said, points=True))
-    )

@@ -27,7 +27,6 @@ def generations_page(steps: Sequence[Generation], metric: str) -> Report:
         tone=Tone.NEUTRAL,
         lead=f"{plural(len(steps), 'step')} from one generation to the next",
         stamp="factors as they were given",
-        tiles=(),
         sections=(
             Section("answer", "Answer", "What is the clock, and what is not?", (Prose(step_sentences(steps, metric)),)),
             Section("charts", "Chart", "How large is each factor?", (Charts((figure,)),)),

@@ -81,7 +81,6 @@ def project_page(
         tone=TONES[whole],
         lead=project.background or f"Benchmark project {project.name}",
         stamp=_stamp(fixed, amendments, scenarios),
-        tiles=(),
         sections=sections,
         digest=sections[:2],
         provenance={"written by": f"pgdyno {__version__}"},

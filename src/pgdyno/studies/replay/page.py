@@ -5,9 +5,8 @@ from __future__ import annotations
 from pgdyno.model.figure import Table
 from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.replay import KeysKept, ReplayResult
-from pgdyno.report import provenance
-from pgdyno.report.facts_image import server_of
 from pgdyno.report.judgement import standing
+from pgdyno.report.page_frame import observed
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
@@ -28,6 +27,12 @@ _UNSEEN_KEYS = (
     "Values in arrays and in expressions, and constants in statements of the extended protocol, are sent as captured; "
     "those that equal a key of the column beside them are counted above, of each array the first 1,000."
 )
+_METHOD = (
+    "Each statement is due at its captured moment, divided by the speed, and is sent then or, where its session "
+    "waits for an answer, right after it. Lateness is split into what the injector, the order between sessions and "
+    "the server caused.",
+    "Before anything was sent, the target was proved not to be the source.",
+)
 
 
 def replay_page(record: StudyRecord) -> Report:
@@ -35,19 +40,8 @@ def replay_page(record: StudyRecord) -> Report:
     study, result = record.study, record.study.told(ReplayResult)
     sections = () if result is None else _sections(result)
     told = standing(study) if result is None else judgement(result)
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=told.title,
-        word=told.word,
-        tone=told.tone,
-        lead=f"A captured load, sent to {study.target}",
-        stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
-        tiles=() if result is None else _tiles(result),
-        sections=(*sections, _about(record)),
-        digest=sections,
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
-    )
+    tiles, lead = () if result is None else _tiles(result), f"A captured load, sent to {study.target}"
+    return observed(record, told, sections, sections, _METHOD, done="sent", lead=lead, tiles=tiles)
 
 
 def _tiles(result: ReplayResult) -> tuple[Tile, ...]:
@@ -208,16 +202,3 @@ def _state(result: ReplayResult) -> tuple[tuple[str, str], ...]:
         return (("state at the begin", "as it was found; not brought back by this run"), *caches)
     took = "" if result.restored_s is None else f", in {seconds_text(result.restored_s)}"
     return (("state at the begin", f"{result.restored_by}{took}"), *caches)
-
-
-def _about(record: StudyRecord) -> Section:
-    said = (
-        "Each statement is due at its captured moment, divided by the speed, and is sent then or, where its session "
-        "waits for an answer, right after it. Lateness is split into what the injector, the order between sessions and "
-        "the server caused.",
-        "Before anything was sent, the target was proved not to be the source.",
-    )
-    facts = provenance.environment(record.study, record.trials)
-    return Section(
-        "about", "Environment and method", "What exactly was sent, where and how?", (facts, Prose(said, points=True))
-    )

@@ -45,7 +45,6 @@ def steps_page(rows: Sequence[StairRow], metric: str, *, stated_pct: float | Non
         tone=Tone.NEUTRAL,
         lead=f"{plural(len(rows), 'step')} of {metric}",
         stamp="steps as they were given",
-        tiles=(),
         sections=(
             Section("answer", "Answer", "What do the steps come to?", (Prose(tuple(said)), Notice((_NO_INTERVAL,)))),
             Section("charts", "The staircase", "What did each step buy?", (Charts((figure,)),)),

@@ -5,12 +5,22 @@ from __future__ import annotations
 from pgdyno.model.figure import Table
 from pgdyno.model.results.watch import WatchResult
 from pgdyno.model.study import StudyState
-from pgdyno.report import provenance
-from pgdyno.report.facts_image import server_of
+from pgdyno.report.judgement import Judgement
+from pgdyno.report.page_frame import observed
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.watch.telling import clock_text
 from pgdyno.units import digits_text, percent_text, plural, seconds_text
+
+_METHOD = (
+    "The counters of pg_stat_statements and the settings are read at equal intervals, without texts. No statement "
+    "of the users is run or planned, no statistics are reset, nothing is installed or set.",
+    "Of each statement the medians of a call's time before and after a moment are compared, over 1, 2, 5 and 10 "
+    "readings. A step is reported where it is 1.3 times or more, costs 1 % of the time or more, lasts for 5 "
+    "readings, and lies 5.5 standard deviations beyond what this statement does by itself. What all statements "
+    "share is reported as the server's. A slow change over hours is not reported.",
+    "Another plan is inferred from the blocks that a call touches for as many rows; no plan is looked at.",
+)
 
 
 def watch_page(record: StudyRecord) -> Report:
@@ -18,19 +28,13 @@ def watch_page(record: StudyRecord) -> Report:
     study, result = record.study, record.study.told(WatchResult)
     sections = () if result is None else _sections(result)
     tone = Tone.UNSURE if result is None or result.detectable is None else Tone.BAD if result.found else Tone.NEUTRAL
-    return Report(
-        study=study.id,
-        kind=study.kind.value,
-        title=result.title if result else f"No answer: the study is {study.state.value}",
-        word=result.word if result else study.state.value,
-        tone=tone if study.state in (StudyState.COMPLETE, StudyState.RUNNING) else Tone.UNSURE,
-        lead=f"The load of its users, watched on {study.target}; nothing was changed",
-        stamp=f"PostgreSQL {server_of(study).text('version') or 'of unknown version'}",
-        tiles=(),
-        sections=(*sections, _about(record)),
-        digest=sections,
-        provenance=provenance.provenance(study, record.trials, result.elapsed_s if result else None),
+    said = Judgement(
+        result.title if result else f"No answer: the study is {study.state.value}",
+        result.word if result else study.state.value,
+        tone if study.state in (StudyState.COMPLETE, StudyState.RUNNING) else Tone.UNSURE,
     )
+    lead = f"The load of its users, watched on {study.target}; nothing was changed"
+    return observed(record, said, sections, sections, _METHOD, done="watched", lead=lead)
 
 
 def _sections(result: WatchResult) -> tuple[Section, ...]:
@@ -63,19 +67,3 @@ def _sections(result: WatchResult) -> tuple[Section, ...]:
         question = "Which settings were put in force so long ago that they should be compared again?"
         found.append(Section("old", "Worth another look", question, (Prose(result.proposals, points=True),)))
     return tuple(found)
-
-
-def _about(record: StudyRecord) -> Section:
-    said = (
-        "The counters of pg_stat_statements and the settings are read at equal intervals, without texts. No statement "
-        "of the users is run or planned, no statistics are reset, nothing is installed or set.",
-        "Of each statement the medians of a call's time before and after a moment are compared, over 1, 2, 5 and 10 "
-        "readings. A step is reported where it is 1.3 times or more, costs 1 % of the time or more, lasts for 5 "
-        "readings, and lies 5.5 standard deviations beyond what this statement does by itself. What all statements "
-        "share is reported as the server's. A slow change over hours is not reported.",
-        "Another plan is inferred from the blocks that a call touches for as many rows; no plan is looked at.",
-    )
-    facts = provenance.environment(record.study, record.trials)
-    return Section(
-        "about", "Environment and method", "What exactly was watched, where and how?", (facts, Prose(said, points=True))
-    )
