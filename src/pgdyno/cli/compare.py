@@ -116,17 +116,16 @@ def _print(comparison: RunComparison) -> None:
     from pgdyno.model.verdict import RUN_METRICS, Metric
     from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
     from pgdyno.report.wording import number_text
-    from pgdyno.studies.pairs.blocks import metric_of
 
     def cell(trial: Trial, metric: Metric) -> str:
-        figure = metric_of(trial.outcome, metric) if trial.outcome else None
+        figure = trial.figure(metric)
         return "unknown" if figure is None else number_text(figure)
 
     console = PlainConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     names = f"run {comparison.a.id}", f"run {comparison.b.id}"
     table = Table("metric", *names, " / ".join(reversed(names)), box=None, pad_edge=False)
     for metric in RUN_METRICS:
-        a, b = (metric_of(t.outcome, metric) if t.outcome else None for t in (comparison.a, comparison.b))
+        a, b = (trial.figure(metric) for trial in (comparison.a, comparison.b))
         ratio = f"{b / a:.3f}" if a and b is not None else "unknown"
         table.add_row(f"{metric.label}, {metric.unit}", cell(comparison.a, metric), cell(comparison.b, metric), ratio)
     console.print(table)

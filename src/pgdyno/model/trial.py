@@ -242,3 +242,12 @@ class Trial:
     spec: TrialSpec
     state: TrialState
     outcome: Outcome | None = None
+
+    @property
+    def reason(self) -> str:
+        """Return why it ended as it did, empty where nothing says so."""
+        return "" if self.outcome is None else self.outcome.reason or ""
+
+    def figure(self, metric: Metric) -> float | None:
+        """Return the figure that a metric compares, None where it was not measured."""
+        return None if self.outcome is None else self.outcome.figure(metric)

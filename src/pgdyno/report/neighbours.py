@@ -103,6 +103,6 @@ def _point(trial: Trial, score: float | None, level: float | None) -> TrialPoint
         state=trial.state,
         ratio=None if score is None or level is None else score / level,
         settings=f"{arm}{settings or 'as found'}",
-        reason=(trial.outcome.reason or "") if trial.outcome else "",
+        reason=trial.reason,
         block=trial.spec.block,
     )

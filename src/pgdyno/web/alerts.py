@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pgdyno.model.job import Job, JobState
 from pgdyno.model.live import Colour
 from pgdyno.model.study import Study, StudyState
-from pgdyno.model.trial import Trial, TrialState
+from pgdyno.model.trial import TrialState
 from pgdyno.studies.kinds import judged, kind_of
 from pgdyno.units import plural, seconds_text
 from pgdyno.web.cards import StudyCard
@@ -95,8 +95,8 @@ def alerts_of(
                     found.append(Alert(tone, f"guard {lamp.name} is {lamp.colour}: {lamp.text}", live.study))
             if told := _disturbed(counts.get(live.study, {})):
                 found.append(Alert("unsure", told, live.study))
-            tripped = [trial for trial in card.trials if _reason(trial).startswith("guard ")]
-            found += [Alert("unsure", f"trial {trial.id} was ended: {_reason(trial)}", live.study) for trial in tripped]
+            tripped = [trial for trial in card.trials if trial.reason.startswith("guard ")]
+            found += [Alert("unsure", f"trial {trial.id} was ended: {trial.reason}", live.study) for trial in tripped]
     for study in studies:
         end = (ends or {}).get(study.id, StudyEnd())
         took_s = 0.0 if study.result is None else study.result.elapsed_s or 0.0
@@ -111,10 +111,6 @@ def alerts_of(
         if job.state is JobState.FAILED and now - (job.ended_at or job.added_at) < RECENT_S:
             found.append(Alert("bad", f"job {job.id} failed: {job.reason or 'no reason was kept'}", job.study or ""))
     return sorted(found, key=lambda one: one.tone != "bad")
-
-
-def _reason(trial: Trial) -> str:
-    return (trial.outcome.reason if trial.outcome else None) or ""
 
 
 def _silence(card: StudyCard) -> str:

@@ -106,9 +106,7 @@ def history_of(trials: Sequence[Trial], metric: Metric, first: int) -> Mapping[s
     baseline: list[float | None] = []
     others: list[float | None] = []
     for number, trial in enumerate(trials, first):
-        value = (
-            None if trial.outcome is None or trial.state is not TrialState.COMPLETE else trial.outcome.figure(metric)
-        )
+        value = None if trial.state is not TrialState.COMPLETE else trial.figure(metric)
         is_baseline = trial.spec.role is Role.BASELINE
         numbers.append(number)
         baseline.append(value if is_baseline else None)

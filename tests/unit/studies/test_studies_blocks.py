@@ -10,7 +10,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import LatencySummary, Outcome, Role, TrialState
 from pgdyno.model.verdict import RUN_METRICS, Metric
-from pgdyno.studies.pairs.blocks import block_order, metric_of, run_blocks
+from pgdyno.studies.pairs.blocks import block_order, run_blocks
 from simulated_laboratory import SimulatedLaboratory, flat
 
 
@@ -32,13 +32,13 @@ def test_both_orders_come_equally_often():
 
 def test_a_metric_that_was_not_measured_is_none():
     outcome = Outcome(state=TrialState.FAILED)
-    assert [metric_of(outcome, metric) for metric in Metric] == [None] * len(Metric)
+    assert [outcome.figure(metric) for metric in Metric] == [None] * len(Metric)
 
 
 def test_each_metric_reads_its_own_figure():
     latency = LatencySummary(p50=1.0, p95=2.0, p99=3.0, p999=4.0, max=5.0, mean=1.5)
     outcome = Outcome(state=TrialState.COMPLETE, throughput=10.0, latency_ms=latency, server_cpu_ms_per_tx=0.5)
-    figures = {metric: metric_of(outcome, metric) for metric in RUN_METRICS}
+    figures = {metric: outcome.figure(metric) for metric in RUN_METRICS}
     assert figures == {
         Metric.THROUGHPUT: 10.0,
         Metric.LATENCY_P50: 1.0,

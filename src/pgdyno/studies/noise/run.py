@@ -40,7 +40,7 @@ from pgdyno.stats.detect import run_figures as window_figures
 from pgdyno.stats.noise import odd_run
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.pairs.blocks import LOST_BLOCKS, hint_after, metric_of, run_repeating
+from pgdyno.studies.pairs.blocks import LOST_BLOCKS, hint_after, run_repeating
 from pgdyno.studies.pairs.result import count_states, run_figures
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import digits_text, plural
@@ -84,10 +84,9 @@ def run_noise(laboratory: Laboratory, *, budget_s: float, announce: Callable[[st
         trial = run_repeating(laboratory.run, TrialSpec(BASELINE, Role.ARM, "A", block, 0))
         lost = 0 if trial.state is TrialState.COMPLETE else lost + 1
         if lost >= LOST_BLOCKS:
-            reason = trial.outcome.reason if trial.outcome else None
             raise EnvironmentUnsuitable(
                 f"{plural(lost, 'run')} in a row could not be used",
-                detail=reason,
+                detail=trial.reason or None,
                 hint=hint_after({trial.state}),
             )
         if lost == 0:
@@ -107,7 +106,7 @@ def noise_result(
     `effect` is the smallest effect that counts, 0.05 for 5 %; `seed` draws which of two runs is B in the A/A verdict.
     """
     study, store = laboratory.study, laboratory.store
-    figures = [figure for trial in runs if (figure := _figure(trial, Metric.THROUGHPUT)) is not None]
+    figures = [figure for trial in runs if (figure := trial.figure(Metric.THROUGHPUT)) is not None]
     odd = odd_run(figures)
     used = [trial for place, trial in enumerate(runs) if place != odd]
     early = [max(0.0, _window_s(trial) - study.plan.measure_s) for trial in used]
@@ -228,7 +227,7 @@ def _aa(runs: Sequence[Trial], metric: Metric, design: Design, seed: int) -> Ver
     a: list[float] = []
     b: list[float] = []
     for left, right in zip(runs[::2], runs[1::2], strict=False):
-        pair = [_figure(left, metric), _figure(right, metric)]
+        pair = [left.figure(metric), right.figure(metric)]
         chance.shuffle(pair)
         first, second = pair
         if first is not None and second is not None and len(a) < design.max_pairs:
@@ -283,10 +282,6 @@ def _beside_s(trial: Trial) -> float:
 def _window_s(trial: Trial) -> float:
     assert trial.outcome is not None, "complete trials have one"
     return trial.outcome.ended_at - (trial.outcome.steady_from or trial.outcome.ended_at)
-
-
-def _figure(trial: Trial, metric: Metric) -> float | None:
-    return None if trial.outcome is None else metric_of(trial.outcome, metric)
 
 
 def _title(best: BestHour | None) -> str:

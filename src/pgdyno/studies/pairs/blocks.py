@@ -11,7 +11,7 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable
 from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Study
-from pgdyno.model.trial import EXTENDED, Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import EXTENDED, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.recorded import SPOILT
@@ -34,7 +34,7 @@ class ArmUnmeasured(ApplyError):
     def __init__(self, arm: str, trial: Trial) -> None:
         super().__init__(
             f"arm {arm} cannot be measured: {trial.state}",
-            detail=trial.outcome.reason if trial.outcome else None,
+            detail=trial.reason or None,
             hint=f"See `pgdyno store show {trial.id}` for the settings and what happened.",
         )
         self.arm, self.trial = arm, trial
@@ -64,11 +64,6 @@ def block_order(arms: Sequence[str], block: int, seed: int) -> tuple[str, ...]:
     return tuple(order)
 
 
-def metric_of(outcome: Outcome, metric: Metric) -> float | None:
-    """Return the figure of an outcome that a metric compares, None where it was not measured."""
-    return outcome.figure(metric)
-
-
 @dataclass
 class Blocks:
     """The complete blocks of one comparison: one trial in each of every arm that was still asked for."""
@@ -96,15 +91,11 @@ class Blocks:
         found: dict[str, list[float]] = {name: [] for name in names}
         for block in self.complete:
             ran = [block[name] for name in names if name in block]
-            known = [figure for trial in ran if (figure := _figure(trial, metric)) is not None and figure > 0]
+            known = [figure for trial in ran if (figure := trial.figure(metric)) is not None and figure > 0]
             if len(known) == len(names):
                 for name, figure in zip(names, known, strict=True):
                     found[name].append(figure)
         return {name: tuple(values) for name, values in found.items()}
-
-
-def _figure(trial: Trial, metric: Metric) -> float | None:
-    return None if trial.outcome is None else metric_of(trial.outcome, metric)
 
 
 def run_blocks(
@@ -223,7 +214,7 @@ def hint_after(states: Collection[TrialState]) -> str:
 
 def _unsuitable(laboratory: Runs, blocks: Blocks) -> EnvironmentUnsuitable:
     spoilt = [t for t in laboratory.store.trials(laboratory.study.id) if t.state in SPOILT]
-    reasons = [trial.outcome.reason for trial in spoilt if trial.outcome and trial.outcome.reason]
+    reasons = [trial.reason for trial in spoilt if trial.reason]
     return EnvironmentUnsuitable(
         f"{blocks.lost} of {blocks.lost + len(blocks.complete)} blocks could not be completed, as their trials were "
         "disturbed or never steady",

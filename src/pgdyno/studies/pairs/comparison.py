@@ -19,7 +19,6 @@ from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.pairs.blocks import metric_of
 from pgdyno.studies.platforms.reading import circumstances
 from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.units import bytes_text
@@ -45,11 +44,10 @@ def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Des
     """Compare run B with run A. Raises UsageError when either has no usable score or their loads differ."""
     a, b = store.trial(a_id), store.trial(b_id)
     for trial in (a, b):
-        if trial.state is not TrialState.COMPLETE or _figure(trial, metric) is None:
-            reason = trial.outcome.reason if trial.outcome else None
+        if trial.state is not TrialState.COMPLETE or trial.figure(metric) is None:
             raise UsageError(
                 f"run {trial.id} is {trial.state} and has no {metric.label} to compare",
-                detail=reason,
+                detail=trial.reason or None,
                 hint=f"See pgdyno store show {trial.id}.",
             )
     _require_same_load(store, a, b)
@@ -73,10 +71,6 @@ def _environments(store: Store, a: Trial, b: Trial) -> tuple[tuple[str, str, str
     names = [*left, *(name for name in right if name not in left)]
     found = ((name, left.get(name, "unknown"), right.get(name, "unknown")) for name in names)
     return tuple(row for row in found if row[1] != row[2])
-
-
-def _figure(trial: Trial, metric: Metric) -> float | None:
-    return metric_of(trial.outcome, metric) if trial.outcome else None
 
 
 def _require_same_load(store: Store, a: Trial, b: Trial) -> None:
@@ -144,7 +138,7 @@ def _interleaved_pairs(store: Store, a: Trial, b: Trial, metric: Metric) -> tupl
         return None
     trials = [t for t in store.trials(study.id) if t.state is TrialState.COMPLETE]
     left, right = (
-        {t.spec.block: figure for t in trials if _is_arm(t, arm) and (figure := _figure(t, metric)) is not None}
+        {t.spec.block: figure for t in trials if _is_arm(t, arm) and (figure := t.figure(metric)) is not None}
         for arm in (a, b)
     )
     blocks = sorted(left.keys() & right.keys())
@@ -159,7 +153,7 @@ def _is_arm(trial: Trial, arm: Trial) -> bool:
 
 
 def _unresolved(a: Trial, b: Trial, metric: Metric, design: Design) -> Verdict:
-    x, y = _figure(a, metric), _figure(b, metric)
+    x, y = a.figure(metric), b.figure(metric)
     assert x is not None, "checked before"
     assert y is not None, "checked before"
     interval = Interval(y / x, 0.0, float("inf"), design.confidence)

@@ -14,7 +14,6 @@ from pgdyno.model.study import Comparison
 from pgdyno.model.trial import BESIDE_OTHERS, Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.stats.noise import noise_floor
-from pgdyno.studies.pairs.blocks import metric_of
 
 TIGHTER = 2.0
 """Server CPU per transaction decides where it scatters this much less; the estimate rests on a handful of runs."""
@@ -78,6 +77,5 @@ def contradicts(comparison: Comparison) -> bool:
 
 
 def _scatter(runs: Sequence[Trial], metric: Metric) -> float | None:
-    figures = [metric_of(trial.outcome, metric) for trial in runs if trial.outcome is not None]
-    known = [figure for figure in figures if figure]
+    known = [figure for trial in runs if (figure := trial.figure(metric))]
     return noise_floor(known).pair_sd if len(known) == len(runs) and len(known) > 2 else None

@@ -10,7 +10,7 @@ from pgdyno.model.study import Arm, Comparison
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.sequential import Design, judge
-from pgdyno.studies.pairs.blocks import Blocks, metric_of
+from pgdyno.studies.pairs.blocks import Blocks
 from pgdyno.units import plural
 
 BEYOND = 5
@@ -109,7 +109,7 @@ def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design)
     verdict = verdict_of(blocks, a, b, metric, design)
     if verdict is None and not _thin_blocks(blocks, (a, b), metric):
         runs = [trial for arm in (a, b) for trial in blocks.trials(arm)]
-        lacking = [str(trial.id) for trial in runs if trial.outcome is None or metric_of(trial.outcome, metric) is None]
+        lacking = [str(trial.id) for trial in runs if trial.figure(metric) is None]
         raise Unjudged(
             f"{metric.label} cannot be judged: it is unknown in {len(lacking)} of {len(runs)} runs",
             detail=f"runs {', '.join(lacking)}" if lacking else None,
@@ -143,11 +143,7 @@ def summarise(name: str, configuration: Configuration, trials: Sequence[Trial]) 
 
 def median_of(trials: Iterable[Trial], metric: Metric) -> float | None:
     """Return the median of a metric over trials; None when no trial has it."""
-    figures = sorted(
-        figure
-        for trial in trials
-        if trial.outcome is not None and (figure := metric_of(trial.outcome, metric)) is not None
-    )
+    figures = sorted(figure for trial in trials if (figure := trial.figure(metric)) is not None)
     if not figures:
         return None
     middle = len(figures) // 2

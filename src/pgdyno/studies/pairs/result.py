@@ -29,7 +29,7 @@ from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.noise import NoiseFloor
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.pairs.blocks import BASE, WINNER, Blocks, metric_of
+from pgdyno.studies.pairs.blocks import BASE, WINNER, Blocks
 from pgdyno.studies.pairs.drowned import beside_others
 from pgdyno.studies.pairs.judging import representative
 from pgdyno.trial.laboratory import Laboratory
@@ -97,18 +97,14 @@ def pairs_of(blocks: Blocks, a: str = BASE, b: str = WINNER, metric: Metric = Me
     return tuple(
         Pair(
             block=number,
-            a=_figure(block[a], metric),
-            b=_figure(block[b], metric),
+            a=block[a].figure(metric),
+            b=block[b].figure(metric),
             a_run=block[a].id,
             b_run=block[b].id,
         )
         for number, block in enumerate(blocks.complete, start=1)
         if a in block and b in block
     )
-
-
-def _figure(trial: Trial, metric: Metric) -> float | None:
-    return metric_of(trial.outcome, metric) if trial.outcome else None
 
 
 def run_figures(trial: Trial) -> RunSummary:
@@ -144,14 +140,10 @@ def refusals(trials: Sequence[Trial]) -> tuple[RefusedTrial, ...]:
     """Return the trials that could not be measured, with the reason."""
     lost = (TrialState.REFUSED, TrialState.VOID, TrialState.FAILED)
     return tuple(
-        RefusedTrial(run=t.id, state=t.state, settings=dict(t.spec.configuration), reason=_reason(t))
+        RefusedTrial(run=t.id, state=t.state, settings=dict(t.spec.configuration), reason=t.reason or None)
         for t in trials
         if t.state in lost
     )
-
-
-def _reason(trial: Trial) -> str | None:
-    return trial.outcome.reason if trial.outcome else None
 
 
 def current_text(facts: Facts, knob: str) -> str:

@@ -15,7 +15,7 @@ from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.pairs.blocks import Blocks, Runs, hint_after, metric_of, run_repeating
+from pgdyno.studies.pairs.blocks import Blocks, Runs, hint_after, run_repeating
 from pgdyno.studies.pairs.drift import find_drift
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms
 from pgdyno.studies.staircase.by_hand import factors_of
@@ -98,7 +98,7 @@ def measure_by_hand(
 
 def figure_of(options: StaircaseOptions) -> Callable[[Trial], float | None]:
     """Return what reads the metric of a trial; None where it was not measured."""
-    return lambda trial: None if trial.outcome is None else metric_of(trial.outcome, options.metric)
+    return lambda trial: trial.figure(options.metric)
 
 
 def _against(first: list[Trial], again: list[Trial], figure: Callable[[Trial], float | None]) -> Interval | None:

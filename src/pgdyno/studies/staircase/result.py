@@ -26,7 +26,6 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.compound import METHOD, interaction_word, inverse, product, quotient
-from pgdyno.studies.pairs.blocks import metric_of
 from pgdyno.studies.pairs.judging import representative, summarise
 from pgdyno.studies.pairs.result import (
     compared,
@@ -210,7 +209,7 @@ def sweep_figures(found: SweepFound, facts: Facts) -> SweepFigures:
                 throughput=summarise(name, found.blocks.arms[name], runs).throughput,
                 gain=plateau.over_first[place],
                 in_region=place in plateau.region,
-                run=representative(runs) if any(metric_of(t.outcome, metric) for t in runs if t.outcome) else None,
+                run=representative(runs) if any(t.figure(metric) for t in runs) else None,
                 runs=tuple(trial.id for trial in runs),
             )
         )

@@ -24,7 +24,7 @@ from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import is_final
-from pgdyno.studies.pairs.blocks import Blocks, Runs, metric_of, run_blocks, run_repeating
+from pgdyno.studies.pairs.blocks import Blocks, Runs, run_blocks, run_repeating
 from pgdyno.studies.pairs.drift import Drift, find_drift
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.staircase.by_hand import factors_of
@@ -177,8 +177,7 @@ class Staircase:
         return tuple(t for t in runs if t.state is TrialState.COMPLETE and self._figures([t]))
 
     def _figures(self, trials: Iterable[Trial]) -> list[float]:
-        known = (metric_of(t.outcome, self.options.metric) for t in trials if t.outcome is not None)
-        return [figure for figure in known if figure]
+        return [figure for trial in trials if (figure := trial.figure(self.options.metric))]
 
     def _take(self, number: int, step: Step) -> None:
         """Run one step, or say why not, and note what came of it."""

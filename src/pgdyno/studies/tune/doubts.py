@@ -145,7 +145,7 @@ def _failed_rows(
     trials: Sequence[Trial], result: TuneResult | None, bad: Set[TrialState]
 ) -> tuple[tuple[str, str, str, str], ...]:
     rows = [
-        (str(trial.id), trial.state.value, settings_text(trial.spec.configuration), _reason(trial))
+        (str(trial.id), trial.state.value, settings_text(trial.spec.configuration), trial.reason)
         for trial in trials
         if trial.state in bad
     ]
@@ -159,10 +159,6 @@ def _failed_rows(
             for item in result.refused
         ]
     return tuple(rows)
-
-
-def _reason(trial: Trial) -> str:
-    return (trial.outcome.reason or "") if trial.outcome else ""
 
 
 def _worse_rows(trials: Sequence[Trial], metric: Metric) -> tuple[tuple[str, str, str], ...]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.trial import Role, TrialSpec
-from pgdyno.studies.pairs.blocks import FOUND, WINNER, metric_of, run_repeating
+from pgdyno.studies.pairs.blocks import FOUND, WINNER, run_repeating
 from pgdyno.studies.tune.proof import GivenUp, Proof
 from pgdyno.studies.tune.search import Search
 
@@ -47,7 +47,7 @@ def seek_missing(
         if not search.accepts(part):
             return None
         trial = run_repeating(search.laboratory.run, TrialSpec(part, Role.SEARCH, ARM, block, slot))
-        figure = None if trial.outcome is None else metric_of(trial.outcome, metric)
+        figure = trial.figure(metric)
         if not search.learn(trial) or not figure:
             return None
         is_whole = (level - math.log(figure)) / gap < 1 / 2

@@ -11,7 +11,7 @@ from pgdyno.model.alike import told_once
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
-from pgdyno.studies.pairs.blocks import hint_after, metric_of
+from pgdyno.studies.pairs.blocks import hint_after
 from pgdyno.studies.pairs.judging import require_enough
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.search import Search
@@ -70,17 +70,16 @@ def measure_noise(search: Search, options: TuneOptions, announce: Callable[[str]
 
 def _figures(search: Search, options: TuneOptions) -> list[float]:
     """Return the figure of each baseline run; a run that has none is no baseline to anything."""
-    measured = [(trial, metric_of(trial.outcome, options.metric)) for trial in search.baselines if trial.outcome]
+    measured = [(trial, trial.figure(options.metric)) for trial in search.baselines]
     search.baselines = [trial for trial, figure in measured if figure]
     return [figure for _, figure in measured if figure]
 
 
 def floor_of(runs: Sequence[Trial], metric: Metric) -> NoiseFloor:
     """Return the noise floor of these runs in another metric, which is known of each."""
-    figures = [metric_of(trial.outcome, metric) for trial in runs if trial.outcome]
-    return noise_floor([figure for figure in figures if figure])
+    return noise_floor([figure for trial in runs if (figure := trial.figure(metric))])
 
 
 def _reasons(search: Search) -> list[str]:
     trials = search.laboratory.store.trials(search.laboratory.study.id)
-    return [trial.outcome.reason for trial in trials if trial.outcome and trial.outcome.reason]
+    return [trial.reason for trial in trials if trial.reason]

@@ -21,7 +21,7 @@ from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate
 from pgdyno.optimizer.stopping import is_flat, should_stop
-from pgdyno.studies.pairs.blocks import metric_of, run_repeating
+from pgdyno.studies.pairs.blocks import run_repeating
 from pgdyno.studies.pairs.drift import level_now, relative_scores
 from pgdyno.studies.tune.options import THERE_AND_BACK, TuneOptions
 from pgdyno.studies.tune.restart_room import restarts_left
@@ -175,8 +175,7 @@ class Search:
             return f"the {options.trials} search trials are used up"
         latest = self.trials[-VOID_IN_A_ROW:]
         if len(latest) == VOID_IN_A_ROW and all(trial.state is TrialState.VOID for trial in latest):
-            reason = latest[-1].outcome.reason if latest[-1].outcome else None
-            return f"{plural(VOID_IN_A_ROW, 'trial')} in a row were void: {reason or 'unknown why'}"
+            return f"{plural(VOID_IN_A_ROW, 'trial')} in a row were void: {latest[-1].reason or 'unknown why'}"
         watch = self.laboratory.stopwatch
         if watch is not None and not self.trials and not watch.has_room(1 + options.proof_trials):
             return f"with the proof that has to follow, {watch.shortage(1 + options.proof_trials)}"
@@ -229,7 +228,7 @@ class Search:
         return self._has_figure(trial)
 
     def _has_figure(self, trial: Trial) -> bool:
-        known = trial.outcome is not None and metric_of(trial.outcome, self.options.metric) is not None
+        known = trial.figure(self.options.metric) is not None
         failed = any(trial.spec.configuration == one.spec.configuration for one in self.failed)
         return known and trial.state is TrialState.COMPLETE and not failed
 
@@ -239,8 +238,7 @@ class Search:
     def _gain(self, trial: Trial) -> float:
         """Return the trial's figure so that higher is better, whatever the metric."""
         metric: Metric = self.options.metric
-        assert trial.outcome is not None, "only complete trials are scored"
-        figure = metric_of(trial.outcome, metric)
+        figure = trial.figure(metric)
         if figure is None or figure <= 0:
             return 1e-12
         return figure if metric.higher_is_better else 1 / figure
