@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from pgdyno.capture.texts import Capture, whole_number
+from pgdyno.linux.kernel_tree import choices
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import BlockDevice
 
@@ -132,7 +133,7 @@ def _of_sysfs(capture: Capture, name: str) -> BlockDevice:
         below=(PurePosixPath(link).parent.name,) if is_partition and link else tuple(slaves),
         size_bytes=sectors * 512 if isinstance(sectors, int) else sectors,
         scheduler=shown if isinstance(shown, Unknown) else chosen_scheduler(shown),
-        schedulers=() if isinstance(shown, Unknown) else schedulers(shown),
+        schedulers=() if isinstance(shown, Unknown) else choices(shown),
         read_ahead_kb=capture.number(f"{base}/queue/read_ahead_kb"),
         rotational=rotational == 1 if isinstance(rotational, int) else rotational,
         logical_sector=capture.number(f"{base}/queue/logical_block_size"),
@@ -148,11 +149,6 @@ def chosen_scheduler(text: str) -> str | Unknown:
     match = re.search(r"\[([\w-]+)\]", text)
     words = text.split()
     return match[1] if match else words[0] if len(words) == 1 else Unknown("the kernel does not show the choice")
-
-
-def schedulers(text: str) -> tuple[str, ...]:
-    """Return all words of a choice."""
-    return tuple(text.replace("[", "").replace("]", "").split())
 
 
 def _with_queues(found: Mapping[str, BlockDevice]) -> dict[str, BlockDevice]:
@@ -180,7 +176,7 @@ def _of_line(line: re.Match[str]) -> BlockDevice:
         name=line[1],
         kind=kind_of(line[1], "", "", False),
         scheduler=chosen_scheduler(line[2]),
-        schedulers=schedulers(line[2]),
+        schedulers=choices(line[2]),
         read_ahead_kb=int(line[3]),
         rotational=line[4] == "1",
         logical_sector=int(line[5]),

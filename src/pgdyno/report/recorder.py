@@ -158,20 +158,8 @@ def _memory(trace: RunTrace) -> Figure | None:
 def _iops(trace: RunTrace) -> Figure | None:
     if not {"r_per_s", "w_per_s"} <= trace.samples.get("disk", {}).keys():
         return None
-    reads = pivot(trace, "disk", "device", "r_per_s")
-    writes = pivot(trace, "disk", "device", "w_per_s")
-
-    def requests(device: str) -> float:
-        return sum(value or 0.0 for grid in (reads, writes) for value in grid.columns.get(device, ()))
-
-    busiest = sorted(sorted({*reads.columns, *writes.columns}, key=requests, reverse=True)[:SHOWN_DEVICES])
-    lines = [
-        _Line(f"{device} {word}", f"{group}{rank}", grid.columns[device])
-        for rank, device in enumerate(busiest)
-        for word, group, grid in (("reads", "read", reads), ("writes", "written", writes))
-        if device in grid.columns
-    ]
-    return _strip(trace, "iops", Axis("Requests that the disks completed", "1/s"), reads.times, lines)
+    axis = Axis("Requests that the disks completed", "1/s")
+    return _of_devices(trace, "iops", axis, ("r_per_s", "w_per_s"), ("reads", "writes"))
 
 
 def _blocks(trace: RunTrace) -> Figure | None:
@@ -190,20 +178,27 @@ def _wal(trace: RunTrace) -> Figure | None:
 
 
 def _disk(trace: RunTrace) -> Figure | None:
-    reads = pivot(trace, "disk", "device", "rkb_per_s")
-    writes = pivot(trace, "disk", "device", "wkb_per_s")
+    axis, columns = Axis("Disk traffic", "MB/s"), ("rkb_per_s", "wkb_per_s")
+    return _of_devices(trace, "disk", axis, columns, ("read", "written"), scale=1 / 1024)
 
-    def traffic(device: str) -> float:
-        return sum(value or 0.0 for grid in (reads, writes) for value in grid.columns.get(device, ()))
 
-    busiest = sorted(sorted({*reads.columns, *writes.columns}, key=traffic, reverse=True)[:SHOWN_DEVICES])
+def _of_devices(
+    trace: RunTrace, key: str, y: Axis, columns: tuple[str, str], words: tuple[str, str], *, scale: float = 1.0
+) -> Figure | None:
+    """Draw what is read and written of the busiest devices: `columns` of table `disk`, called by `words`."""
+    grids = [pivot(trace, "disk", "device", column) for column in columns]
+
+    def total(device: str) -> float:
+        return sum(value or 0.0 for grid in grids for value in grid.columns.get(device, ()))
+
+    busiest = sorted(sorted({name for grid in grids for name in grid.columns}, key=total, reverse=True)[:SHOWN_DEVICES])
     lines = [
-        _Line(f"{device} {word}", f"{word}{rank}", _scaled(grid.columns[device], 1 / 1024))
+        _Line(f"{device} {word}", f"{group}{rank}", _scaled(grid.columns[device], scale))
         for rank, device in enumerate(busiest)
-        for word, grid in (("read", reads), ("written", writes))
+        for word, group, grid in zip(words, ("read", "written"), grids, strict=True)
         if device in grid.columns
     ]
-    return _strip(trace, "disk", Axis("Disk traffic", "MB/s"), reads.times, lines)
+    return _strip(trace, key, y, grids[0].times, lines)
 
 
 def _load_grid(trace: RunTrace, columns: Mapping[str, Values]) -> Grid:
