@@ -13,8 +13,7 @@ from pgdyno.model.finding import ProofState
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.advice.advised import AdviceSource, advise_on
-from pgdyno.studies.advice.proposed import proposed_by
+from pgdyno.studies.advice.advised import AdviceSource, advise_on, proposed_by
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 RULE, KNOB = "effective-cache-size", "effective_cache_size"

@@ -12,8 +12,8 @@ from pathlib import PurePath
 from pgdyno.advisor.applicability import closest_first, doubts_of, why_not
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.ranking import rank
 from pgdyno.advisor.rule import ChangeRow, Rule, title_without_target
+from pgdyno.advisor.selection import rank
 from pgdyno.advisor.vocabulary import FACTS
 from pgdyno.errors import UsageError
 from pgdyno.knobs.values import setting_text

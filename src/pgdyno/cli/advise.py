@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.advice_source import check_stand_in
 from pgdyno.cli.arguments.flags import FILE, FOLDER, NEW_FILE, flag, verb
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.stand_in import check_stand_in
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.files import check_format, write_text

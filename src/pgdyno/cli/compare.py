@@ -61,7 +61,7 @@ def command(flags: CompareFlags) -> int:
 
         return iostat_command(flags, flags.iostat)
     if flags.generations:
-        from pgdyno.cli.comparing.generations import generations_command
+        from pgdyno.cli.comparing.steps import generations_command
 
         return generations_command(flags)
     if flags.steps:

@@ -164,7 +164,7 @@ def _of_files(a: Path, b: Path) -> Question:
 def _of_rule(name: str, flags: ExperimentFlags, store: Store, progress: Progress) -> Question:
     """Ask the advisor on the target, and return the rule's proposal as B."""
     from pgdyno.studies.advice import advised
-    from pgdyno.studies.advice.proposed import proposed_by
+    from pgdyno.studies.advice.advised import proposed_by
     from pgdyno.studies.session.study_session import opened
 
     advised.require([name], source(flags))

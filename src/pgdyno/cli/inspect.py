@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.arguments.advice_source import check_stand_in
 from pgdyno.cli.arguments.flags import flag, verb
 from pgdyno.cli.arguments.numbers import Time
-from pgdyno.cli.arguments.stand_in import check_stand_in
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import terminal_width
 from pgdyno.errors import ExitCode, UsageError

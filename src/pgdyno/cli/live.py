@@ -171,8 +171,7 @@ def _compared(
     with opened(request) as target:
         option: object = None
         if name is not None:
-            from pgdyno.studies.advice.advised import AdviceSource
-            from pgdyno.studies.advice.proposed import proposed_by
+            from pgdyno.studies.advice.advised import AdviceSource, proposed_by
 
             found = proposed_by(target, name, AdviceSource(), store=store, progress=progress.announce)
             b, option = dict(found.settings), found.option

@@ -12,7 +12,7 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report import chapters
 from pgdyno.report.facts_image import server_of
-from pgdyno.report.levels import levels, listed
+from pgdyno.report.provenance import levels, listed
 from pgdyno.report.sections import (
     Block,
     Charts,

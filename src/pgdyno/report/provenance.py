@@ -12,7 +12,6 @@ from pgdyno.model.results.tune import Retained
 from pgdyno.model.study import PRINTED, SAMPLES, Study
 from pgdyno.model.trial import Trial, TrialState, WorkloadSpec
 from pgdyno.report.facts_image import host_of, server_of, settings_of
-from pgdyno.report.levels import levels, listed
 from pgdyno.report.sections import FactList
 from pgdyno.report.wording import DURABILITY_MEANINGS, number_text
 from pgdyno.units import MINUTE, bytes_text, moment_text, plural, ranges_text, seconds_text
@@ -242,3 +241,19 @@ def _durability(study: Study) -> str:
     settings = settings_of(study)
     found = ((name, settings.text(name) or default) for name, default in DURABILITY_DEFAULTS.items())
     return ", ".join(f"{name} {value}" for name, value in found if value)
+
+
+def levels(trials: Sequence[Trial], factor: str) -> tuple[str, ...]:
+    """Return the levels of a factor among the runs of a study; empty where there is one only."""
+    found = tuple(dict.fromkeys(one for trial in trials if (one := trial.spec.factors.get(factor))))
+    return tuple(sorted(found, key=_size)) if len(found) > 1 else ()
+
+
+def listed(words: Sequence[str], last: str = "or") -> str:
+    """Write `1, 2 or 4`."""
+    return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def _size(word: str) -> tuple[int, int]:
+    """Order numbers by size, and leave words in the order of the runs."""
+    return (0, int(word)) if word.isdecimal() else (1, 0)

@@ -6,7 +6,8 @@ Pure. Ratios are B over A; a change of less than a doubling is told in percent, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
@@ -185,3 +186,16 @@ def capital(text: str) -> str:
 def settings_text(settings: Mapping[str, str]) -> str:
     """Write a configuration on one line; the baseline is `as found`."""
     return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "as found"
+
+
+_NUMBER = re.compile(r"\d[\d.,]*")
+
+
+def told_once(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts in their order; of those that differ in numbers alone the first, with how many are like it."""
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(_NUMBER.sub("0", text), []).append(text)
+    return tuple(
+        same[0] if len(same) == 1 else f"{same[0]} (and {len(same) - 1} more like it)" for same in alike.values()
+    )

@@ -1,9 +1,13 @@
-"""Ask a server for the plans of a load's statements, after the run and with the settings of the run still in force."""
+"""Ask a server for the plans of a load's statements, with the settings of the run still in force.
+
+Of its scripts after the run; of a probe as the load's sessions get it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
@@ -12,7 +16,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import PgdynoError
 from pgdyno.model.record import PlanRecord
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, query_errors
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, shape_of
 from pgdyno.workloads.script_statements import label, parameters_of
 
@@ -26,6 +30,8 @@ _UNTYPED = (
 """What a server says of parameters whose types nothing around them tells, or tells wrongly."""
 PATIENCE = "5s"
 """A statement that takes longer to be planned stays without a plan."""
+_EXECUTIONS_TO_SETTLE = 6
+"""The server decides between a custom and a generic plan after five executions of a prepared statement."""
 
 
 def plan_records(postgres: Postgres, dbname: str, statements: Iterable[str]) -> list[PlanRecord]:
@@ -106,3 +112,34 @@ def unknown(name: str, error: Exception) -> PlanRecord:
     """Return the record of a plan that could not be had."""
     said = error.message if isinstance(error, PgdynoError) else str(error).strip().splitlines()[0]
     return PlanRecord(name, UNKNOWN_SHAPE, f"unknown: {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProbe:
+    """A statement with the bigint parameters $1, $2 ..., and typical arguments.
+
+    `protocol` says how it is planned where that does not follow from the load's own.
+    """
+
+    name: str
+    statement: sql.Composed
+    arguments: tuple[int, ...]
+    protocol: str | None = None
+
+
+def capture_plan(postgres: Postgres, dbname: str, probe: PlanProbe, *, protocol: str) -> str:
+    """Return the plan as text, its first line the probe's name and a colon. Nothing is executed, only planned.
+
+    Under the prepared protocol it is the plan of the sixth execution, which the load's sessions settle on; else that
+    of a single one. Raises as `Postgres.fetch`.
+    """
+    types = sql.SQL(", ").join([sql.SQL("bigint")] * len(probe.arguments))
+    prepare = sql.SQL("PREPARE pgdyno_plan ({}) AS {}").format(types, probe.statement)
+    arguments = sql.SQL(", ").join(sql.Literal(value) for value in probe.arguments)
+    explain = sql.SQL("EXPLAIN (COSTS OFF) EXECUTE pgdyno_plan ({})").format(arguments)
+    protocol, lines = probe.protocol or protocol, list[str]()
+    with postgres.for_load(dbname).connect() as connection, query_errors(postgres.label):
+        connection.execute(prepare)
+        for _ in range(_EXECUTIONS_TO_SETTLE if protocol == "prepared" else 1):
+            lines = [str(row["QUERY PLAN"]) for row in connection.execute(explain)]
+    return "\n".join([f"{probe.name}:", *lines])

@@ -14,7 +14,6 @@ from advisor_case import make_case, make_host, make_server
 from pgdyno.advisor.applicability import doubts_of
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.engine import advise, facts_used
-from pgdyno.advisor.ranking import rank
 from pgdyno.advisor.rulebook import parse_rules, shipped_rules
 from pgdyno.advisor.selection import (
     as_bad_as,
@@ -23,6 +22,7 @@ from pgdyno.advisor.selection import (
     depth_for,
     in_group,
     is_about_statements,
+    rank,
     stops,
 )
 from pgdyno.model.classes import Criticality

@@ -20,8 +20,8 @@ from pgdyno.model.evidence import (
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Severity
 from pgdyno.probes.evidence.bottleneck import bottleneck
-from pgdyno.probes.evidence.bursts import burst
 from pgdyno.probes.evidence.concurrency import concurrency
+from pgdyno.probes.evidence.host_activity import burst
 from pgdyno.probes.evidence.workload_class import classify
 
 MINUTE = Window(60, "sampled")

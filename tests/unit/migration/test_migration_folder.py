@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.migration.free_space import require_room
 from pgdyno.migration.mover import MigrationSide, MovePlace
 from pgdyno.migration.own_folder import make_folder, require_own, require_own_way, require_reach
 from pgdyno.owner.account import Account
+from pgdyno.studies.migrate.prepare import require_room
 from pgdyno.studies.migrate.run import remove_dump
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pgdyno.advisor.device_figures import inconsistencies
 from pgdyno.model.evidence import DeviceActivity, HostActivity
 from pgdyno.model.facts import Unknown
-from pgdyno.probes.evidence.bursts import burst
+from pgdyno.probes.evidence.host_activity import burst
 from pgdyno.probes.evidence.iostat import compare, mean_devices, parse_iostat
 from pgdyno.probes.evidence.sadf import parse_sadf
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.model.alike import told_once
+from pgdyno.report.wording import told_once
 
 
 def test_numbers_are_counted_and_words_are_kept_apart():

@@ -19,8 +19,7 @@ from pgdyno.report.iostat_page import iostat_page
 from pgdyno.report.sections import Report
 from pgdyno.studies.platforms.comparing import compare_platforms
 from pgdyno.studies.platforms.figures import Generation, ratio_bars, throughput_lines
-from pgdyno.studies.platforms.generations_page import generations_page, step_sentences
-from pgdyno.studies.platforms.page import platforms_page
+from pgdyno.studies.platforms.page import generations_page, platforms_page, step_sentences
 from pgdyno.studies.platforms.words import comparison_json, equal_load_sentences, headroom_sentences, title
 from platform_example import power, x86
 from seed_tables import Row, seed_rows

@@ -1,4 +1,4 @@
-"""The flags that say what advice is made from, for verbs that ask the advisor on the way to something else."""
+"""The flags that say what advice is made from, and those that stand for a server that cannot be asked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.flags import FILE, FOLDER, Flags, flag
 from pgdyno.cli.arguments.numbers import Time
+from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.studies.advice.advised import AdviceSource
@@ -29,3 +30,21 @@ def source(flags: SourceFlags) -> AdviceSource:
     from pgdyno.studies.advice.advised import AdviceSource
 
     return AdviceSource(flags.rule_files, flags.window, flags.logs)
+
+
+def check_stand_in(conf: Path | None, settings: Path | None, version: str | None) -> None:
+    """Refuse flags that do not fit each other. A list of settings may come without a version, a postgresql.conf never.
+
+    Raises UsageError.
+    """
+    if conf is not None and settings is not None:
+        raise UsageError(
+            "--pg-conf and --pg-settings exclude each other", hint="--pg-settings knows more: give only it."
+        )
+    if conf is not None and version is None:
+        raise UsageError("--pg-conf and --pg-version go together", hint="Write --pg-conf FILE --pg-version 16.")
+    if version is not None and conf is None and settings is None:
+        raise UsageError(
+            "--pg-version is for --pg-conf and --pg-settings",
+            hint="Write --pg-conf FILE --pg-version 16; a server that is asked tells its version.",
+        )

@@ -1,4 +1,4 @@
-"""`pgdyno compare --step NAME=PERCENT`: what the steps of a tuning that was printed elsewhere come to together."""
+"""`pgdyno compare --step` and `--generation`: what steps that were printed elsewhere come to together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.studies.platforms.figures import Generation
     from pgdyno.studies.staircase.figure import StairRow
 
 _STEP = re.compile(r"(?P<name>[^=]{1,60})=(?P<percent>[+-]?\d{1,6}(?:\.\d+)?)\s*%?")
+_GENERATION = re.compile(r"(?P<step>[^=]{1,60})=(?P<metric>\d+(?:\.\d+)?)/(?P<clock>\d+(?:\.\d+)?)")
 
 
 def steps_command(flags: CompareFlags) -> int:
@@ -46,3 +48,31 @@ def _step(word: str) -> StairRow:
         )
     outcome = "keep" if ratio > 1 else "null" if ratio == 1 else "drop"
     return StairRow(match["name"].strip(), ratio, None, outcome)
+
+
+def generations_command(flags: CompareFlags) -> int:
+    """Draw the steps that were given."""
+    from pgdyno.studies.platforms.page import generations_page, step_sentences
+
+    steps = [_generation(word) for word in flags.generations]
+    subject, output = flags.subject, flags.output
+    if flags.as_json and output is None:
+        rows = [
+            {"step": one.step, "metric": one.metric, "clock": one.clock, "beyond_clock": one.per_clock} for one in steps
+        ]
+        click.echo(json.dumps({"of": subject, "steps": rows, "sentences": step_sentences(steps, subject)}))
+        return 0
+    chosen = format_of(flags.wanted, output)
+    emit(generations_page(steps, subject), chosen, output)
+    return 0
+
+
+def _generation(word: str) -> Generation:
+    from pgdyno.studies.platforms.figures import Generation
+
+    match = _GENERATION.fullmatch(word)
+    if match is None or not float(match["metric"]) or not float(match["clock"]):
+        raise UsageError(
+            f'generation "{word}" is not STEP=METRIC/CLOCK', hint="Write factors above 0, such as z900->z990=2.2/1.6."
+        )
+    return Generation(match["step"].strip(), float(match["metric"]), float(match["clock"]))

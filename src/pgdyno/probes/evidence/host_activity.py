@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -12,12 +14,16 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
-from pgdyno.probes.evidence.bursts import burst
 from pgdyno.probes.host.reading import HostCounters, rows
+from pgdyno.units import rate_text
 
 UPPER = ("dm-", "md", "loop", "zram", "ram", "sr", "drbd", "nbd")
 """Devices that lie on others, or in memory: their kB are counted where they arrive."""
 _NO_READING = Unknown("the host's counters were not read twice")
+FEWEST = 5
+LEAST_KB_S = 64.0
+"""On average; a host that does nothing writes a few pages now and then."""
+"""Fewer values than this tell nothing about bursts."""
 
 
 def host_activity(readings: Sequence[HostCounters], inventory: Inventory) -> HostActivity | Unknown:
@@ -137,3 +143,29 @@ def _network(first: HostCounters, last: HostCounters, inventory: Inventory) -> f
         if speed and speed > 0 and known:
             shares.append(max(known) * 1024 * 8 / (speed * 1e6))
     return max(shares) if shares else Unknown("no interface tells its speed")
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """The figures of a series of rates, one a second."""
+
+    peak_to_mean: float | Unknown
+    variation: float | Unknown
+    idle_share: float | Unknown
+
+
+def burst(series: Sequence[float]) -> Burst:
+    """Return the burst figures of a series; the coefficient of variation is the standard deviation over the mean."""
+    if len(series) < FEWEST:
+        few = Unknown(f"{len(series)} readings are too few to see bursts; --window 10 makes enough")
+        return Burst(few, few, few)
+    mean = math.fsum(series) / len(series)
+    idle = sum(value <= 0 for value in series) / len(series)
+    if 0 < mean < LEAST_KB_S:
+        little = Unknown(f"{rate_text(mean)} kB/s were written, too little to tell bursts from an idle host")
+        return Burst(little, little, idle)
+    if mean <= 0:
+        nothing = Unknown("nothing was written in the window")
+        return Burst(nothing, nothing, idle)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in series) / len(series))
+    return Burst(max(series) / mean, deviation / mean, idle)

@@ -9,8 +9,7 @@ from typing import Any
 from pgdyno.model.evidence import DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
 from pgdyno.outside.documents import load_json
-from pgdyno.probes.evidence.bursts import Burst, burst
-from pgdyno.probes.evidence.host_activity import UPPER
+from pgdyno.probes.evidence.host_activity import UPPER, Burst, burst
 from pgdyno.probes.evidence.iostat import mean_devices
 
 _ABSENT = Unknown("sadf did not print it")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.alike import told_once
 from pgdyno.model.figure import Table
 from pgdyno.model.results.ab import AbResult
 from pgdyno.model.trial import Trial
@@ -15,6 +14,7 @@ from pgdyno.report.reads import reads_section
 from pgdyno.report.run_details import plan_section
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import told_once
 from pgdyno.studies.ab.kind import KIND
 from pgdyno.studies.kinds import judged
 from pgdyno.units import plural

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
 from pgdyno.model.results.bench import BenchResult, RunRecord, RunSummary
@@ -15,7 +14,7 @@ from pgdyno.report.reads import reads_facts, reads_section
 from pgdyno.report.sections import FactList, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.sizes import sizes_of
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.report.wording import latency_text, number_text, quantity_text
+from pgdyno.report.wording import latency_text, number_text, quantity_text, told_once
 from pgdyno.studies.bench.kind import KIND
 from pgdyno.studies.kinds import judged
 from pgdyno.units import plural

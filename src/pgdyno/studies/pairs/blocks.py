@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable
-from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Study
 from pgdyno.model.trial import EXTENDED, Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric
+from pgdyno.report.wording import told_once
 from pgdyno.store.catalogue import Store
 from pgdyno.trial.recorded import SPOILT
 from pgdyno.trial.stopwatch import BudgetSpent

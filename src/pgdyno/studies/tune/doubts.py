@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 
-from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.figure import Table
 from pgdyno.model.results.tune import Dropped, TuneResult
@@ -13,7 +12,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.report import figures
 from pgdyno.report.neighbours import phases, trial_points
 from pgdyno.report.sections import Block, Charts, FactList, Prose, Section, TableBlock
-from pgdyno.report.wording import difference_text, settings_text, share_text
+from pgdyno.report.wording import difference_text, settings_text, share_text, told_once
 from pgdyno.stats.noise import MOST_EFFECT, RUNS_TO_TELL, why_untold
 from pgdyno.units import digits_text, plural
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.model.alike import told_once
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
+from pgdyno.report.wording import told_once
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run
 from pgdyno.studies.pairs.blocks import hint_after
 from pgdyno.studies.pairs.judging import require_enough

@@ -15,7 +15,6 @@ from pgdyno.server.own_databases import DatabaseState, drop_owned, owned_state
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
 from pgdyno.workloads.dataset import DataSet, LoadSite
-from pgdyno.workloads.execution_plan import PlanProbe, capture_plan
 from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.loop_command import LoopCommand, SessionLoop
 from pgdyno.workloads.parameters import Parameter, Value
@@ -26,7 +25,7 @@ from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.script import Script, fingerprint
 from pgdyno.workloads.script_failure import script_error
 from pgdyno.workloads.script_statements import statements
-from pgdyno.workloads.statement_plans import plan_records
+from pgdyno.workloads.statement_plans import PlanProbe, capture_plan, plan_records
 from pgdyno.workloads.template import (
     APPLICATION_NAME,
     clone_template,

@@ -17,11 +17,11 @@ from psycopg import sql
 from pgdyno.errors import UsageError
 from pgdyno.units import plural
 from pgdyno.workloads import working_set
-from pgdyno.workloads.execution_plan import PlanProbe
 from pgdyno.workloads.loop_command import SessionLoop
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.script import Script, packaged_script
 from pgdyno.workloads.session_loop import LoopStatement
+from pgdyno.workloads.statement_plans import PlanProbe
 from pgdyno.workloads.ybio.table import MOST_ROWS, YbioTable, segments_for
 
 UPDATE_TRIES = 10
