@@ -140,7 +140,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
     """Return the check that refuses knobs and rivals which target or policy do not allow, and then asks."""
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
-        from pgdyno.cli.requests.study import confirm_changes
+        from pgdyno.cli.requests.study import RELOADS_ONLY, confirm_changes, outage_of
         from pgdyno.knobs.constraints import require
         from pgdyno.knobs.policy import check_settings
         from pgdyno.studies.tune.run import reach_sentences, search_space
@@ -155,7 +155,8 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
         )
         if sentences := reach_sentences(space, facts, options):
             words = "; ".join([words, *sentences])
-        confirm_changes(target, workload, words, _outage(outage, options), ask=ask)
+        away = RELOADS_ONLY if options.never_restarts else outage_of(options.restart_budget, outage)
+        confirm_changes(target, workload, words, away, ask=ask)
 
     return check
 
@@ -223,16 +224,6 @@ def _budget(text: str | None) -> str | None:
     from pgdyno.control.restart_budget import RestartBudget
 
     return None if text is None else str(RestartBudget.parse(text))
-
-
-def _outage(outage: Outage | None, options: TuneOptions) -> str:
-    from pgdyno.cli.requests.study import outage_text
-
-    if options.never_restarts:
-        return "reloads only"
-    if options.restarts is None:
-        return outage_text("a restart before every trial", outage)
-    return outage_text(f"restarts only where a knob needs one, budget {options.restarts}", outage)
 
 
 def _resumed(store: Store, name: str, flags: _Flags) -> tuple[StudyRequest, TuneOptions]:

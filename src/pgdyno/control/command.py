@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.control.protocol import TIMEOUT_S, check_mode
+from pgdyno.control.protocol import TIMEOUT_S, check_mode, reload_by_sql
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError, UsageError
 from pgdyno.owner.inherited import ProgramKind
 from pgdyno.owner.runner import Runner
@@ -75,14 +75,7 @@ class CommandControl:
         if self.takes_action:
             self._run("reload")
             return
-        try:
-            self.postgres.fetch("SELECT pg_reload_conf()")
-        except EnvironmentUnsuitable as error:
-            raise RestartError(
-                f'server "{self.postgres.label}" could not be reloaded',
-                detail=error.detail or error.message,
-                hint=error.hint,
-            ) from error
+        reload_by_sql(self.postgres, f'server "{self.postgres.label}" could not be reloaded')
 
     def is_running(self) -> bool:
         """Tell whether the server answers, even if it only says that it is starting or refuses us."""

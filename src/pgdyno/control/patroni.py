@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pgdyno.control.protocol import TIMEOUT_S, check_mode
+from pgdyno.control.protocol import TIMEOUT_S, check_mode, restart_errors
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
 from pgdyno.server.patroni_api import Member, PatroniApi
 from pgdyno.server.postgres import Postgres
@@ -131,10 +131,8 @@ class PatroniControl:
         return leader
 
     def _members(self) -> tuple[Member, ...]:
-        try:
+        with restart_errors("cannot ask Patroni"):
             return self.api.members()
-        except EnvironmentUnsuitable as error:
-            raise RestartError(f"cannot ask Patroni: {error.message}", detail=error.detail, hint=error.hint) from error
 
     def _waits(self, member: Member) -> bool:
         try:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail
-from pgdyno.errors import EnvironmentUnsuitable, RestartError, telling_files
+from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail, restart_errors
+from pgdyno.errors import RestartError, telling_files
 from pgdyno.owner import launch
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.process_image import ProcessImage
@@ -100,7 +100,7 @@ class PgCtl:
         seconds = str(int(self.timeout_s))
         command = [str(self.bin_dir / "pg_ctl"), action, "-D", str(self.data_directory)]
         waits = ["-t", seconds] if "-w" in words else []
-        try:
+        with restart_errors(f"cannot {action} the server"):
             return self.runner.run(
                 [*command, *waits, *words],
                 env=dict(self.env),
@@ -110,10 +110,6 @@ class PgCtl:
                 cgroups=cgroups,
                 image=image,
             )
-        except EnvironmentUnsuitable as error:
-            raise RestartError(
-                f"cannot {action} the server: {error.message}", detail=error.detail, hint=error.hint
-            ) from error
 
 
 def options_of(words: Sequence[str]) -> tuple[str, ...]:

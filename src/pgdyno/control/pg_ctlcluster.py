@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.control.pg_ctl import PgCtl, options_of
-from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail
-from pgdyno.errors import EnvironmentUnsuitable, RestartError
+from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail, restart_errors
+from pgdyno.errors import RestartError
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.process_image import ProcessImage
 from pgdyno.owner.runner import Completed, Runner
@@ -97,11 +97,5 @@ class PgCtlCluster:
 
     def _pg_ctlcluster(self, action: str, *words: str) -> Completed:
         command = ["pg_ctlcluster", "--skip-systemctl-redirect", self.version, self.cluster, action, *words]
-        try:
+        with restart_errors(f'cannot {action} cluster "{self.version}/{self.cluster}"'):
             return self.runner.run(command, user=self.user, timeout_s=self.timeout_s, check=False)
-        except EnvironmentUnsuitable as error:
-            raise RestartError(
-                f'cannot {action} cluster "{self.version}/{self.cluster}": {error.message}',
-                detail=error.detail,
-                hint=error.hint,
-            ) from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, RestartError, UsageError
 from pgdyno.owner.hands import Hands
-from pgdyno.server.postgres import redact
+from pgdyno.server.postgres import Postgres, redact
 
 TIMEOUT_S = 300.0
 """A fast shutdown writes every dirty page: with gigabytes of shared buffers on a slow disk that takes minutes."""
@@ -33,6 +35,26 @@ class Control(Protocol):
 
     def is_running(self) -> bool:
         """Tell whether the server runs; a pid file that a crash left behind does not count."""
+
+
+@contextmanager
+def restart_errors(what: str, hint: str | None = None) -> Iterator[None]:
+    """Turn what an environment refuses in the block into RestartError: `what` cannot be done, and why.
+
+    `hint` stands where the error has none.
+    """
+    try:
+        yield
+    except EnvironmentUnsuitable as error:
+        raise RestartError(f"{what}: {error.message}", detail=error.detail, hint=error.hint or hint) from error
+
+
+def reload_by_sql(postgres: Postgres, failed: str) -> None:
+    """Call `pg_reload_conf()`, which needs the right to do so. Raises RestartError with these words."""
+    try:
+        postgres.fetch("SELECT pg_reload_conf()")
+    except EnvironmentUnsuitable as error:
+        raise RestartError(failed, detail=error.detail or error.message, hint=error.hint) from error
 
 
 def check_mode(mode: str) -> None:

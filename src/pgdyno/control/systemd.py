@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.control.protocol import TIMEOUT_S, Control, check_mode, last_lines
+from pgdyno.control.protocol import TIMEOUT_S, Control, check_mode, last_lines, reload_by_sql, restart_errors
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RestartError
 from pgdyno.owner.runner import Completed, Runner
 from pgdyno.server import postmaster_lock
@@ -97,14 +97,8 @@ class SystemdControl:
                     f'unit "{self.unit}" could not be reloaded', detail=done.stderr.strip(), hint=self._hint("reload")
                 )
             return
-        try:
-            self.postgres.fetch("SELECT pg_reload_conf()")
-        except EnvironmentUnsuitable as error:
-            raise RestartError(
-                f'unit "{self.unit}" has no ExecReload and the server could not be reloaded by SQL',
-                detail=error.detail or error.message,
-                hint=error.hint,
-            ) from error
+        failed = f'unit "{self.unit}" has no ExecReload and the server could not be reloaded by SQL'
+        reload_by_sql(self.postgres, failed)
 
     def is_running(self) -> bool:
         """Tell whether a postmaster serves the data directory; where that cannot be seen, whether the unit is up."""
@@ -162,14 +156,8 @@ class SystemdControl:
 
     def _systemctl(self, *words: str) -> Completed:
         argv = [*(("sudo", "-n") if self.sudo else ()), "systemctl", "--no-ask-password", *words]
-        try:
+        with restart_errors(f'cannot {words[0]} unit "{self.unit}"', self._hint(words[0])):
             return self.runner.run(argv, timeout_s=self.timeout_s, check=False)
-        except EnvironmentUnsuitable as error:
-            raise RestartError(
-                f'cannot {words[0]} unit "{self.unit}": {error.message}',
-                detail=error.detail,
-                hint=error.hint or self._hint(words[0]),
-            ) from error
 
     def _log_tail(self) -> str:
         """Return the last lines of the unit's journal; nothing where there is no journal or no right to read it."""

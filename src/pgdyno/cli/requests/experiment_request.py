@@ -148,7 +148,7 @@ def conduct(
 
 def _check(experiment: Experiment, budget: RestartBudget | None, *, ask: bool) -> Check:
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
-        from pgdyno.cli.requests.study import confirm_changes
+        from pgdyno.cli.requests.study import confirm_changes, outage_of
 
         plan, knobs = experiment.purpose(facts), sorted(experiment.knobs)
         plan = f"{plan}; sets {', '.join(knobs)}" if knobs else plan
@@ -180,14 +180,3 @@ def budget_of(text: str | None) -> RestartBudget | None:
     from pgdyno.control.restart_budget import RestartBudget
 
     return None if text is None else RestartBudget.parse(text)
-
-
-def outage_of(budget: RestartBudget | None, outage: Outage | None) -> str:
-    """Say how often the server will be away."""
-    from pgdyno.cli.requests.study import outage_text
-
-    if budget is None:
-        return outage_text("a restart before every trial", outage)
-    if budget.is_reload_only:
-        return "reloads only"
-    return outage_text(f"restarts only where a knob needs one, budget {budget}", outage)

@@ -18,6 +18,7 @@ from pgdyno.outputs import check_output
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.control.restart_budget import RestartBudget
     from pgdyno.model.results.parts import StudyResult
     from pgdyno.model.trial import WorkloadSpec
     from pgdyno.server.outage import Outage
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="StudyResult")
 PLAN_WIDTH = 120
 _LABEL_WIDTH = 9
+RELOADS_ONLY = "reloads only"
 
 
 def run_study(
@@ -121,6 +123,15 @@ def outage_text(how_often: str, outage: Outage | None) -> str:
     if isinstance(outage.seconds, Unknown):
         return f"{how_often}; how long one takes is {outage}"
     return f"{how_often}, {outage}"
+
+
+def outage_of(budget: RestartBudget | None, outage: Outage | None) -> str:
+    """Say how often the server will be away."""
+    if budget is None:
+        return outage_text("a restart before every trial", outage)
+    if budget.is_reload_only:
+        return RELOADS_ONLY
+    return outage_text(f"restarts only where a knob needs one, budget {budget}", outage)
 
 
 def print_result(store: Store, result: StudyResult, as_json: bool) -> None:
