@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from pgdyno.capture.keys import check_texts, why_unreadable
 from pgdyno.model.facts import Unknown
@@ -109,13 +109,7 @@ def whole_number(text: str, name: str) -> int | Unknown:
 
 def to_json(capture: Capture) -> dict[str, object]:
     """Return a capture as plain values, as it travels."""
-    return {
-        "texts": dict(capture.texts),
-        "missing": dict(capture.missing),
-        "origin": capture.origin,
-        "taken_at": capture.taken_at,
-        "made_by": capture.made_by,
-    }
+    return asdict(capture)
 
 
 def from_json(values: Mapping[str, object], *, origin: str | None = None) -> Capture:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -61,7 +62,7 @@ def command(flags: _Flags) -> int:
         state = read_role(target.postgres)
     found = privileges(flags.verb, state)
     if flags.as_json:
-        rights = [privilege.to_json() for privilege in found]
+        rights = [asdict(privilege) for privilege in found]
         click.echo(json.dumps({"role": state.role, "for": flags.verb, "privileges": rights}, indent=2))
     else:
         _print(found, state.role, flags.verb)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
@@ -127,7 +127,7 @@ class Live:
         values["lamps"] = [{"name": one.name, "colour": one.colour, "text": one.text} for one in self.lamps]
         values["notices"] = [{"t": one.t, "text": one.text} for one in self.notices]
         values["points"] = [_figures(point) for point in self.points]
-        values["desk"] = None if self.desk is None else self.desk.to_json()
+        values["desk"] = None if self.desk is None else asdict(self.desk)
         return values
 
     def to_text(self, points: Sequence[str]) -> JsonText:

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def reading_from_json(values: object) -> DistantReading:
 
 def info_to_json(info: BundleInfo) -> dict[str, object]:
     """Return how a session on the host stands, with its manifest."""
-    manifest = None if info.bundle is None else info.bundle.manifest.to_json()
+    manifest = None if info.bundle is None else asdict(info.bundle.manifest)
     rest = {"state": info.state.value, "applied": info.applied, "damage": info.damage, "closed_by": info.closed_by}
     return {"directory": str(info.directory), "manifest": manifest, **rest}
 

@@ -7,7 +7,7 @@ changes the server through its files looks into them and reloads it by two funct
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import LiteralString
 
 from psycopg import sql
@@ -58,10 +58,6 @@ class Privilege:
     required: bool
     statement: str | None
     database: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

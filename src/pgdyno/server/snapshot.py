@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg.rows import DictRow
@@ -68,10 +68,6 @@ class SettingState:
             return format_quantity(float(self.setting), self.unit)
         except ValueError:  # from the file of a bundle, which anybody may have written
             return self.setting
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

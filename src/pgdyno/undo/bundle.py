@@ -26,6 +26,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -302,8 +303,8 @@ def _fill(
         durable.write_new(files / str(number), data)
     durable.fsync_directory(files)
     written = {
-        _SETTINGS: _json([state.to_json() for state in settings.values()]),
-        _MANIFEST: _json(manifest.to_json()),
+        _SETTINGS: _json([asdict(state) for state in settings.values()]),
+        _MANIFEST: _json(asdict(manifest)),
     }
     if process is not None:
         written[_PROCESS] = _json(process.to_json())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from pgdyno.kernel.kernel import KernelImage
 from pgdyno.linux.identity import ProcessIdentity
@@ -51,13 +51,9 @@ class Manifest:
     sandbox: bool = False
     version: int = VERSION
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, fields: Mapping[str, object]) -> Manifest:
-        """Rebuild one. Raises KeyError, TypeError or ValueError on anything else than what `to_json` made."""
+        """Rebuild one. Raises KeyError, TypeError or ValueError on anything else than a manifest as JSON."""
         if fields["version"] not in READABLE:
             raise ValueError("not a manifest of this version")
         route = fields.get("route")

@@ -49,7 +49,3 @@ class LiveDesk:
     run: str = ""
     is_paused: bool = False
     question: LiveQuestion | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        return asdict(self)

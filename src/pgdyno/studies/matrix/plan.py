@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 
 from pgdyno.errors import UsageError, hinted
 from pgdyno.model.cpus import parse_cpus
 from pgdyno.model.matrix import BASELINE_NAME, BUILTIN, MODES, OWN_SIZE, Cell, workload_of
+from pgdyno.model.shapes import plain
 from pgdyno.model.trial import LoadPlan, check_length
 from pgdyno.units import parse_quantity
 
@@ -258,17 +259,10 @@ def skip_reason(plan: MatrixPlan, cell: Cell, room: Room) -> str | None:
 
 def to_json(plan: MatrixPlan) -> dict[str, object]:
     """Return the plan as plain JSON values for the study's options."""
-    values: dict[str, object] = {one.name: getattr(plan, one.name) for one in fields(plan)}
     return {
-        **{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()},
+        **{one.name: plain(getattr(plan, one.name)) for one in fields(plan)},
         "configurations": [{"name": name, "settings": dict(each)} for name, each in plan.configurations.items()],
-        "pods": [
-            {"instances": count, "vcpus": pod.vcpus, "memory_bytes": pod.memory_bytes}
-            for count, pod in plan.pods.items()
-        ],
-        "parameters": dict(plan.parameters),
-        "custom": dict(plan.custom),
-        "network": dict(plan.network),
+        "pods": [{"instances": count, **asdict(pod)} for count, pod in plan.pods.items()],
     }
 
 
