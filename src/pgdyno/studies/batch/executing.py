@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from pgdyno.model.results.batch import JobEnd, JobRun
@@ -147,9 +147,8 @@ def execute(
 
 def _run(execution: int, job: ChainJob, state: JobStanding, onlooker: Onlooker) -> JobRun:
     figures = onlooker.figures(job.key) if state.began_s is not None else JobFigures()
-    unknown = dict(figures.unknown)
     if state.began_s is not None and state.cpu_s is None:
-        unknown["cpu_s"] = "its programs ended unseen"
+        figures = replace(figures, unknown={**figures.unknown, "cpu_s": "its programs ended unseen"})
     return JobRun(
         execution=execution,
         process=job.process,
@@ -160,12 +159,7 @@ def _run(execution: int, job: ChainJob, state: JobStanding, onlooker: Onlooker) 
         attempts=state.attempts,
         code=state.code,
         reason=state.reason,
-        busy_s=figures.busy_s,
-        waits=figures.waits,
-        rows=figures.rows,
-        wal_bytes=figures.wal_bytes,
-        server_cpu_s=figures.server_cpu_s,
         cpu_s=state.cpu_s,
         checks=state.checks,
-        unknown=unknown,
+        **asdict(figures),
     )

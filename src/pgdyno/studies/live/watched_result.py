@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -100,17 +101,7 @@ def _usual(noises: Sequence[PeriodNoise]) -> PeriodNoise | None:
 
 
 def _period(noise: PeriodNoise, design: Design) -> LivePeriod:
-    return LivePeriod(
-        period_s=noise.period_s,
-        wash_s=noise.wash_s,
-        pair_sd=noise.pair_sd,
-        pairs=noise.pairs,
-        kept=noise.kept,
-        covered=noise.covered,
-        calls=noise.calls,
-        statements=noise.statements,
-        effects=effects_within(noise, design),
-    )
+    return LivePeriod(**asdict(noise), effects=effects_within(noise, design))
 
 
 def _title(best: PeriodNoise | None, shown: PeriodNoise | None, reference: StatementReference, design: Design) -> str:
