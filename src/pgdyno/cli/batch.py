@@ -13,7 +13,7 @@ from pgdyno.cli.arguments.numbers import Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.main import INTERRUPTED
-from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
+from pgdyno.cli.terminal.reporting import emit, format_flag
 
 if TYPE_CHECKING:
     from pgdyno.model.results.batch import BatchResult
@@ -163,7 +163,7 @@ def compare_sides(flags: _CompareFlags) -> int:
 
         click.echo(json.dumps(comparison_json(said, plans)))
     else:
-        emit(compare_page(chain, reference, found, said, plans), format_of(flags.wanted, flags.output), flags.output)
+        emit(compare_page(chain, reference, found, said, plans), flags.wanted, flags.output)
     return int(EXIT_CODES[said.standing])
 
 

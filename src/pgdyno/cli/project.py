@@ -13,7 +13,7 @@ from pgdyno.cli.arguments.flags import FOLDER, NEW_FILE, Flags, JsonFlag, argume
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.files import read_text, write_text
-from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
+from pgdyno.cli.terminal.reporting import emit, format_flag
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
@@ -172,8 +172,7 @@ def report(flags: _ReportFlags) -> None:
     from pgdyno.studies.project.page import project_page
 
     known = known_project(flags.path, flags.store_url)
-    chosen = format_of(flags.wanted, flags.output)
-    emit(project_page(*known), chosen, flags.output)
+    emit(project_page(*known), flags.wanted, flags.output)
 
 
 def _read(path: Path) -> Project:

@@ -194,7 +194,7 @@ class _TimerFlags(StoreFlag):
 @verb("timer", command)
 def timer(flags: _TimerFlags) -> None:
     """Print systemd units that run the queue every night; with -o write them into a folder. Installs nothing."""
-    from pgdyno.cli.requests.queue_timer import SERVICE, TIMER, service_text, timer_text
+    from pgdyno.cli.requests.queue_words import SERVICE, TIMER, service_text, timer_text
     from pgdyno.server.postgres import redact
     from pgdyno.store.engine import absolute
     from pgdyno.studies.night.runner import HUNG_S

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.flags import NEW_FILE, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
-from pgdyno.cli.terminal.reporting import emit, format_flag, format_of
+from pgdyno.cli.terminal.reporting import emit, format_flag
 
 if TYPE_CHECKING:
     from pgdyno.model.study import Study
@@ -33,14 +33,13 @@ def command(flags: _Flags) -> int:
     from pgdyno.studies.bench.run import run_record
     from pgdyno.studies.reports import build_report, build_run_report
 
-    chosen = format_of(flags.wanted, flags.output)
     with open_store(flags.store_url) as store:
         found = find(store, flags.study)
         if isinstance(found, Trial):
             report = build_run_report(store, run_record(store, store.study(found.study_id), found))
         else:
             report = build_report(store, found.id)
-    emit(report, chosen, flags.output)
+    emit(report, flags.wanted, flags.output)
     return 0
 
 

@@ -105,13 +105,12 @@ def show(flags: _ShowFlags) -> None:
     """Show what a trace holds: sessions and statements over time, classes, errors, pace, and what is not replayed."""
     from dataclasses import asdict
 
-    from pgdyno.cli.terminal.reporting import format_of
     from pgdyno.report.trace_page import trace_page
     from pgdyno.trace.summary import summarize
 
     summary = summarize(flags.trace, values=flags.with_values)
     if flags.report is not None:
-        emit(trace_page(summary, flags.trace.stem), format_of(None, flags.report), flags.report)
+        emit(trace_page(summary, flags.trace.stem), None, flags.report)
     if flags.as_json:
         click.echo(json.dumps(asdict(summary)))
     elif flags.report is None:

@@ -11,9 +11,9 @@ from pgdyno.inventory.cgroups import usable_cpus
 from pgdyno.inventory.machine import architecture_of, colon_fields, lscpu_fields, lscpu_number
 from pgdyno.inventory.topology import distinct, read_rows, threads_by_core
 from pgdyno.linux.host import cpu_model
+from pgdyno.model.cpus import CpuRow
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Processor
-from pgdyno.model.topology import CpuRow
 
 _CPU = "sys/devices/system/cpu"
 

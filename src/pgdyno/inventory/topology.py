@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pgdyno.capture.texts import Capture
-from pgdyno.model.topology import CpuRow
+from pgdyno.model.cpus import CpuRow
 
 _CPUS = "sys/devices/system/cpu"
 _ALIASES = {"CLUSTER": "SOCKET"}

@@ -1,8 +1,9 @@
-"""Lists of CPUs as the kernel and `taskset -c` write them: `0-3,8`. Pure."""
+"""Where one CPU lies, and lists of CPUs as the kernel and `taskset -c` write them: `0-3,8`. Pure."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
 
@@ -35,3 +36,26 @@ def cpus_text(cpus: tuple[int, ...]) -> str:
         else:
             runs.append([cpu, cpu])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuRow:
+    """One CPU, a row of `lscpu --extended`. What its source does not show is None.
+
+    `last_cache` names its last-level cache, level 3 or above. `caches` are the numbers of all its caches as they
+    are listed, such as "L1d:L1i:L2 0:0:0". `address` is the CPU's own on s390x, and `configured` says there that the
+    hypervisor lets it be used.
+    """
+
+    number: int
+    node: str | None = None
+    drawer: str | None = None
+    book: str | None = None
+    socket: str | None = None
+    core: str | None = None
+    last_cache: str | None = None
+    online: bool = True
+    configured: bool = True
+    polarization: str | None = None
+    caches: str | None = None
+    address: str | None = None

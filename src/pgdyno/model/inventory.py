@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pgdyno.model.classes import Criticality, SizeClass, Utilization
+from pgdyno.model.cpus import CpuRow
 from pgdyno.model.facts import SettingFact, Unknown
-from pgdyno.model.topology import CpuRow
 
 UNREAD = Unknown("it was not read")
 

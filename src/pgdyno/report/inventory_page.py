@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pgdyno.errors import UsageError
+from pgdyno.model.cpus import CpuRow
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import BlockDevice, HostInventory, Inventory, Mount, Place, ServerInventory
-from pgdyno.model.topology import CpuRow
 from pgdyno.report.drawing.line_breaks import wrapped
 from pgdyno.units import bytes_text, format_quantity, ranges_text, seconds_text
 

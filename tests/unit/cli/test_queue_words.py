@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pgdyno.cli.queue import command
-from pgdyno.cli.requests.queue_timer import service_text, timer_text
-from pgdyno.cli.requests.queue_words import check_words, target_of, words_of
+from pgdyno.cli.requests.queue_words import check_words, service_text, target_of, timer_text, words_of
 from pgdyno.errors import UsageError
 from pgdyno.model.job import Job
 from pgdyno.model.study import StudyKind

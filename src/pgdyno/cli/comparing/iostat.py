@@ -10,7 +10,7 @@ import click
 
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.files import read_text
-from pgdyno.cli.terminal.reporting import emit, format_of
+from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def iostat_command(flags: CompareFlags, files: tuple[Path, Path]) -> int:
         values = {"before": before, "after": after, "comparison": comparison, "sentences": said}
         click.echo(json.dumps(to_json(values)))
         return 0
-    chosen = format_of(flags.wanted, output)
-    emit(iostat_page(before, after, comparison), chosen, output)
+    emit(iostat_page(before, after, comparison), flags.wanted, output)
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
-from pgdyno.cli.terminal.reporting import emit, format_of
+from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def compare_command(flags: CompareFlags, words: tuple[str, str]) -> int:
     if flags.as_json and flags.output is None:
         _print_json(comparison)
     else:
-        chosen = format_of(flags.wanted, flags.output)
-        emit(platforms_page(comparison), chosen, flags.output)
+        emit(platforms_page(comparison), flags.wanted, flags.output)
     return int(ExitCode.NOT_RESOLVED if comparison.invalid else ExitCode.OK)
 
 

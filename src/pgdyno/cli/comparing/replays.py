@@ -11,7 +11,7 @@ import click
 
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
-from pgdyno.cli.terminal.reporting import emit, format_of
+from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
     if flags.as_json and flags.output is None:
         click.echo(json.dumps(plain(found)))
     else:
-        emit(replay_page(found, ratio_limit=rules.effect.ratio), format_of(flags.wanted, flags.output), flags.output)
+        emit(replay_page(found, ratio_limit=rules.effect.ratio), flags.wanted, flags.output)
     return int(found.exit_code)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.comparing.flags import CompareFlags
-from pgdyno.cli.terminal.reporting import emit, format_of
+from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def steps_command(flags: CompareFlags) -> int:
         product, total = compounded(rows)
         click.echo(json.dumps({"of": subject, "steps": steps, "product": product, "sum": total, "stated": stated}))
         return 0
-    chosen = format_of(flags.wanted, output)
-    emit(steps_page(rows, subject, stated_pct=stated), chosen, output)
+    emit(steps_page(rows, subject, stated_pct=stated), flags.wanted, output)
     return 0
 
 
@@ -62,8 +61,7 @@ def generations_command(flags: CompareFlags) -> int:
         ]
         click.echo(json.dumps({"of": subject, "steps": rows, "sentences": step_sentences(steps, subject)}))
         return 0
-    chosen = format_of(flags.wanted, output)
-    emit(generations_page(steps, subject), chosen, output)
+    emit(generations_page(steps, subject), flags.wanted, output)
     return 0
 
 

@@ -37,10 +37,11 @@ def format_of(wanted: str | None, output: Path | None) -> str:
     return wanted or _ENDINGS.get(output.suffix.lower() if output else "", "text")
 
 
-def emit(report: Report, chosen: str, output: Path | None) -> None:
-    """Write a report in the form that was chosen, to a file or to the terminal."""
+def emit(report: Report, wanted: str | None, output: Path | None) -> None:
+    """Write a report in the form of `format_of`, to a file or to the terminal."""
     from pgdyno.errors import UsageError
 
+    chosen = format_of(wanted, output)
     if output is None and chosen in ("pdf", "csv"):
         raise UsageError(f"{chosen} is not for the terminal", hint=f"Name a place with --output report.{chosen}.")
     if output is not None:
