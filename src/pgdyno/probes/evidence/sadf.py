@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from pgdyno.model.evidence import DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
+from pgdyno.model.shapes import inner
 from pgdyno.outside.documents import load_json
 from pgdyno.probes.evidence.host_activity import UPPER, Burst, burst
 from pgdyno.probes.evidence.iostat import mean_devices
@@ -15,7 +15,7 @@ from pgdyno.probes.evidence.iostat import mean_devices
 _ABSENT = Unknown("sadf did not print it")
 _LONGEST_FOR_BURSTS = 5.0
 _SECTOR_KB = 0.5
-_BEYOND = 1e15
+BEYOND = 1e15
 """No machine counts so much of anything in an interval."""
 
 
@@ -27,13 +27,13 @@ def parse_sadf(text: str, page_size: int | Unknown) -> tuple[HostActivity, tuple
     records = _records(text)
     if isinstance(records, Unknown):
         return records
-    spans = [_number(record.get("timestamp", {}), "interval") for record in records]
-    lengths = [float(span) for span in spans if not isinstance(span, Unknown) and span > 0]
+    spans = [number_of(inner(record, "timestamp"), "interval") for record in records]
+    lengths = [span for span in spans if span]
     if not lengths:
         return Unknown("no record of sadf tells the time that it holds for")
     every = sum(lengths) / len(lengths)
-    cpu = [_all_cpus(record) for record in records]
-    swap = [record.get("swap-pages", {}) for record in records]
+    cpu = [all_cpus(record) for record in records]
+    swap = [inner(record, "swap-pages") for record in records]
     activity = HostActivity(
         window=Window(sum(lengths), "a sadf file", _began(records[0])),
         usr_pct=_sum(_mean(cpu, "usr", "user"), _mean(cpu, "nice")),
@@ -41,8 +41,8 @@ def parse_sadf(text: str, page_size: int | Unknown) -> tuple[HostActivity, tuple
         iowait_pct=_mean(cpu, "iowait"),
         steal_pct=_mean(cpu, "steal"),
         idle_pct=_mean(cpu, "idle"),
-        run_queue=_mean([record.get("queue", {}) for record in records], "runq-sz"),
-        context_switches_s=_mean([record.get("process-and-context-switch", {}) for record in records], "cswch"),
+        run_queue=_mean([inner(record, "queue") for record in records], "runq-sz"),
+        context_switches_s=_mean([inner(record, "process-and-context-switch") for record in records], "cswch"),
         swap_in_bytes_s=_pages(_mean(swap, "pswpin"), page_size),
         swap_out_bytes_s=_pages(_mean(swap, "pswpout"), page_size),
         oom_kills=Unknown("sadf does not record it"),
@@ -52,63 +52,50 @@ def parse_sadf(text: str, page_size: int | Unknown) -> tuple[HostActivity, tuple
     return activity, mean_devices([_devices(record) for record in records])
 
 
-def _records(text: str) -> list[dict[str, Any]] | Unknown:
+def _records(text: str) -> list[Mapping[str, object]] | Unknown:
     try:
-        document = load_json(text)
-        found = document["sysstat"]["hosts"][0]["statistics"]
+        found = load_json(text)["sysstat"]["hosts"][0]["statistics"]
     except (ValueError, LookupError, TypeError):
         return Unknown("the file is not what sadf -j prints")
-    records = [record for record in found if isinstance(record, dict)] if isinstance(found, list) else []
-    usable = [_clean(record) for record in records if isinstance(record.get("timestamp"), dict)]
+    records = found if isinstance(found, list) else []
+    usable = [record for record in records if isinstance(record, dict) and isinstance(record.get("timestamp"), dict)]
     return usable or Unknown("the file of sadf holds no record")
 
 
-def _clean(record: dict[str, Any]) -> dict[str, Any]:
-    """Keep only parts of the shape that is expected, so that nothing below has to look twice."""
-    mappings = ("timestamp", "queue", "process-and-context-switch", "swap-pages", "io", "network")
-    lists = ("cpu-load", "cpu-load-all", "disk")
-    kept: dict[str, Any] = {name: record[name] for name in mappings if isinstance(record.get(name), dict)}
-    for name in lists:
-        if isinstance(record.get(name), list):
-            kept[name] = [row for row in record[name] if isinstance(row, dict)]
-    return kept
-
-
-def _all_cpus(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    rows = record.get("cpu-load") or record.get("cpu-load-all") or []
+def all_cpus(record: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what a record says of all CPUs together; an empty mapping where it says nothing."""
+    rows = rows_of(record, "cpu-load") or rows_of(record, "cpu-load-all")
     return next((row for row in rows if row.get("cpu") == "all"), {})
 
 
-def _devices(record: Mapping[str, Any]) -> list[DeviceActivity]:
+def _devices(record: Mapping[str, object]) -> list[DeviceActivity]:
     apart = Unknown("sar counts reads and writes of a device together")
     return [
         DeviceActivity(
             device=str(row.get("disk-device", "?")),
             reads_s=apart,
             writes_s=apart,
-            read_kb_s=_kilobytes(row, "rkB", "rd_sec"),
-            write_kb_s=_kilobytes(row, "wkB", "wr_sec"),
+            read_kb_s=_told(kilobytes_of(row, "rkB", "rd_sec")),
+            write_kb_s=_told(kilobytes_of(row, "wkB", "wr_sec")),
             read_await_ms=apart,
             write_await_ms=apart,
-            queue=_first(row, "aqu-sz", "avgqu-sz"),
+            queue=_told(number_of(row, "aqu-sz", "avgqu-sz")),
             read_request_kb=apart,
             write_request_kb=apart,
-            service_ms=_first(row, "svctm"),
-            util_pct=_first(row, "util-percent"),
+            service_ms=_told(number_of(row, "svctm")),
+            util_pct=_told(number_of(row, "util-percent")),
         )
-        for row in record.get("disk", ())
+        for row in rows_of(record, "disk")
     ]
 
 
-def _kilobytes(row: Mapping[str, Any], name: str, sectors: str) -> float | Unknown:
-    direct = _number(row, name)
-    if not isinstance(direct, Unknown):
-        return direct
-    old = _number(row, sectors)
-    return old if isinstance(old, Unknown) else old * _SECTOR_KB
+def kilobytes_of(row: Mapping[str, object], name: str, sectors: str) -> float | None:
+    """Return a rate in kB/s, of older versions from `sectors`; None where neither is there."""
+    direct, old = number_of(row, name), number_of(row, sectors)
+    return direct if direct is not None or old is None else old * _SECTOR_KB
 
 
-def _bursts(records: Sequence[Mapping[str, Any]], every: float) -> dict[str, float | Unknown]:
+def _bursts(records: Sequence[Mapping[str, object]], every: float) -> dict[str, float | Unknown]:
     if every > _LONGEST_FOR_BURSTS:
         reason = Unknown(f"the records of sadf are {every:.0f} s apart, too far to see bursts")
         found = Burst(reason, reason, reason)
@@ -121,41 +108,46 @@ def _bursts(records: Sequence[Mapping[str, Any]], every: float) -> dict[str, flo
     }
 
 
-def _written(record: Mapping[str, Any]) -> float | None:
-    rows = [row for row in record.get("disk", ()) if not str(row.get("disk-device", "")).startswith(UPPER)]
-    values = [_kilobytes(row, "wkB", "wr_sec") for row in rows or record.get("disk", ())]
-    known = [value for value in values if not isinstance(value, Unknown)]
+def _written(record: Mapping[str, object]) -> float | None:
+    disks = rows_of(record, "disk")
+    rows = [row for row in disks if not str(row.get("disk-device", "")).startswith(UPPER)]
+    known = [value for row in rows or disks if (value := kilobytes_of(row, "wkB", "wr_sec")) is not None]
     return sum(known) if known else None
 
 
-def _network(records: Iterable[Mapping[str, Any]]) -> float | Unknown:
+def _network(records: Iterable[Mapping[str, object]]) -> float | Unknown:
     """Return the mean of the busiest interface's %ifutil; sysstat writes 0 where the speed is not known."""
     by_name: dict[str, list[float]] = {}
     for record in records:
-        rows = record.get("network", {}).get("net-dev", ())
-        for row in rows if isinstance(rows, list) else ():
-            value = _number(row, "ifutil-percent") if isinstance(row, dict) else _ABSENT
-            if not isinstance(value, Unknown):
+        for row in rows_of(inner(record, "network"), "net-dev"):
+            if (value := number_of(row, "ifutil-percent")) is not None:
                 by_name.setdefault(str(row.get("iface")), []).append(value)
     means = [sum(values) / len(values) for values in by_name.values()]
     return max(means) / 100 if means and max(means) > 0 else Unknown("sadf shows no interface's speed")
 
 
-def _mean(rows: Iterable[Mapping[str, Any]], *names: str) -> float | Unknown:
-    values = [_first(row, *names) for row in rows]
-    known = [value for value in values if not isinstance(value, Unknown)]
+def _mean(rows: Iterable[Mapping[str, object]], *names: str) -> float | Unknown:
+    known = [value for row in rows if (value := number_of(row, *names)) is not None]
     return sum(known) / len(known) if known else _ABSENT
 
 
-def _first(row: Mapping[str, Any], *names: str) -> float | Unknown:
-    return next((value for value in (_number(row, name) for name in names) if not isinstance(value, Unknown)), _ABSENT)
+def _told(value: float | None) -> float | Unknown:
+    return _ABSENT if value is None else value
 
 
-def _number(row: Mapping[str, Any], name: str) -> float | Unknown:
-    value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
-        return _ABSENT
-    return float(value)
+def number_of(row: Mapping[str, object], *names: str) -> float | None:
+    """Return the first of these members that is a number which a machine can count; None without one."""
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < BEYOND:
+            return float(value)
+    return None
+
+
+def rows_of(record: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+    """Return the objects of a list below a name; none where there is no list."""
+    value = record.get(name)
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def _sum(first: float | Unknown, second: float | Unknown) -> float | Unknown:
@@ -170,8 +162,8 @@ def _pages(rate: float | Unknown, page_size: int | Unknown) -> float | Unknown:
     return rate * page_size if isinstance(page_size, int) else Unknown("the page size of that machine is unknown")
 
 
-def _began(record: Mapping[str, Any]) -> str:
-    stamp = record.get("timestamp", {})
+def _began(record: Mapping[str, object]) -> str:
+    stamp = inner(record, "timestamp")
     try:
         return datetime.fromisoformat(f"{stamp.get('date')}T{stamp.get('time')}").isoformat()
     except ValueError:

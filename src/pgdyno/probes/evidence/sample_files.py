@@ -10,19 +10,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.model.evidence import DeviceActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow, SampleValue
+from pgdyno.model.shapes import inner
 from pgdyno.outside.documents import load_json
 from pgdyno.probes.evidence.iostat import parse_iostat
+from pgdyno.probes.evidence.sadf import BEYOND, all_cpus, kilobytes_of, number_of, rows_of
 
 _STAMP = re.compile(r"^\s*(\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4})[T ]+(\d{1,2}:\d{2}:\d{2})\s*(AM|PM)?([+-]\d{4}|Z)?\s*$")
-_BEYOND = 1e15
-"""No machine counts so much of anything in an interval."""
 _DATES = ("%Y-%m-%d", "%m/%d/%Y", "%m/%d/%y", "%d.%m.%Y", "%Y/%m/%d")
 
 
@@ -61,7 +60,7 @@ def read_sadf(text: str, *, source: str) -> SampleFile:
         records = [record for record in host["statistics"] if isinstance(record.get("timestamp"), dict)]
     except (ValueError, LookupError, TypeError, AttributeError):
         raise _not_of("sadf", source, "Make it with sadf -j /var/log/sysstat/saDD -- -A.") from None
-    cpus = _number(host, "number-of-cpus")
+    cpus = number_of(host, "number-of-cpus")
     rows = [row for record in records for row in _sadf_rows(record, cpus)]
     if not rows:
         raise _not_of("sadf", source, "It holds no record of CPUs, memory, devices or interfaces.")
@@ -168,48 +167,47 @@ def _device_row(t: float, span: float, device: DeviceActivity) -> SampleRow:
     )
 
 
-def _sadf_rows(record: Mapping[str, Any], cpus: float | None) -> Iterable[SampleRow]:
-    stamp = record["timestamp"]
-    span = _number(stamp, "interval") or 1.0
+def _sadf_rows(record: Mapping[str, object], cpus: float | None) -> Iterable[SampleRow]:
+    stamp = inner(record, "timestamp")
+    span = number_of(stamp, "interval") or 1.0
     try:
         t = datetime.fromisoformat(f"{stamp.get('date')}T{stamp.get('time')}+00:00").timestamp()
     except ValueError:
         return
-    load = _items(record, "cpu-load") or _items(record, "cpu-load-all")
-    total = next((row for row in load if row.get("cpu") == "all"), None)
-    switches, queue = _part(record, "process-and-context-switch"), _part(record, "queue")
-    if total is not None:
+    total = all_cpus(record)
+    switches, queue = inner(record, "process-and-context-switch"), inner(record, "queue")
+    if total:
         yield _row(
             "cpu",
             t,
             interval_s=span,
             cpus=None if cpus is None else int(cpus),
-            usr_pct=_sum(_number(total, "usr", "user"), _number(total, "nice")),
-            sys_pct=_number(total, "sys", "system"),
-            irq_pct=_sum(_number(total, "irq"), _number(total, "soft")),
-            iowait_pct=_number(total, "iowait"),
-            steal_pct=_number(total, "steal"),
-            idle_pct=_number(total, "idle"),
-            run_queue=_whole(_number(queue, "runq-sz")),
-            blocked=_whole(_number(queue, "blocked")),
-            context_switches_per_s=_number(switches, "cswch"),
-            forks_per_s=_number(switches, "proc"),
+            usr_pct=_sum(number_of(total, "usr", "user"), number_of(total, "nice")),
+            sys_pct=number_of(total, "sys", "system"),
+            irq_pct=_sum(number_of(total, "irq"), number_of(total, "soft")),
+            iowait_pct=number_of(total, "iowait"),
+            steal_pct=number_of(total, "steal"),
+            idle_pct=number_of(total, "idle"),
+            run_queue=_whole(number_of(queue, "runq-sz")),
+            blocked=_whole(number_of(queue, "blocked")),
+            context_switches_per_s=number_of(switches, "cswch"),
+            forks_per_s=number_of(switches, "proc"),
         )
-    memory = _part(record, "memory")
+    memory = inner(record, "memory")
     if memory:
         sizes = {name: _kilobytes(memory, key) for name, key in _MEMORY.items()}
         yield _row("memory", t, interval_s=span, **sizes)
-    for disk in _items(record, "disk"):
-        read, write = _sectors(disk, "rkB", "rd_sec"), _sectors(disk, "wkB", "wr_sec")
-        values = {"rkb_per_s": read, "wkb_per_s": write, "aqu_sz": _number(disk, "aqu-sz", "avgqu-sz")}
+    for disk in rows_of(record, "disk"):
+        read, write = kilobytes_of(disk, "rkB", "rd_sec"), kilobytes_of(disk, "wkB", "wr_sec")
+        values = {"rkb_per_s": read, "wkb_per_s": write, "aqu_sz": number_of(disk, "aqu-sz", "avgqu-sz")}
         name = str(disk.get("disk-device", "?"))
-        yield _row("disk", t, interval_s=span, device=name, util_pct=_number(disk, "util-percent"), **values)
-    for interface in _items(_part(record, "network"), "net-dev"):
+        yield _row("disk", t, interval_s=span, device=name, util_pct=number_of(disk, "util-percent"), **values)
+    for interface in rows_of(inner(record, "network"), "net-dev"):
         values = {
-            "rx_kb_per_s": _number(interface, "rxkB"),
-            "tx_kb_per_s": _number(interface, "txkB"),
-            "rx_packets_per_s": _number(interface, "rxpck"),
-            "tx_packets_per_s": _number(interface, "txpck"),
+            "rx_kb_per_s": number_of(interface, "rxkB"),
+            "tx_kb_per_s": number_of(interface, "txkB"),
+            "rx_packets_per_s": number_of(interface, "rxpck"),
+            "tx_packets_per_s": number_of(interface, "txpck"),
         }
         if any(values.values()):
             yield _row("net", t, interval_s=span, interface=str(interface.get("iface", "?")), **values)
@@ -231,31 +229,8 @@ def _row(table: str, t: float, **values: SampleValue) -> SampleRow:
     return SampleRow(table, t, tuple(values.get(column.name) for column in TABLES[table].columns))
 
 
-def _number(row: Mapping[str, Any], *names: str) -> float | None:
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _BEYOND:
-            return float(value)
-    return None
-
-
-def _items(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    value = record.get(name)
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-
-
-def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = record.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _sectors(row: Mapping[str, Any], name: str, sectors: str) -> float | None:
-    direct, old = _number(row, name), _number(row, sectors)
-    return direct if direct is not None else None if old is None else old / 2
-
-
-def _kilobytes(row: Mapping[str, Any], name: str) -> int | None:
-    value = _number(row, name)
+def _kilobytes(row: Mapping[str, object], name: str) -> int | None:
+    value = number_of(row, name)
     return None if value is None else int(value * 1024)
 
 
@@ -276,7 +251,7 @@ def _float(word: str) -> float | None:
         value = float(word)
     except ValueError:
         return None
-    return value if 0 <= value < _BEYOND else None
+    return value if 0 <= value < BEYOND else None
 
 
 def _epoch(stamp: re.Match[str]) -> float | None:
