@@ -84,14 +84,10 @@ def _fires(rule: Rule, case: Case) -> Fires:
     named = [change for change in changes if change.knob]
     return Fires(
         changes=changes,
-        current=", ".join(f"{change.knob} = {_was(change.current)}" for change in named),
+        current=", ".join(f"{change.knob} = {change.was}" for change in named),
         proposed=", ".join(f"{change.knob} = {change.value}" for change in named),
         evidence=tuple(_filled(text, case, {}) for text in rule.evidence),
     )
-
-
-def _was(current: str | None) -> str:
-    return "unknown" if current is None else current or "empty"
 
 
 def _change(row: ChangeRow, case: Case) -> Change:

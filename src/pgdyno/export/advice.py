@@ -24,10 +24,6 @@ _TIMER = re.compile(r"--on-calendar='(?P<event>[^']+)'.*?(?P<command>\bvacuumdb(
 _NAMED = (ChangeKind.POSTGRESQL, ChangeKind.LINUX, ChangeKind.BLOCK)
 
 
-def _was(change: Change) -> str:
-    return "unknown" if change.current is None else change.current or "empty"
-
-
 @dataclass(frozen=True, slots=True)
 class ExportedChange:
     """One change to be written, and the finding that it comes from."""
@@ -54,7 +50,7 @@ class ExportedChange:
         name = f"{change.knob} of {change.device}" if change.device else change.knob
         if change.device.startswith("/sys/"):  # a file has one name; the knob's is that of a sysctl elsewhere
             name = change.device
-        return f"{self.rule}: {name} {_was(change)} -> {change.value}. {self.title}{mark}"
+        return f"{self.rule}: {name} {change.was} -> {change.value}. {self.title}{mark}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,11 @@ class Change:
     commands: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
 
+    @property
+    def was(self) -> str:
+        """Return the current value in words."""
+        return "unknown" if self.current is None else self.current or "empty"
+
 
 @dataclass(frozen=True, slots=True)
 class Provenance:

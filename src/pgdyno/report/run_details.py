@@ -31,7 +31,7 @@ def run_details(runs: Runs) -> Section | None:
     """Return the section, None without runs."""
     if not runs:
         return None
-    blocks: list[Block] = [FactList(tuple((f"{name}, trial {run}", _facts(one)) for name, run, one in runs))]
+    blocks: list[Block] = [FactList(tuple((f"{name}, trial {run}", failures_text(one)) for name, run, one in runs))]
     if any(one.smoothness for _, _, one in runs):
         blocks.append(Prose((*_evenness(runs), CAVEAT)))
     for name, run, one in runs:
@@ -153,10 +153,6 @@ def _clients_caption(where: str, clients: Sequence[ClientRecord]) -> str:
         who = ", ".join(str(client) for client in slow)
         told = f"client {who} waited far longer than the others (p95 at least {SLOW_CLIENT:g} times the middle one's)"
     return f"Latency of each client in {where}, the slowest first: {told}."
-
-
-def _facts(one: RunEvidence) -> str:
-    return failures_text(one)
 
 
 def _evenness(runs: Runs) -> list[str]:

@@ -21,6 +21,7 @@ from pgdyno.stats.noise import MOST_EFFECT, last_critical, noise_floor
 from pgdyno.stats.sequential import Design
 
 Floats = NDArray[np.float64]
+_critical = lru_cache(maxsize=1024)(last_critical)
 
 POWER = 0.8
 SHORTEST_S = 2
@@ -123,11 +124,6 @@ def at_most(pair_sd: float, runs: int, confidence: float = 0.9) -> float:
     """
     freedom = max(1.0, 0.7 * (runs - 2))
     return pair_sd * math.sqrt(freedom / float(chdtri(freedom, confidence)))
-
-
-@lru_cache(maxsize=1024)
-def _critical(pairs: int, confidence: float) -> float:
-    return last_critical(pairs, confidence)
 
 
 def _pair_sd(runs: Sequence[SecondsSeries], window: int, length: int) -> float:

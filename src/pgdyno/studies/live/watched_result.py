@@ -79,7 +79,7 @@ def live_result(
         title=_title(best, shown, reference, design),
         word=UNRESOLVABLE if best is None else RESOLVABLE,
         reference=_reference(seen, reference, size),
-        periods=tuple(_period(one, design) for one in noises),
+        periods=tuple(LivePeriod(**asdict(one), effects=effects_within(one, design)) for one in noises),
         period_s=None if best is None else best.period_s,
         body=tuple(one for one in listed if one.weight is not None)[:MOST_LISTED],
         beside=tuple(one for one in listed if one.weight is None)[:MOST_LISTED],
@@ -98,10 +98,6 @@ def _noises(parts: Sequence[PeriodCounts | None], reference: StatementReference)
 
 def _usual(noises: Sequence[PeriodNoise]) -> PeriodNoise | None:
     return next((one for one in noises if one.period_s == USUAL_S), noises[-1] if noises else None)
-
-
-def _period(noise: PeriodNoise, design: Design) -> LivePeriod:
-    return LivePeriod(**asdict(noise), effects=effects_within(noise, design))
 
 
 def _title(best: PeriodNoise | None, shown: PeriodNoise | None, reference: StatementReference, design: Design) -> str:
