@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from psycopg import sql
+
+from pgdyno.server.postgres import Postgres
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import GATE, RECORD, Act, Tape, map_tape
@@ -18,6 +22,18 @@ DATABASE = "engine_contract"
 USER = "engine_role"
 NOT_TIMES = ["session", "seq", "rows", "bytes", "sqlstate", "expected", "skip"]
 """Columns of records in which two engines must agree; `due_us` beside them, by the clock of the schedule."""
+
+
+@contextmanager
+def database_and_role(postgres: Postgres) -> Iterator[None]:
+    """Make the database and the role that the tapes name, and drop both at the end."""
+    postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    try:
+        postgres.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(USER)))
+        yield
+    finally:
+        postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
+        postgres.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(USER)))
 
 
 def connect(session: int = 0, due: int = 0, user: str = USER, database: str = DATABASE) -> TapeRecord:

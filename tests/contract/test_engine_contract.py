@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from engine_tapes import DATABASE, USER, connect, leave, one, run_tape, send, write_tape
+from engine_tapes import DATABASE, USER, connect, database_and_role, leave, one, run_tape, send, write_tape
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.trace.engine import wire
@@ -73,15 +73,10 @@ class Stage:
 def stage(request: pytest.FixtureRequest, sandbox18: Sandbox, tmp_path: Path) -> Iterator[Stage]:
     program = PYTHON if request.param == "python" else (str(request.getfixturevalue("compiled_engine")),)
     postgres = sandbox18.target().postgres
-    postgres.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
-    postgres.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(USER)))
-    postgres.execute(sql.SQL("CREATE TABLE public.t (id int PRIMARY KEY, v text); GRANT ALL ON public.t TO {}").format(
-        sql.Identifier(USER)), dbname=DATABASE)  # fmt: skip
-    try:
+    table = sql.SQL("CREATE TABLE public.t (id int PRIMARY KEY, v text); GRANT ALL ON public.t TO {}")
+    with database_and_role(postgres):
+        postgres.execute(table.format(sql.Identifier(USER)), dbname=DATABASE)
         yield Stage(sandbox18, program, tmp_path)
-    finally:
-        postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
-        postgres.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(USER)))
 
 
 def test_every_kind_of_statement_has_its_answer(stage: Stage) -> None:
