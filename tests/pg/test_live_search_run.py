@@ -94,9 +94,11 @@ def test_a_colleague_s_change_in_mid_search_ends_it_with_what_was_measured_and_s
         postgres.execute("ALTER SYSTEM SET maintenance_work_mem = '99MB'")
         postgres.execute("SELECT pg_reload_conf()")
 
+    later = threading.Timer(4.0, colleague)
+
     def decide(plan: CandidatePlan) -> Reply:
         if plan.proposal.number == 2:
-            threading.Timer(4.0, colleague).start()
+            later.start()
         return Reply(plan.proposal.settings)
 
     try:
@@ -111,6 +113,9 @@ def test_a_colleague_s_change_in_mid_search_ends_it_with_what_was_measured_and_s
         with Store.open(places.data_dir() / "pgdyno.db") as store:
             assert store.study(told.study).state is StudyState.COMPLETE
     finally:
+        later.cancel()
+        if later.ident is not None:
+            later.join()
         postgres.execute("ALTER SYSTEM RESET maintenance_work_mem")
         postgres.execute("SELECT pg_reload_conf()")
 

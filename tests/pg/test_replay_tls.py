@@ -69,6 +69,7 @@ def test_sessions_are_checked_by_what_the_target_says_or_the_environment(
     secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn, root = secured.server.dsn, str(secured.root)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where no root is yet, whoever runs this
     assert (found(dsn).tls, found(dsn).root_certificate) == ("require", None)
     full = found(f"{dsn} sslmode=verify-full sslrootcert={root}")
     assert (full.tls, full.root_certificate) == ("verify-full", root)
@@ -78,7 +79,6 @@ def test_sessions_are_checked_by_what_the_target_says_or_the_environment(
     said = found(dsn)
     assert (said.tls, said.root_certificate) == ("verify-ca", root)
     monkeypatch.delenv("PGSSLROOTCERT")
-    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".postgresql").mkdir()
     (tmp_path / ".postgresql" / "root.crt").write_bytes(secured.root.read_bytes())
     assert found(dsn).root_certificate == str(tmp_path / ".postgresql" / "root.crt")

@@ -16,7 +16,7 @@ def rows(seconds: range, count: int) -> list[HistogramRow]:
     ("begin", "end", "whole"),
     [(10.4, 15.7, range(11, 15)), (10.0, 15.0, range(10, 15)), (10.1, 10.9, range(0)), (10.9, 12.0, range(11, 12))],
 )
-def test_a_second_that_the_window_cuts_is_none_of_an_even_or_uneven_run(begin: float, end: float, whole: range) -> None:
+def test_a_second_that_the_window_cuts_is_left_out(begin: float, end: float, whole: range) -> None:
     """The begin of a window would look like a stall, whatever the load did."""
     assert _per_second(rows(range(20), 100), begin, end) == dict.fromkeys(whole, 100.0)
 
