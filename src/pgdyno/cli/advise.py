@@ -29,17 +29,17 @@ SEVERITIES = ("critical", "warning", "advice", "note")
 
 class _Flags(TargetFlags, StoreFlag):
     root: Path | None = flag("A captured folder instead of a live host and server.", type=FOLDER, metavar="DIR")
-    pg_settings: Path | None = flag("pg_settings as CSV, JSON or psql prints it.", type=FILE, metavar="FILE")
+    pg_settings: Path | None = flag("pg_settings as CSV, JSON or psql output.", type=FILE, metavar="FILE")
     pg_conf: Path | None = flag("A postgresql.conf; needs --pg-version.", type=FILE, metavar="FILE")
-    pg_version: str | None = flag("The version that --pg-conf or --pg-settings is of, such as 16 or 9.5.", metavar="N")
+    pg_version: str | None = flag("The version of --pg-conf or --pg-settings, such as 16 or 9.5.", metavar="N")
     window: float | None = flag(
-        "How long to watch.  [default: what the statistics hold since they were reset]", type=Time("s", 1)
+        "How long to watch.  [default: use the statistics since their last reset]", type=Time("s", 1)
     )
     logs: tuple[Path, ...] = flag("A server log; may be given again.", "--log", type=FILE, metavar="FILE")
     iostat: Path | None = flag("Output of iostat -x of that machine.", type=FILE, metavar="FILE")
     sadf: Path | None = flag("Output of sadf -j of that machine.", type=FILE, metavar="FILE")
     wal_device: str | None = flag(
-        "The WAL's device as iostat names it.  [default: as the host's mounts tell]", metavar="NAME"
+        "The WAL's device as iostat names it.  [default: from the host's mounts]", metavar="NAME"
     )
     rules: tuple[Path, ...] = flag("A folder of rule files; may be given again.", type=FOLDER, metavar="DIR")
     depth: str | None = flag(
@@ -58,14 +58,16 @@ class _Flags(TargetFlags, StoreFlag):
         default="warning",
         type=click.Choice([*SEVERITIES, "never"]),
     )
-    explain: str | None = flag("Everything about one rule here, or about CON-01 to CON-45.", metavar="RULE")
+    explain: str | None = flag(
+        "Show everything about one rule here, or about a contradiction, CON-01 to CON-45.", metavar="RULE"
+    )
     show_all: bool = flag("Show all: notes, doubts, and what is unknown or in order.", "--all")
     emit: tuple[str, ...] = flag(
         "Print the changes as files (postgresql.conf, sysctl, ...), each with its undo; may be given again.",
         metavar="FORMAT",
     )
     output: Path | None = flag("Write the files of --emit into this folder.", type=FOLDER, metavar="DIR")
-    plan: Path | None = flag("Write an experiment plan: one factor a step.", type=NEW_FILE, metavar="FILE")
+    plan: Path | None = flag("Write an experiment plan: one factor per step.", type=NEW_FILE, metavar="FILE")
     report: Path | None = flag("Write one HTML file that needs no network.", type=NEW_FILE, metavar="FILE.html")
     markdown: Path | None = flag("Write Markdown.", type=NEW_FILE, metavar="FILE.md")
     as_json: bool = flag("Print one JSON object (docs/reference/advice.schema.json).", "--json")
@@ -103,7 +105,7 @@ def _check(flags: _Flags) -> None:
     live = [name for name, text in (("--target", flags.target), ("--host", flags.host)) if text is not None]
     if captured and live:
         raise UsageError(
-            f"{captured[0]} and {live[0]} exclude each other", hint="A live target is looked at; a capture needs none."
+            f"{captured[0]} and {live[0]} cannot be used together", hint="Name a live server or a capture, not both."
         )
     if captured and flags.window is not None:
         raise UsageError(
@@ -155,7 +157,7 @@ def _store(flags: _Flags) -> Store | _NoStore:
     try:
         return open_store(None)
     except StoreError as error:  # advice is worth having without its proofs
-        click.echo(f"what was proved here is not known: {error.message}", err=True)
+        click.echo(f"cannot read what was proved here: {error.message}", err=True)
         return _NoStore()
 
 

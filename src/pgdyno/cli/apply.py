@@ -30,7 +30,7 @@ class _Flags(TargetFlags, SourceFlags, JsonFlag, StoreFlag):
     rules: tuple[str, ...] = argument("RULE...", required=False)
     all_proved: bool = flag("Take every finding that was tested here and found better.")
     study: str | None = flag("Take the winner of this tune or live study instead: its id, or last.", metavar="STUDY")
-    conservative: bool = flag("Of what a search confirmed, take what needs the least memory, not the fastest.")
+    conservative: bool = flag("Of what a search confirmed, take what needs the least memory instead of the fastest.")
     other_server: bool = flag("Take a winner that was proved on another server.")
     emit: tuple[str, ...] = flag(
         "Print that winner as files, as advise --emit does; change nothing. May be given again.", metavar="FORMAT"
@@ -91,7 +91,7 @@ def _check(flags: _Flags) -> None:
         advised.require(rules, source(flags))
     elif rules or flags.all_proved or flags.rule_files or flags.window or flags.logs:
         raise UsageError(
-            "--study takes the winner of a study, and no rules or what they are judged by",
+            "--study applies the winner of a study, without rules and their options",
             hint="Apply them one after the other.",
         )
     for form in forms:
@@ -212,7 +212,7 @@ def _print_done(acceptance: Acceptance, done: InForce, host: str | None) -> None
     linux = acceptance.configuration.linux()
     if linux:
         names = ", ".join(linux)
-        click.echo(f"{names}: until the next boot; pgdyno advise --emit sysctl and pgdyno persist make it last")
+        click.echo(f"{names}: until the next boot; pgdyno advise --emit sysctl and pgdyno persist make it permanent")
     for line in acceptance.parts.commands:
         click.echo(f"left for you: {line}")
 

@@ -47,16 +47,16 @@ class _RunFlags(_ChainFlags, TargetFlags, JsonFlag, StoreFlag):
         "--guard",
         metavar="NAME=VALUE",
     )
-    yes: bool = flag("Do not ask before jobs run on a --target.")
+    yes: bool = flag("Do not ask before running jobs on a --target.")
     report: Path | None = flag("Write the HTML report here.")
 
 
 @verb("run", command)
 def run(flags: _RunFlags) -> int:
-    """Run the chain so many times, the data restored before each, and keep every job.
+    """Run the chain a number of times, restoring the data before each, and record every job.
 
-    Prints the plan, the undo and the outage, and runs nothing without --apply. What the jobs change stays, but for the
-    chain's restore command. A job is a program that runs with your rights: its sessions are named by
+    Prints the plan, the undo and the outage, and runs nothing without --apply. What the jobs change stays, except for
+    what the chain's restore command restores. A job is a program that runs with your rights: its sessions are named by
     application_name.
 
     Exit code 0 where every job succeeded in every execution, 1 where one did not, 6 where the data could not be

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group("bundle")
 def command() -> None:
-    """Take studies to the store of another machine, in one file."""
+    """Copy studies to the store of another machine, in one file."""
 
 
 class _ExportFlags(StoreFlag):

@@ -29,7 +29,12 @@ LEAST_BYTES = 1 << 20
 
 class _WhatFlags(TargetFlags, JsonFlag):
     seconds: float = flag(
-        "Maximum duration, such as 2h.", "--for", default=3600.0, type=Time("s", 1), metavar="TIME", show_default="1h"
+        "Maximum duration, such as 2h.  [default: 1h]",
+        "--for",
+        default=3600.0,
+        type=Time("s", 1),
+        metavar="TIME",
+        show_default=False,
     )
     max_size: str = flag("Maximum size of the log, such as 20GB.", default="10GB", metavar="SIZE")
     style: str = flag(
@@ -45,7 +50,7 @@ class _WhatFlags(TargetFlags, JsonFlag):
 
 @click.group("capture")
 def command() -> None:
-    """Log the load of a server for a while, restore the logging, and keep what a replay must know beside the log.
+    """Log the load of a server for a while, restore the logging, and record what else a replay needs.
 
     check says what it would cost and what is in the way; start captures, in the foreground; stop and status work from
     another terminal.
@@ -56,7 +61,7 @@ def command() -> None:
 def check(flags: _WhatFlags) -> int:
     """Say what a capture would switch on and cost, and what is in the way; reads only, for a few seconds.
 
-    Exit code 6 where a capture cannot be.
+    Exit code 6 if a capture is not possible.
     """
     from pgdyno.studies.capture.plan import plan_capture
     from pgdyno.studies.session.opening import opened
@@ -96,7 +101,7 @@ def start(flags: _StartFlags) -> int:
     whatever dies, the server logs as it did before. Only a reload is needed.
 
     Exit code 0 when it ended by time, size or `pgdyno capture stop`, 4 when a guard or somebody else's change ended it,
-    6 when it cannot be, 130 after Ctrl-C; what was captured up to then is good in each case but 6.
+    6 when it is not possible, 130 after Ctrl-C. What was captured by then is good, except with 6.
     """
     from pgdyno.cli.requests.study import agree
     from pgdyno.cli.terminal.progress import Progress

@@ -94,7 +94,7 @@ def _remarks(topology: Topology) -> list[str]:
     paths = (
         "ECKD switches its paths by itself; give the host all of them."
         if topology.attachment is Attachment.ECKD
-        else "FCP needs a fixed path for each disk: attach each by the path of its row, with a second one for failure."
+        else "FCP needs a fixed path for each disk: attach each by the path of its row, with a second as a spare."
     )
     pools = sorted(set(topology.pools) - topology.striped)
     if not pools:

@@ -33,7 +33,7 @@ class _Flags(TargetFlags, JsonFlag):
 def command(flags: _Flags) -> int:
     """List every guard with its limit, its reading now, and what it reads.
 
-    A trial ends at once when a guard turns red, and the baseline is brought back. Reads only; without --target it looks
+    A trial ends at once when a guard turns red, and the baseline is restored. Reads only; without --target it looks
     at the sandbox, which is started for it. Exit code 1 when a guard is red now.
     """
     from pgdyno.model.live import Colour

@@ -35,7 +35,7 @@ class _Flags(JsonFlag, StoreFlag):
 def command(flags: _Flags) -> None:
     """Run HammerDB's TPROC-C against a server and keep its NOPM and TPM as a study of kind imported.
 
-    HammerDB makes its own role and database on that server, and nothing of pgdyno undoes that. Its figures cannot be
+    HammerDB creates its own role and database on that server, and pgdyno does not undo that. Its figures cannot be
     compared with those of pgdyno's own tprocc load.
     """
     from pgdyno.cli.requests.study import print_result

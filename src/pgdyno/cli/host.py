@@ -55,7 +55,7 @@ def check(flags: _CheckFlags) -> int:
 def sudoers(flags: HostFlags) -> None:
     """Print a sudoers file for review: it lets the ssh user start pgdyno's agent as another user, and nothing else.
 
-    The other user is --sudo-user, without it postgres. Sends the agent into the ssh user's cache folder, from where
+    The other user is --sudo-user, by default postgres. Sends the agent into the ssh user's cache folder, from where
     root installs it as the file says.
     """
     from pgdyno.remote.deploy import HostRequest

@@ -37,9 +37,7 @@ def sadf(flags: _SamplesFlags) -> None:
 
 
 class _IostatFlags(_SamplesFlags):
-    interval: float | None = flag(
-        "Time between two reports, where they carry no times.", type=Time("s", 0, min_open=True)
-    )
+    interval: float | None = flag("Time between two reports, if they have no times.", type=Time("s", 0, min_open=True))
 
 
 @verb("iostat", command)
@@ -79,11 +77,9 @@ class _RowsFlags(JsonFlag, StoreFlag):
     file: Path = argument("FILE")
     table: str | None = flag("Which table of a JSON file that holds several.", metavar="NAME")
     mode: str = flag(
-        "pgbench's script, where no column tells it.", "-b", "--mode", default="tpcb-like", type=click.Choice(MODES)
+        "pgbench's script, if no column has it.", "-b", "--mode", default="tpcb-like", type=click.Choice(MODES)
     )
-    scale: int = flag(
-        "Scale of pgbench's tables, where no column tells it.", "-s", "--scale", type=click.IntRange(min=1)
-    )
+    scale: int = flag("Scale of pgbench's tables, if no column has it.", "-s", "--scale", type=click.IntRange(min=1))
     default: str = flag(
         "Which test is the default configuration: the others are compared with it.",
         default=BASELINE_NAME,

@@ -31,10 +31,12 @@ class _Flags(TargetFlags):
     window: float | None = flag(
         "With --capture: how long to watch.  [default: the statistics since their reset]", type=Time("s", 1)
     )
-    pg_settings: Path | None = flag("pg_settings as CSV, JSON or psql prints it.", metavar="FILE")
+    pg_settings: Path | None = flag("pg_settings as CSV, JSON or psql output.", metavar="FILE")
     pg_conf: Path | None = flag("A postgresql.conf instead.", metavar="FILE")
     pg_version: str | None = flag("The version of --pg-conf or --pg-settings, such as 16, 14.4 or 9.5.", metavar="N")
-    criticality: str | None = flag("What depends on the database; no server knows it.", type=click.Choice(_CRITICALITY))
+    criticality: str | None = flag(
+        "What depends on the database, which no server knows.", type=click.Choice(_CRITICALITY)
+    )
     utilization: str | None = flag("How busy the database is, as you know it.", type=click.Choice(("low", "high")))
     only: tuple[str, ...] = flag("Only this section; may be given again.", "--section", metavar="NAME")
     as_json: bool = flag("Print one JSON object with every field.", "--json")
@@ -42,7 +44,7 @@ class _Flags(TargetFlags):
 
 @verb("inspect")
 def command(flags: _Flags) -> int:
-    """Show what is known of a server and its host. Changes nothing; the rights of pg_monitor are enough.
+    """Show what is known about a server and its host. Changes nothing; the rights of pg_monitor are enough.
 
     What cannot be read is printed as unknown, with the reason. The first line names the environment: two readings of
     an unchanged one have the same name.
@@ -72,7 +74,7 @@ def _inventory(flags: _Flags) -> Inventory:
         raise UsageError("--window is for --capture", hint="pgdyno advise --window SECONDS judges a window at once.")
     if root is not None or any(files.values()):
         if folder is not None:
-            raise UsageError("--capture writes what a live server says", hint="Leave --root and --pg-... out.")
+            raise UsageError("--capture needs a live server", hint="Leave --root and --pg-... out.")
         return inspect_capture(root, settings=files["settings"], conf=files["conf"], version=flags.pg_version)
     from pgdyno.studies.session.opening import opened
 

@@ -17,10 +17,10 @@ def command() -> None:
 
 class _RunFlags(Flags):
     words: tuple[str, ...] = argument("-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
-    process: str = flag("The process that the job is of.", metavar="NAME", required=True)
+    process: str = flag("The process that the job belongs to.", metavar="NAME", required=True)
     job: str = flag("The job.", "--name", metavar="NAME", required=True)
     record: Path = flag("The CSV file to which the job's row is added.", required=True, metavar="FILE")
-    execution: int = flag("Which execution of the chain it is in.", default=1, type=Whole(1, 1_000_000))
+    execution: int = flag("Number of the chain's execution.", default=1, type=Whole(1, 1_000_000))
 
 
 @verb("run", command)

@@ -70,7 +70,7 @@ def show_knob(name: str, as_json: bool) -> None:
 @click.option(
     "--data-directory",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The server's data directory: the block devices below it and its log are meant.  [default: this folder]",
+    help="The server's data directory, for the block devices below it and its log.  [default: this folder]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def host_knobs(data_directory: Path | None, as_json: bool) -> None:

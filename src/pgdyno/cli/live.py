@@ -49,13 +49,12 @@ OF_THE_BEGINNING = frozenset(
 
 @verb("live")
 def command(flags: LiveFlags) -> int:
-    """Work with the load that is really there, by pg_stat_statements alone: no benchmark, no clone, no query of ours.
+    """Work with a server's real load, through pg_stat_statements only: no benchmark, no clone, no queries of our own.
 
-    --watch-only reads the counters for a while and prints the smallest change of the statements' time that a study
-    could show here. --b compares settings with those in force: after the reference, and after you have approved the
-    plan, both take turns in random order until the verdict is final; then the server is as it was.
-    --search does the same with one candidate after another, two to four pairs each, asks before each of them, and
-    confirms the best by fresh pairs.
+    --watch-only reads the counters for a while and prints the smallest change in statement time that a study could show
+    here. --b compares settings with those in force: after the reference, and after you have approved the plan, both
+    take turns in random order until the verdict is final; then the server is as it was. --search does the same with one
+    candidate after another, two to four pairs each, asks before each of them, and confirms the best in fresh pairs.
 
     Exit code 0 for better or equivalent, 1 for worse, or better with something against it, 2 when nobody could be asked
     and nothing was changed, 3 for not resolved, 4 when a guard, a veto or somebody else's change ended it and the
@@ -115,7 +114,7 @@ def _check_companions(modes: Mapping[str, bool]) -> None:
             raise UsageError(f"--{name} is for --search", hint="Leave it out, or search: pgdyno live --search.")
     if "operator_token_file" in typed and not any(modes.values()):
         raise UsageError(
-            "--operator-token-file is for what asks: --b, --rule, --search and --resume", hint="Leave it out."
+            "--operator-token-file is for studies that ask: --b, --rule, --search and --resume", hint="Leave it out."
         )
     if "critical" in typed and not modes["compares"]:
         raise UsageError("--critical is for --b and --rule", hint="A search vetoes what becomes twice as slow.")
@@ -277,14 +276,14 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
     reference, budget = flags.reference, flags.budget
     if reference < LEAST_REFERENCE_MIN:
         raise UsageError(
-            f"--reference {reference:g} min is too short for the length of a period to be chosen",
+            f"--reference {reference:g} min is too short to choose the length of a period",
             hint=f"Give --reference {LEAST_REFERENCE_MIN:g}min or more; 10 is little, 30 is better.",
         )
     pair_min = USUAL_PAIR_MIN if times is None else 2 * times.period_s / 60
     least = reference + LEAST_PAIRS * pair_min
     if budget < least:
         raise UsageError(
-            f"--budget {budget:g} min does not hold the reference of {reference:g} min and {LEAST_PAIRS} pairs",
+            f"--budget {budget:g} min has no room for the reference of {reference:g} min and {LEAST_PAIRS} pairs",
             hint=f"Give --budget {least:g}min or more, or a shorter --reference.",
         )
     return LiveOptions(

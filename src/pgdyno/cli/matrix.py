@@ -155,7 +155,7 @@ def _write_manifests(plan: MatrixPlan, flags: MatrixFlags) -> int:
         click.echo(str(path))
     if not plan.pods:
         click.echo(
-            "note: no pod has a bound of CPU and memory; --vcpus-total and --memory-total share them out", err=True
+            "note: the pods have no limits of CPU and memory; set them by --vcpus-total and --memory-total", err=True
         )
     click.echo(
         f"next: {shlex.quote(str(flags.manifests / 'run.sh'))}, then pgdyno import pods with what it fetched", err=True

@@ -59,11 +59,11 @@ def rehearse(flags: _RehearseFlags) -> int:
     """Rehearse the migration of PLAN.toml: assess, move by phases, validate, and judge it against its window.
 
     Prints the plan, the undo and the outage, and changes nothing without --apply. The source is only read. The target
-    must be proved to be another server, and be a sandbox or stand in the list of servers that may be changed. Its
-    settings for the load are put back whatever ends the rehearsal; a killed one goes on by item with --resume. A
-    captured load that the plan names is replayed on the target at the end, outside of the window.
+    must be proved to be another server, and be a sandbox or be in the list of servers that may be changed. Its settings
+    for the load are restored however the rehearsal ends; a killed one continues item by item with --resume. A captured
+    load that the plan names is replayed on the target at the end, outside of the window.
 
-    Exit code 0 where all arrived within the window and the replay stands, 1 where not.
+    Exit code 0 if everything arrived within the window and the replay holds, else 1.
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress

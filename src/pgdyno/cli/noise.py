@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 class _Flags(StudyFlags):
     minutes: float = flag(
-        "Time for equal runs; four are made in any case.", default=15.0, type=Time("min", 0, min_open=True)
+        "Time for equal runs; at least four are made.", default=15.0, type=Time("min", 0, min_open=True)
     )
     smallest_effect: float = flag(
         "The effect for which window, pairs and minutes are proposed.",
@@ -32,7 +32,7 @@ class _Flags(StudyFlags):
         type=click.FloatRange(0, 1, min_open=True),
     )
     confidence: float = flag(
-        "Confidence of the comparisons that are planned; as of pgdyno experiment.",
+        "Confidence of the planned comparisons, as in pgdyno experiment.",
         default=STRICT_CONFIDENCE,
         type=click.FloatRange(0.8, 0.999),
     )

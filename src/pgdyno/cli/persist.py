@@ -35,7 +35,7 @@ class _Flags(StoreFlag):
 def command(flags: _Flags) -> None:
     """Make Linux knobs survive a reboot: print the files, or write them with --apply.
 
-    FILE holds `name = value` lines; those of PostgreSQL belong into postgresql.conf and are left out. Files go into
+    FILE holds `name = value` lines; those of PostgreSQL belong in postgresql.conf and are left out. Files go into
     /etc/sysctl.d, /etc/tmpfiles.d, /etc/udev/rules.d or /etc/systemd/system, never into /etc/sysctl.conf. Nothing is
     loaded: the commands that load and remove them are printed. A file that pgdyno did not write is not overwritten.
     """
@@ -53,7 +53,7 @@ def command(flags: _Flags) -> None:
     for file in made:
         _print(file, is_written=flags.apply_it, root=flags.root)
     if others:
-        click.echo(f"left out, they belong into postgresql.conf: {', '.join(others)}", err=True)
+        click.echo(f"left out, because they belong in postgresql.conf: {', '.join(others)}", err=True)
     if not flags.apply_it:
         click.echo("nothing was written; add --apply", err=True)
 
@@ -69,7 +69,7 @@ def _chosen(
     from pgdyno.studies.winner import offered_by, study_of
 
     if (conf is None) == (study is None):
-        raise UsageError("name a FILE or a --study, one of the two", hint="pgdyno persist mine.conf, or --study last.")
+        raise UsageError("name either a FILE or a --study", hint="pgdyno persist mine.conf, or --study last.")
     if conf is not None:
         settings = Configuration.of(settings_from(conf))
     else:

@@ -35,10 +35,10 @@ _TO_SAY_SO_S = 60.0
 
 @click.group("queue")
 def command() -> None:
-    """Keep runs for the night, and run them in a window with host and server to themselves.
+    """Queue runs for the night, and run them in a window with host and server to themselves.
 
     A job is a pgdyno command that measures. It runs as a process of its own, is told to end before the window does,
-    restores its server, and continues in the next window where its study can be resumed.
+    restores its server, and continues in the next window if its study can be resumed.
     """
 
 
@@ -51,7 +51,7 @@ class _AddFlags(StoreFlag):
 def add(flags: _AddFlags) -> None:
     """Add a run at the end of this host's queue; write its words after --.
 
-    They are checked now, as their verb would. Relative paths hold from this folder. Words with a password are refused.
+    They are checked now, as their verb would check them. Paths are relative to this folder. Passwords are refused.
     Only a runner of this account, on this host, runs the job: others could have written the store.
     """
     from pgdyno.store.queue import Queue
@@ -69,7 +69,7 @@ def add(flags: _AddFlags) -> None:
 
 class _ListFlags(StoreFlag):
     as_json: bool = flag("Print JSON.", "--json")
-    with_ended: bool = flag("Those that are done, failed or removed, too.", "--all")
+    with_ended: bool = flag("Include jobs that are done, failed or removed.", "--all")
 
 
 @verb("list", command)
@@ -114,7 +114,7 @@ class _RunFlags(StoreFlag):
     window: str = flag("When jobs may run, such as 22:00-06:00; over midnight too.", metavar="HH:MM-HH:MM")
     zone: str | None = flag("Time zone, such as Europe/Berlin.  [default: this machine's]", metavar="NAME")
     once: bool = flag("This window only; when it is closed now, nothing is started.")
-    until: str | None = flag("End at this moment, such as 2026-12-24T06:00, at the latest.", metavar="TIME")
+    until: str | None = flag("End at this time at the latest, such as 2026-12-24T06:00.", metavar="TIME")
     restore_s: float = flag(
         "Seconds before the end at which a job is told to restore its server.",
         "--restore",
@@ -123,21 +123,23 @@ class _RunFlags(StoreFlag):
     )
     shortest_s: float = flag("Begin no job with fewer seconds left.", "--shortest", default=600.0, type=Time("s", 0))
     retry_s: float = flag(
-        "Seconds between looks at a machine that is not quiet.", "--retry", default=60.0, type=Time("s", 1)
+        "Seconds between checks of a machine that is not quiet.", "--retry", default=60.0, type=Time("s", 1)
     )
     look_s: float = flag(
-        "Seconds to look at host and server before a job begins.", "--look", default=10.0, type=Time("s", 1)
+        "Seconds to watch host and server before a job begins.", "--look", default=10.0, type=Time("s", 1)
     )
     foreign_cpu: float = flag(
-        "Most CPU of others before a job begins, in percent of one core.", default=15.0, type=click.FloatRange(0)
+        "Maximum CPU use by others before a job begins, in percent of one core.", default=15.0, type=click.FloatRange(0)
     )
     foreign_disk: float = flag(
-        "Most that others move on the data's disks, in MB/s, before and during a job.",
+        "Maximum that others may move on the data's disks, in MB/s, before and during a job.",
         default=5.0,
         type=click.FloatRange(0),
     )
     foreign_sessions: int = flag(
-        "Most sessions of others that are not idle, before and during a job.", default=0, type=click.IntRange(0)
+        "Maximum number of others' sessions that are not idle, before and during a job.",
+        default=0,
+        type=click.IntRange(0),
     )
     as_json: bool = flag("Print JSON.", "--json")
 
@@ -146,10 +148,10 @@ class _RunFlags(StoreFlag):
 def run(flags: _RunFlags) -> int:
     """Work through the queue: in this window with --once, else night after night until ended.
 
-    Before each job, host and server are looked at; while others use them the job waits, and gives up for this night
-    when too little of it is left. A job that this account did not add on this host as it is, or that has ended before,
-    is refused and stays. One runner works on a host. Exit code 6 when the machine was never quiet or a job was refused,
-    5 when a job could not restore its server: then nothing else is started.
+    Before each job, host and server are watched; while others use them the job waits, and gives up for this night when
+    too little of it is left. A job that this account did not add on this host in this form, or that has ended before,
+    is refused and stays. There is one runner per host. Exit code 6 when the machine was never quiet or a job was
+    refused, 5 when a job could not restore its server: then nothing else is started.
     """
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.owner.signals import signals_interrupt
@@ -248,7 +250,7 @@ def _about(job: Job) -> list[str]:
     parts += [f"exit code {job.exit_code}"] if job.exit_code is not None else []
     lines = [", ".join(parts)] if parts else []
     if _is_abandoned(job):
-        lines.append(f"its runner {job.runner} is gone: the next pgdyno queue run takes it up")
+        lines.append(f"its runner {job.runner} is gone: the next pgdyno queue run picks it up")
     lines += [job.reason] if job.reason else []
     if job.attempts and job.host == socket.gethostname() and (log := errors_of(log_of(job))).exists():
         lines.append(f"log {log}")

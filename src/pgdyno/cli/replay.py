@@ -88,7 +88,9 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
         "--guard",
         metavar="NAME=VALUE",
     )
-    source_identifier: str | None = flag("System identifier of the source, of a trace without it.", metavar="ID")
+    source_identifier: str | None = flag(
+        "System identifier of the source, if the trace does not have it.", metavar="ID"
+    )
     source: str | None = flag(
         "Prove that the target is not this source, and mark it as a copy to replay to.",
         "--mark-copy",
@@ -120,14 +122,14 @@ def command(flags: _Flags) -> int:
     """Send the statements of TRACE to another server, session by session, each when it is due.
 
     Never to its source: a server with the source's system identifier is refused unless it carries the mark of a copy
-    (--mark-copy), any other unless it is a sandbox or stands in the list of targets. What the statements change stays,
-    unless --restore brings the state back before each run. With --versus or --versus-set runs of an old and a new side
-    take turns, and are compared.
+    (--mark-copy), any other unless it is a sandbox or is in the list of targets. What the statements change stays,
+    unless --restore restores the state before each run. With --versus or --versus-set, runs of an old and a new side
+    alternate, and are compared.
 
     Exit code 0 for a run that counts, 3 for one that does not, with the reason: its injector was late, it was paused,
     statements were not sent, or more answers differ than --error-limit; of two sides 1 where the new one is worse, 3
     where nothing can be told; 1 where --check found what would fail; 4 where a guard ended the run; 6 for a target
-    that may not or cannot be replayed to.
+    that is refused or not suitable.
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.progress import Progress
@@ -141,7 +143,7 @@ def command(flags: _Flags) -> int:
     options, request, progress = _options(flags), target_request(flags), Progress()
     if options.order is not Order.SESSION and options.processes > 1:
         raise UsageError(
-            f"--order {options.order} and --processes {options.processes} exclude each other",
+            f"--order {options.order} and --processes {options.processes} cannot be used together",
             hint="An engine knows its own sessions only: leave one of them out.",
         )
     is_several = bool(flags.restore or flags.versus or flags.versus_set or flags.runs > 1)
@@ -185,11 +187,12 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
     from pgdyno.studies.session.target_request import TargetRequest as Request
 
     if flags.check:
-        raise UsageError(
-            "--check examines one target as it is", hint="Leave --restore, --runs and --versus out with it."
-        )
+        raise UsageError("--check examines one target as it is", hint="Use it without --restore, --runs and --versus.")
     if flags.versus and flags.versus_set:
-        raise UsageError("--versus and --versus-set exclude each other", hint="Change one thing, or set it there.")
+        raise UsageError(
+            "--versus and --versus-set cannot be used together",
+            hint="Change one thing at a time, or make the setting on the second target.",
+        )
     restore = None if flags.restore is None else restore_of(flags.restore)
     with ExitStack() as stack:
         sides = [ReplayArm(OLD, target, request, options)]
@@ -205,7 +208,7 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
         check_rounds(sides, flags.runs, restore)
         for name in dict.fromkeys(side.target.name for side in sides):
             if restore is not None:
-                progress.announce(f'before each run the state of "{name}" comes back by {restore.words}')
+                progress.announce(f'before each run the state of "{name}" is restored by {restore.words}')
         if flags.dry_run:
             progress.announce("nothing was sent; leave out --dry-run to send it")
             if flags.as_json:
@@ -241,7 +244,9 @@ def _options(flags: _Flags) -> ReplayOptions:
     require_watched(guards)
     meta = whole_meta(flags.trace)  # before a sandbox is made or a server asked
     if speed is not None and level is not None:
-        raise UsageError("--speed and --level exclude each other", hint="A level is a speed, by the trace's own level.")
+        raise UsageError(
+            "--speed and --level cannot be used together", hint="A level is a speed, by the trace's own level."
+        )
     if level is not None:
         speed = level_speed(level, meta.captured_level)
     output = flags.output or flags.trace.parent / f"{flags.trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome"
@@ -284,7 +289,7 @@ def _mark(target: Target, source: str, progress: Progress) -> None:
 
     with naming("--mark-copy"), opened(TargetRequest(dsn=source)) as other:
         mark_copy(identify(target, read_facts(target)), target, other)
-    progress.announce(f'"{target.name}" is another server than "{other.name}", and is marked as a copy')
+    progress.announce(f'"{target.name}" is not the same server as "{other.name}", and is now marked as a copy')
 
 
 def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:

@@ -41,13 +41,13 @@ class _Flags(_SessionFlags, HostFlags, StoreFlag):
 
 @verb("rollback")
 def command(flags: _Flags) -> int:
-    """Put a server back as it was found: after the pgdyno that changed it was killed, or after `pgdyno apply`.
+    """Restore a server as it was found: after the pgdyno that changed it was killed, or after `pgdyno apply`.
 
     Without ID, every abandoned session is rolled back, newest first. A change of `pgdyno apply` is taken back by its
     ID alone, the newest first. Before anything is done, each line that will change is printed, and whether the server
-    is reloaded or restarted. Only what pgdyno wrote goes: what somebody else changed since stays and is told, and a
-    server that somebody else has shut down is left down. Running it again does nothing. Exit code 5 means that
-    something of ours could not be undone; the text says what. With --host, the sessions of that host are meant.
+    is reloaded or restarted. Only what pgdyno wrote is undone: what somebody else has changed since stays and is
+    reported, and a server that somebody else has shut down is left down. Running it again does nothing. Exit code 5
+    means that something of ours could not be undone; the text says what. --host selects the sessions of that host.
     """
     if flags.forget and flags.dry_run:
         raise UsageError("--forget and --dry-run cannot go together", hint="Leave one of them out.")

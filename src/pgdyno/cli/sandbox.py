@@ -16,7 +16,7 @@ _BIN = click.option(
     "--sandbox-bin",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="bin folder of another PostgreSQL build.  [default: the embedded 18]",
+    help="The bin folder of another PostgreSQL build.  [default: the embedded 18]",
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -35,7 +35,7 @@ def command() -> None:
 @_BIN
 @_JSON
 def start(name: str, sandbox_bin: Path | None, as_json: bool) -> None:
-    """Start the server, made first if need be; it runs until you stop it."""
+    """Start the server, creating it first if necessary; it runs until you stop it."""
     from pgdyno.sandbox.sandbox import Sandbox
 
     sandbox = Sandbox.open_or_create(name, bin_dir=sandbox_bin)

@@ -60,14 +60,14 @@ class _Flags(MeasuringFlags):
 
 @verb("scale")
 def command(flags: _Flags) -> int:
-    """Measure levels in per cent of production, each on its share of the hardware, and say whether they answer alike.
+    """Measure levels in per cent of production, each on its share of the hardware, and say whether they perform alike.
 
-    Prints the plan, the undo and the outage, and runs nothing without --apply. A level bounds the server's CPUs and
-    memory by a cgroup, which needs root; the load comes from outside of the bound. Or a level names a server of its
-    own, which stands in the list of servers that may be changed. docs/reference/scale.md describes the plan.
+    Prints the plan, the undo and the outage, and runs nothing without --apply. A level limits the server's CPUs and
+    memory by a cgroup, which needs root; the load generator is outside of the limit. Or a level names a server of its
+    own, which must be in the list of servers that may be changed. docs/reference/scale.md describes the plan.
 
-    Exit code 0 where success rate, response time and path length of every level are constant within the tolerance of
-    the plan, 1 where one is not, 3 where it is not resolved.
+    Exit code 0 if success rate, response time and path length of every level are constant within the tolerance of the
+    plan, 1 if one is not, 3 if it is not resolved.
     """
     from pgdyno.cli.requests.study import check_report_path
     from pgdyno.errors import UsageError

@@ -26,10 +26,10 @@ class _Flags(StoreFlag):
     )
     port: int = flag("Port to listen on; 0 takes a free one.", default=PORT, type=click.IntRange(0, 65535))
     token_file: Path | None = flag(
-        "Ask every reader for the token in this file; it is made when it is missing.", metavar="FILE"
+        "Ask every reader for the token in this file; it is created if missing.", metavar="FILE"
     )
     operator_token_file: Path | None = flag(
-        "Let who has a token of this file answer and stop live studies; it is made when it is missing.", metavar="FILE"
+        "Let anyone with a token in this file answer and stop live studies; it is created if missing.", metavar="FILE"
     )
     allowed: tuple[str, ...] = flag(
         "A name by which readers may call this host, such as db1.example; may be given again.",
@@ -44,10 +44,10 @@ class _Flags(StoreFlag):
 def command(flags: _Flags) -> int:
     """Show in a browser what runs on a store, what waits in its queue, and every report.
 
-    The page moves by itself: load, resources and guards of running studies, each second. It reads the store alone, so
-    that it may run beside a measurement or on another host; it changes nothing and fetches nothing from elsewhere.
+    The page updates itself every second: load, resources and guards of running studies. It only reads the store, so it
+    may run beside a measurement or on another host; it changes nothing and fetches nothing from elsewhere.
     With --operator-token-file operators may answer a live study that was begun with the same file: their requests are
-    put on record in the store, and the study itself carries them out. Ends with Ctrl-C.
+    recorded in the store, and the study itself carries them out. Ends with Ctrl-C.
     """
     from pgdyno.web.access import access_of, is_loopback, read_token
     from pgdyno.web.app import make_app
@@ -62,7 +62,9 @@ def command(flags: _Flags) -> int:
     listener = bound_socket(flags.bind, flags.port)
     with listener, open_store(flags.store_url) as store:
         if not is_loopback(flags.bind) and flags.tls_cert is None:
-            click.echo("warning: without --tls-cert the token and every figure cross the network in clear", err=True)
+            click.echo(
+                "warning: without --tls-cert the token and every figure cross the network in clear text", err=True
+            )
         url = _url(flags.bind, int(listener.getsockname()[1]), secure=flags.tls_cert is not None)
         click.echo(f"store    {store.name}", err=True)
         if flags.token_file is not None:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @click.group("trace")
 def command() -> None:
-    """Make a trace of server logs, and say what it holds.
+    """Build a trace from server logs, and say what it holds.
 
-    A trace is NAME.parquet, one row a statement, with NAME.json beside it; both hold what users typed, and only their
+    A trace is NAME.parquet, one row per statement, with NAME.json beside it; both hold what users typed, and only their
     owner can read them. Any tool that reads Parquet can ask it questions.
     """
 

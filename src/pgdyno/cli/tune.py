@@ -47,9 +47,9 @@ class _Flags(PlanFlag, StudyFlags):
         "Time for everything, in minutes: start, data load, trials, proof, restore and report.",
         type=Time("min", 0, min_open=True),
     )
-    metric: str = flag("What is to improve.", default="throughput", type=click.Choice(METRICS))
+    metric: str = flag("What to improve.", default="throughput", type=click.Choice(METRICS))
     smallest_effect: float = flag(
-        "Smallest effect of interest; within it two configurations are equivalent.",
+        "Smallest effect of interest; below it two configurations are equivalent.",
         default=0.02,
         type=click.FloatRange(0, 1, min_open=True),
     )
@@ -64,11 +64,11 @@ class _Flags(PlanFlag, StudyFlags):
     seed: int = flag("Seed of search and interleaving.", default=1)
     include: tuple[str, ...] = flag("Search this knob too, though it is not searched by default.", metavar="KNOB")
     exclude: tuple[str, ...] = flag("Leave this knob alone.", metavar="KNOB")
-    only: tuple[str, ...] = flag("Search these knobs alone; may be given again.", metavar="KNOB")
+    only: tuple[str, ...] = flag("Search only these knobs; may be given again.", metavar="KNOB")
     linux: bool = flag("Search the Linux knobs of the host beside those of the server; as root.")
     reload_only: bool = flag("Never restart: knobs that need it are not searched.")
     restarts: str | None = flag(
-        "Most restarts, and when: none, 3, 22:00-05:00 or 3@22:00-05:00.  [default: any]", metavar="BUDGET"
+        "Maximum number of restarts, and when: none, 3, 22:00-05:00 or 3@22:00-05:00.  [default: any]", metavar="BUDGET"
     )
     noise_runs: int = flag("Baseline runs for the noise floor.", default=6, type=click.IntRange(3))
     rivals: tuple[str, ...] = flag(

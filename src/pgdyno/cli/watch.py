@@ -25,10 +25,10 @@ class _Flags(TargetFlags, JsonFlag, StoreFlag):
 
 @verb("watch")
 def command(flags: _Flags) -> int:
-    """Watch the load that is really there for hours or days; reads only.
+    """Watch a server's real load for hours or days; reads only.
 
-    Reports at once which statements, or the server as a whole, take longer from some moment on, whether that looks like
-    another plan, and which settings somebody changed. Restarts, resets and new statements are noted without an alarm.
+    Reports at once which statements, or the server as a whole, became slower, whether that looks like another plan, and
+    which settings somebody changed. Restarts, resets and new statements are noted without an alarm.
     Exit code 1 when something was found, 0 when not, 3 when there was too little to judge, 6 when the server cannot be
     watched, with the commands that would change that.
     """

@@ -13,7 +13,7 @@ from pgdyno.cli.terminal.columns import print_told
 
 @click.group("ybio")
 def command() -> None:
-    """Print the procedures setup and runit, and what the classes of working sets come to.
+    """Print the procedures setup and runit, and the sizes of the classes of working sets.
 
     The load itself is a workload of the other verbs: pgdyno bench -w ybio -D class=fits-ram-once. Four laboratories
     are ready as plans in examples/ybio.
@@ -24,7 +24,7 @@ def command() -> None:
 def sql() -> None:
     """Print SQL that makes setup, runit and the table benchruns in a database of yours.
 
-    Run it by psql, then: CALL setup(tab_rows => 1000000); VACUUM ANALYZE bench0001; CALL runit(run_duration => '0 s').
+    Run it in psql, then: CALL setup(tab_rows => 1000000); VACUUM ANALYZE bench0001; CALL runit(run_duration => '0 s').
     """
     from pgdyno.workloads.ybio.table import procedures
 

@@ -246,7 +246,7 @@ def access_of(
     """
     if operators is not None and not secure and not is_loopback(bind):
         raise UsageError(
-            f'"{bind}" is reached from other hosts, and an operator\'s token would cross the network in clear',
+            f'"{bind}" is reached from other hosts, and an operator\'s token would cross the network in clear text',
             hint="Add --tls-cert and --tls-key; or stay on loopback and use ssh -L.",
         )
     if token is None and not is_loopback(bind):

@@ -113,5 +113,5 @@ def without_class(parameters: Mapping[str, Value]) -> dict[str, Value]:
     if name and name not in CLASSES:
         raise _unknown(name)
     if name and "tab_rows" in parameters:
-        raise UsageError("class and tab_rows exclude each other", hint="Leave one of them out.")
+        raise UsageError("class and tab_rows cannot be used together", hint="Leave one of them out.")
     return {key: value for key, value in parameters.items() if not name or key not in ("class", "memory")}

@@ -133,9 +133,9 @@ def test_plan_writes_what_the_planner_says(run: Run, tmp_path: Path, monkeypatch
     [
         (["--pg-conf", "{file}"], "--pg-conf and --pg-version go together"),
         (["--pg-version", "16"], "--pg-version is for --pg-conf and --pg-settings"),
-        (["--pg-conf", "{file}", "--pg-version", "16", "--pg-settings", "{file}"], "exclude each other"),
-        (["--target", "host=db1"], "--root and --target exclude each other"),
-        (["--host", "ssh://db1"], "--root and --host exclude each other"),
+        (["--pg-conf", "{file}", "--pg-version", "16", "--pg-settings", "{file}"], "cannot be used together"),
+        (["--target", "host=db1"], "--root and --target cannot be used together"),
+        (["--host", "ssh://db1"], "--root and --host cannot be used together"),
         (["--output", "{folder}"], "--output is for --emit"),
         (["--window", "5"], "--window needs a live target"),
     ],
@@ -194,7 +194,7 @@ def test_a_store_that_cannot_be_read_is_told_and_hides_no_advice(run: Run, tmp_p
     folder.mkdir(parents=True)
     (folder / "pgdyno.db").write_text("this is no database")
     result = run("--group", "response time")
-    assert "what was proved here is not known" in result.stderr
+    assert "cannot read what was proved here" in result.stderr
     assert "dirty-bytes" in result.stdout
 
 

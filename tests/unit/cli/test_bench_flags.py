@@ -16,7 +16,7 @@ from pgdyno.errors import UsageError
         (["-w", "tprocc", "-D", "mix=45/43/4/4"], 'mix "45/43/4/4" is not known'),
         (["-w", "tprocc", "-D", "wharehouses=3"], 'no parameter "wharehouses"'),
         (["-w", "ybio", "-D", "class=huge"], 'class "huge"'),
-        (["-w", "ybio", "-D", "class=exceeds", "-D", "tab_rows=5"], "exclude each other"),
+        (["-w", "ybio", "-D", "class=exceeds", "-D", "tab_rows=5"], "cannot be used together"),
         (["--warmup", "0", "--measure", "2"], "together at least 3 s"),
         (["--warmup", "0.5", "--measure", "2.4"], "a warm-up of 0.5 s and a window of 2.4 s are too short"),
         (["-w", "ybio", "-D", "batch_size=0"], '"batch_size" of "ybio" must be at least 1, not 0'),

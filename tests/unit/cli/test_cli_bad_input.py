@@ -295,7 +295,7 @@ def test_a_matrix_takes_a_script_by_its_mode(said):
 def test_a_password_on_the_command_line_is_warned_of_once_and_never_repeated(said, words, flag):
     code, text = said(*words)
     assert code == ExitCode.UNSUITABLE
-    assert text.count(f"warning: the password in {flag} is seen by every user") == 1
+    assert text.count(f"warning: the password in {flag} is visible to every user") == 1
     assert "PGPASSFILE" in text
     assert "service file" in text
     assert "hunter2" not in text

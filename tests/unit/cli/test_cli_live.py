@@ -56,13 +56,13 @@ def refused(*words: str) -> str:
         (("--b", "work_mem=1MB"), "no terminal to ask"),
         (("--b", "work_mem=1MB", "--approve", "class-A"), "no terminal to ask"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--reference", "90s"), "--reference 1.5 min is too short"),
-        (("--b", "work_mem=1MB", "--approve", "auto", "--budget", "31min"), "--budget 31 min does not hold"),
+        (("--b", "work_mem=1MB", "--approve", "auto", "--budget", "31min"), "--budget 31 min has no room"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--guard", "nothing=1"), "backlog"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--max-pairs", "2"), "--max-pairs"),
         (("--b", "work_mem=1MB", "--approve", "perhaps"), "--approve"),
         (("--b", "work_mem=1MB", "--approve", "auto", "--not-during", "18-20"), 'window "18-20" cannot be read'),
         (("--resume", "last", "--not-during", "18:00-20:00"), "--not-during cannot be changed when a study is resumed"),
-        (("--watch-only", "--operator-token-file", "x"), "--operator-token-file is for what asks"),
+        (("--watch-only", "--operator-token-file", "x"), "--operator-token-file is for studies that ask"),
         (("--demo", "--operator-token-file", "x"), "--demo runs on a sandbox"),
         (("--search", "--operator-token-file", "/dev/null"), "is not a file of yours"),
         (("--resume", "last", "--dbtune", "x.yml"), "--dbtune is for a new study"),
@@ -120,7 +120,7 @@ def test_its_times_are_a_period_with_a_wash_out_and_cost_a_budget_that_holds_thr
     flags, times, _ = taken(tmp_path, named.format(120, 180))
     assert live._options(flags, times).period_s == 300.0
     flags, times, _ = taken(tmp_path, named.format(1200, 1800))
-    with pytest.raises(UsageError, match="does not hold") as told:
+    with pytest.raises(UsageError, match="has no room") as told:
         live._options(flags, times)
     assert "330min" in told.value.hint
     with pytest.raises(UsageError, match="longer than measurement_time"):

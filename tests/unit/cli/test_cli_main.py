@@ -191,7 +191,7 @@ def test_an_interrupt_that_python_wraps_is_an_interrupt(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main._run()
     assert ended.value.code == main.INTERRUPTED
-    assert "interrupted; nothing of the server" in capsys.readouterr().err
+    assert "interrupted; nothing on the server" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("end", [lambda: main._end(UsageError("no")), main._end_interrupted])

@@ -168,7 +168,7 @@ def test_a_job_whose_runner_was_killed_is_listed_as_left(tmp_path):
         far = queue.add(["bench"], host="elsewhere", folder="/", at=0.0)
         queue.claim(host="elsewhere", runner="elsewhere:1", at=1.0)
     listed = CliRunner().invoke(command, ["list", "--store", store]).stdout
-    assert listed.count("is gone: the next pgdyno queue run takes it up") == 2
+    assert listed.count("is gone: the next pgdyno queue run picks it up") == 2
     assert "pgdyno bench -D 'filler=a b'" in listed
     jobs = json.loads(CliRunner().invoke(command, ["list", "--store", store, "--json"]).stdout)["jobs"]
     assert [one["abandoned"] for one in jobs] == [True, True, False]

@@ -102,7 +102,7 @@ def test_the_command_finds_the_trace_and_the_limit_of_the_outcome(folder):
     told = json.loads(found.output)
     assert (told["word"], told["basis"]) == ("worse", "client")
     assert told["fidelity"]["limits"]["error_percent"] == 2.0
-    with pytest.raises(UsageError, match="was fixed before it"):
+    with pytest.raises(UsageError, match="before it began"):
         run("--replay", folder / "a", folder / "b", "--error-limit", 5)
 
 
@@ -170,7 +170,7 @@ def test_what_is_missing_or_wrong_is_named(folder, tmp_path):
         run("--replay", folder / "trace.parquet", tmp_path)
     with pytest.raises(UsageError, match=r"--again .* is the capture itself"):
         run("--replay", folder / "a", folder / "b", "--again", folder / "trace.parquet")
-    with pytest.raises(UsageError, match=r"--outcome .* is no outcome"):
+    with pytest.raises(UsageError, match=r"--outcome .* is not the outcome"):
         run("--replay", folder / "trace.parquet", folder / "b", "--outcome", folder / "trace.parquet")
     with pytest.raises(UsageError, match="are not milliseconds"):
         run("--replay", folder / "a", folder / "b", "--duration-classes", "a,b")

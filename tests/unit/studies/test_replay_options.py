@@ -61,7 +61,7 @@ def test_the_limit_of_errors_is_that_of_the_start(store: Store) -> None:
 
     assert rules().limits.error_percent == 2.0
     assert rules("--error-limit", "2").limits.error_percent == 2.0
-    with pytest.raises(UsageError, match="it was fixed before it"):
+    with pytest.raises(UsageError, match="before it began"):
         rules("--error-limit", "50")
 
 

@@ -90,7 +90,7 @@ def test_classes_are_shares_of_memory_and_of_shared_buffers():
 def test_a_class_that_cannot_be_is_refused_with_a_way_out():
     with pytest.raises(UsageError, match='class "huge"'):
         sized({"class": "huge"}, with_memory(GB))
-    with pytest.raises(UsageError, match="exclude each other"):
+    with pytest.raises(UsageError, match="cannot be used together"):
         sized({"class": "exceeds", "tab_rows": 5}, with_memory(GB))
     with pytest.raises(UsageError, match="unknown"):
         sized({"class": "exceeds"}, with_memory(Unknown("no /proc")))

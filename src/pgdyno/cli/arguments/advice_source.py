@@ -20,7 +20,7 @@ class SourceFlags(Flags):
         "A folder of rule files; may be given again.", "--rules", type=FOLDER, metavar="DIR"
     )
     window: float | None = flag(
-        "How long to watch.  [default: what the statistics hold since they were reset]", type=Time("s", 1)
+        "How long to watch.  [default: use the statistics since their last reset]", type=Time("s", 1)
     )
     logs: tuple[Path, ...] = flag("A server log; may be given again.", "--log", type=FILE, metavar="FILE")
 

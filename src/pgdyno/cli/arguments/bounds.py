@@ -16,24 +16,24 @@ class CpuBoundsFlags(Flags):
     """How much of the CPUs others may use before a run is not used."""
 
     foreign_cpu: float = flag(
-        "Bound on CPU of other processes, in percent of one core; above it a run is repeated.",
+        "Repeat a run if other processes use more CPU than this, in percent of one core.",
         default=15.0,
         type=click.FloatRange(0),
         envvar="PGDYNO_FOREIGN_CPU",
     )
-    steal: float = flag("Bound on steal, in percent.", default=5.0, type=click.FloatRange(0, 100))
+    steal: float = flag("Repeat a run if steal is above this, in percent.", default=5.0, type=click.FloatRange(0, 100))
 
 
 class BoundsFlags(CpuBoundsFlags):
     """How much of the machine others may use before a run is not used."""
 
     foreign_disk: float | None = flag(
-        "Bound on what others move on the disks, in MB/s.  [default: not judged]",
+        "Repeat a run if others move more than this on the disks, in MB/s.  [default: not judged]",
         type=click.FloatRange(0),
         envvar="PGDYNO_FOREIGN_DISK",
     )
     foreign_sessions: float | None = flag(
-        "Bound on busy sessions in other databases, on average.  [default: not judged]",
+        "Repeat a run if other databases have more busy sessions, on average.  [default: not judged]",
         type=click.FloatRange(0),
         envvar="PGDYNO_FOREIGN_SESSIONS",
     )

@@ -43,7 +43,7 @@ class LoadFlags(Flags):
     """What is run, and how it is driven."""
 
     workload: str = flag(
-        "What is run; replay:TRACE is a captured load.", "-w", default="tpcb-like", type=WorkloadName(MODES)
+        "Workload to run; replay:TRACE is a captured load.", "-w", default="tpcb-like", type=WorkloadName(MODES)
     )
     params: tuple[str, ...] = flag(
         "A parameter of the workload, such as scale=50 or tab_rows=1e6; may be given again.",
@@ -52,16 +52,16 @@ class LoadFlags(Flags):
         metavar="NAME=VALUE",
     )
     scripts: tuple[str, ...] = flag("A pgbench script of workload custom.", "--script", metavar="FILE[@WEIGHT]")
-    init: Path | None = flag("SQL that loads custom's or replay's data.", metavar="FILE")
+    init: Path | None = flag("SQL that loads the data of workload custom or replay.", metavar="FILE")
     clients: int | None = flag("Sessions.  [default: the host's cores]", "-c", type=click.IntRange(1))
     jobs: int | None = flag("pgbench threads.  [default: 1 for 8 clients]", "-j", type=click.IntRange(1))
     protocol: str = flag("pgbench's query protocol.", "-M", default="prepared", type=click.Choice(PROTOCOLS))
     rate: float | None = flag("Open loop: transactions per second to schedule.", "-R", type=Finite(*RATES))
-    connect_each: bool = flag("A new connection for each transaction.", "-C")
+    connect_each: bool = flag("Open a new connection for each transaction.", "-C")
     warmup: float = flag("Longest warm-up, in seconds.", default=20.0, type=Time("s", 0))
     measure: float = flag("Measured window, in seconds.", default=30.0, type=Time("s", 2))
     reset: str = flag(
-        "When the data is cloned again: auto is before each trial of a load that writes.",
+        "When to clone the data again; auto: before each trial of a load that writes.",
         default="auto",
         type=click.Choice(["auto", "always", "never"]),
     )

@@ -45,7 +45,7 @@ class SafetyFlags(Flags):
     """When a study is ended for the server's sake, and what stays on the server."""
 
     guards: tuple[str, ...] = flag(
-        "Where a guard trips, such as disk=2GB or errors=20%, or NAME=off; see pgdyno guards.",
+        "Limit at which a guard trips, such as disk=2GB or errors=20%, or NAME=off; see pgdyno guards.",
         "--guard",
         metavar="NAME=VALUE",
     )
@@ -55,7 +55,7 @@ class SafetyFlags(Flags):
     watchdog_deadline: float = flag(
         "How long the server may be silent before the watchdog restores it.", default=30.0, type=Time("s", 1, 3600)
     )
-    keep_data: bool = flag("Leave the databases of the load on the server, so that the next study does not load again.")
+    keep_data: bool = flag("Keep the load's databases on the server, so that the next study need not load them.")
 
 
 def safety(flags: SafetyFlags, stored: Mapping[str, object] | None = None) -> Safety:

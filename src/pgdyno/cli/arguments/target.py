@@ -23,7 +23,7 @@ class HostFlags(Flags):
     """What names a database host."""
 
     host: str | None = flag(
-        "The server's host, by your own ssh; --target is as seen from there.", metavar="ssh://[USER@]HOST"
+        "The server's host, reached by your own ssh; --target is as seen from there.", metavar="ssh://[USER@]HOST"
     )
     sudo_user: str | None = flag("Work on --host as this user, such as postgres, by sudo.", metavar="USER")
     sudo: bool = flag("Work on --host as root, by sudo.")
@@ -31,7 +31,7 @@ class HostFlags(Flags):
 
 class _ServerFlags(Flags):
     target: str | None = flag(
-        "A server, as libpq names it: URI, key=value or a service.", metavar="CONNINFO", callback=warn_of_password
+        "A server, as a libpq URI, key=value string or service.", metavar="CONNINFO", callback=warn_of_password
     )
     restart_command: str | None = flag(
         "How to restart --target, as one quoted argument list; no shell.", metavar="ARGV"
@@ -43,13 +43,13 @@ class _ServerFlags(Flags):
     patroni_auth: Path | None = flag(
         "File with user:password of Patroni's API.  [default: PGDYNO_PATRONI_AUTH]", metavar="FILE"
     )
-    patroni_ca: Path | None = flag("Certificate of the authority that signed Patroni's.", metavar="FILE")
-    patroni_cert: Path | None = flag("Our certificate with its key, where Patroni's API asks for one.", metavar="FILE")
-    sql_only: bool = flag("Use nothing but SQL on --target: settings by ALTER SYSTEM, its host is not looked at.")
+    patroni_ca: Path | None = flag("Certificate of the authority that signed the API's.", metavar="FILE")
+    patroni_cert: Path | None = flag("Client certificate with its key, if Patroni's API requires one.", metavar="FILE")
+    sql_only: bool = flag("Use only SQL on --target: settings by ALTER SYSTEM, nothing of its host is read.")
     sandbox: str = flag("Which sandbox to use.", default="default", metavar="NAME")
-    sandbox_bin: Path | None = flag("bin folder of another PostgreSQL build for the sandbox.", metavar="DIR")
+    sandbox_bin: Path | None = flag("The bin folder of another PostgreSQL build for the sandbox.", metavar="DIR")
     sandbox_memory: str | None = flag(
-        "Bound the sandbox's server to this much memory, page cache included, such as 1GB; needs root.",
+        "Limit the sandbox's server to this much memory, page cache included, such as 1GB; needs root.",
         metavar="SIZE",
     )
     keep: bool = flag("Keep the sandbox afterwards, or remove it.  [default: keep]", "--keep/--discard", default=True)

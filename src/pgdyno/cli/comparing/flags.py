@@ -32,27 +32,27 @@ class CompareFlags(JsonFlag, StoreFlag):
     jobs: int = flag("Sessions on each side that compare --data.", default=1, type=click.IntRange(1, 64))
     trace: Path | None = flag("The trace that was replayed.  [default: as the outcome says, or A]", type=FILE)
     again: Path | None = flag(
-        "A second replay on the platform of A: what equal platforms give.",
+        "A second replay on A's platform, to see how much equal platforms differ.",
         type=click.Path(path_type=Path, exists=True),
         metavar="AA",
     )
     outcome: Path | None = flag(
-        "The outcome of B, where B is the log of its server: whether the schedule was kept.",
+        "The outcome of B, if B is its server's log: it says whether the schedule was kept.",
         type=click.Path(path_type=Path, exists=True),
     )
     required: float = flag(
-        "How many transactions of a replay must not be slower.",
+        "Percentage of a replay's transactions that must not be slower.",
         default=95.0,
         type=click.FloatRange(0, 100),
         metavar="PERCENT",
     )
     error_limit: float | None = flag(
-        "Unexpected answers that void a replay.  [default: as fixed before it, or 1]",
+        "Unexpected answers above which a replay does not count.  [default: as fixed before it, or 1]",
         type=click.FloatRange(0, 100),
         metavar="PERCENT",
     )
     effect_percent: float = flag(
-        "A class of a replay that changed by less is not named.",
+        "Do not name a class of a replay that changed by less than this.",
         default=5.0,
         type=click.FloatRange(0, 1000, min_open=True),
     )
@@ -60,7 +60,7 @@ class CompareFlags(JsonFlag, StoreFlag):
         "The same in milliseconds; both limits must be passed.", default=1.0, type=click.FloatRange(0, 1e6)
     )
     duration_classes: str | None = flag(
-        "Ends of the duration classes of a replay.  [default: 101,201,501,1001,2001,5001]", metavar="MS,MS,..."
+        "Upper ends of the duration classes of a replay.  [default: 101,201,501,1001,2001,5001]", metavar="MS,MS,..."
     )
     generations: tuple[str, ...] = flag(
         "A step between machines, such as 'z900->z990=2.2/1.6'; may be given again.",
@@ -77,9 +77,9 @@ class CompareFlags(JsonFlag, StoreFlag):
         type=click.FloatRange(0, 1e6, min_open=True),
         metavar="PERCENT",
     )
-    metric: str = flag("What the verdict is on.", default="throughput", type=click.Choice(METRICS))
+    metric: str = flag("Metric of the verdict.", default="throughput", type=click.Choice(METRICS))
     smallest_effect: float = flag(
-        "Smallest effect of interest; within it the runs are equivalent.",
+        "Smallest effect of interest; below it the runs are equivalent.",
         default=0.02,
         type=click.FloatRange(0, 1, min_open=True),
     )
@@ -90,10 +90,10 @@ class CompareFlags(JsonFlag, StoreFlag):
         "Cores, threads, sockets or vcpus, such as A.cores=8; may be given again.", "--count", metavar="NAME.WHAT=N"
     )
     prices: tuple[str, ...] = flag(
-        "What a platform costs, in any currency; for both of them.", "--price", metavar="NAME=PRICE[/core]"
+        "Price of a platform, in any currency; give it for both.", "--price", metavar="NAME=PRICE[/core]"
     )
-    own_settings: bool = flag("Each platform has settings of its own: list them, do not refuse.")
-    devices: tuple[str, ...] = flag("Only this device of iostat; again for more.", "--device", metavar="NAME")
+    own_settings: bool = flag("Accept different settings on the two platforms, and list them.")
+    devices: tuple[str, ...] = flag("Only this device of iostat; may be given again.", "--device", metavar="NAME")
     subject: str = flag("What the figures of --generation and --step are of.", "--of", default="the metric")
     wanted: str | None = format_flag()
     output: Path | None = flag("Write the report here.", "-o", type=NEW_FILE)

@@ -36,10 +36,10 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
     sides = {path: _side(path, trace, fixed.get(path)) for path in (first, second, again, kept) if path is not None}
     if again is not None and sides[again].is_capture:
         hint = "Name the outcome of a second replay on the platform of A."
-        raise UsageError(f'--again "{again}" is the capture itself, and no run of it', hint=hint)
+        raise UsageError(f'--again "{again}" is the capture itself, not a run of it', hint=hint)
     if kept is not None and not sides[kept].outcome:
         raise UsageError(
-            f'--outcome "{kept}" is no outcome of a replay', hint="Name the folder that pgdyno replay made."
+            f'--outcome "{kept}" is not the outcome of a replay', hint="Name the folder that pgdyno replay made."
         )
     found = compare_replay(
         trace,
@@ -134,7 +134,7 @@ def _rules(flags: CompareFlags, before: FixedBefore | None) -> Rules:
     asked, fixed = flags.error_limit, None if before is None else before.error_limit_percent
     if asked is not None and fixed is not None and asked != fixed:
         raise UsageError(
-            f"the limit of errors of this run is {fixed:g} %, and it was fixed before it",
+            f"the error limit of this run was fixed at {fixed:g} % before it began",
             hint="Leave --error-limit out, or replay with the other limit.",
         )
     try:

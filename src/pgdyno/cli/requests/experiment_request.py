@@ -80,9 +80,9 @@ class ExperimentFlags(StudyFlags, SourceFlags):
         "Baseline runs between the steps of a plan, against drift.", default=2, type=click.IntRange(0)
     )
     sweep_blocks: int = flag("How often each level of a sweep is measured.", default=6, type=click.IntRange(3))
-    metric: str = flag("What the verdict is on.", default="throughput", type=click.Choice(METRICS))
+    metric: str = flag("Metric of the verdict.", default="throughput", type=click.Choice(METRICS))
     smallest_effect: float = flag(
-        "Smallest effect of interest; within it A and B are equivalent.",
+        "Smallest effect of interest; below it A and B are equivalent.",
         default=0.02,
         type=click.FloatRange(0, 1, min_open=True),
     )
@@ -90,7 +90,7 @@ class ExperimentFlags(StudyFlags, SourceFlags):
     pairs: tuple[int, int] = flag("Minimum and maximum number of pairs.", default=(STRICT_MIN_PAIRS, 48), type=PAIRS)
     restarts: str | None = flag(
         (
-            "Most restarts, and when: none, 20, 22:00-05:00 or 20@22:00-05:00; only where a knob needs one.  "
+            "Maximum number of restarts, and when: none, 20, 22:00-05:00 or 20@22:00-05:00; only if a knob needs one.  "
             "[default: before every trial]"
         ),
         metavar="BUDGET",

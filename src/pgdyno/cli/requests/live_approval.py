@@ -107,7 +107,7 @@ def notify_words(command: str | None) -> tuple[str, ...]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f'--notify "{command}" is no command: {error}', hint="Quote it as a shell does.") from error
+        raise UsageError(f'--notify "{command}" is not a command: {error}', hint="Quote it as a shell does.") from error
     if not words:
         raise UsageError("--notify names no program", hint="Write it as --notify /usr/bin/notify-send.")
     return check_program(words[0], os.geteuid()), *words[1:]
@@ -146,7 +146,7 @@ def check_answer(flags: LiveFlags, names: Sequence[str]) -> None:
         return
     if asks(flags.approve, names) and not sys.stdin.isatty():
         raise UsageError(
-            "there is no terminal to ask, so that nothing would be changed",
+            "there is no terminal to ask in, so nothing would be changed",
             detail=f"--approve {flags.approve} asks before {', '.join(names) or 'each candidate'} is set.",
             hint="Run it in a terminal, add --operator-token-file to be asked in the dashboard, or --approve auto.",
         )
@@ -168,7 +168,7 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
         plan.hands.unasked()
         return True
     plan.hands.ask(plan.question(asker.timeout_s))
-    question = f"Approve? No answer within {seconds_text(asker.timeout_s)} is a no. [y/N]: "
+    question = f"Approve? No answer within {seconds_text(asker.timeout_s)} means no. [y/N]: "
     word = asker.ask(question, plan.stop_file, plan.hands)
     answer = plan.hands.settle(_heard(word, Action.APPROVE))
     return answer is not None and answer.action is Action.APPROVE
@@ -236,7 +236,9 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         left = seconds_text(asker.timeout_s)
         hands.ask(plan.question(settings, asker.timeout_s), plan.check)
         edits = ", KNOB=VALUE edits" if plan.can_be_edited else ""
-        word = asker.ask(f"Try it? y, n, q ends the search{edits}; silence for {left} is n: ", plan.stop_file, hands)
+        word = asker.ask(
+            f"Try it? y, n, q ends the search{edits}; no answer within {left} means n: ", plan.stop_file, hands
+        )
         is_edit = bool(word) and word.lower() not in (*_YES, *_NO, *_QUIT)
         mine = None if is_edit else typed(Action.END) if word.lower() in _QUIT else _heard(word, Action.APPROVE)
         answer = hands.settle(mine)

@@ -34,7 +34,7 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
         "Veto B when this statement takes 1.5 times as long; may be given again.", metavar="QUERYID"
     )
     operator_token_file: Path | None = flag(
-        "Let operators with a token of this file answer in the dashboard, too; see pgdyno serve.",
+        "Let operators with a token in this file answer in the dashboard, too; see pgdyno serve.",
         metavar="FILE",
         type=click.Path(path_type=Path),
     )
@@ -43,7 +43,7 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
     )
     search: bool = flag("Search for settings that make this load faster, among those that need no restart.")
     candidates: int = flag("Maximum number of configurations that a search tries.", default=20, type=click.IntRange(1))
-    only: tuple[str, ...] = flag("Search these knobs alone; may be given again.", metavar="KNOB")
+    only: tuple[str, ...] = flag("Search only these knobs; may be given again.", metavar="KNOB")
     include: tuple[str, ...] = flag("Search this knob too, though it is not searched by default.", metavar="KNOB")
     exclude: tuple[str, ...] = flag("Leave this knob alone.", metavar="KNOB")
     resume: str | None = flag(
@@ -72,12 +72,14 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
     budget: float = flag("How long the study may take, the reference included.", default=120.0, type=Time("min", 1))
     max_pairs: int = flag("Maximum number of pairs.", default=48, type=click.IntRange(LEAST_PAIRS))
     smallest_effect: float = flag(
-        "Smallest effect of interest; within it A and B are equivalent.",
+        "Smallest effect of interest; below it A and B are equivalent.",
         default=0.02,
         type=click.FloatRange(0, 1, min_open=True),
     )
     guards: tuple[str, ...] = flag(
-        "Where a guard trips, such as statement-time=5x or errors=20%, or NAME=off.", "--guard", metavar="NAME=VALUE"
+        "Limit at which a guard trips, such as statement-time=5x or errors=20%, or NAME=off.",
+        "--guard",
+        metavar="NAME=VALUE",
     )
     guard_trips: int = flag("How often guards may stop B before it is given up.", default=1, type=click.IntRange(1))
     watchdog_deadline: float = flag(

@@ -44,7 +44,7 @@ class _CellFlags(Flags):
     server_cpus: tuple[str, ...] = flag("CPUs of a sandbox's server; may be given again.", metavar="LIST")
     placement: str | None = flag("socket, loopback or a host's name.  [default: socket]", metavar="WHERE,WHERE")
     scripts: tuple[str, ...] = flag("A script of mode custom.", "--script", metavar="FILE[@WEIGHT]")
-    init: Path | None = flag("SQL that loads custom's data.", metavar="FILE")
+    init: Path | None = flag("SQL that loads the data of mode custom.", metavar="FILE")
     driver_cpus: str | None = flag("CPUs of the load generators, as taskset -c has them.", metavar="LIST")
     vcpus_total: float | None = flag(
         "CPUs of all load generators together; each gets its share, by cgroup.", type=click.FloatRange(0, min_open=True)
@@ -60,7 +60,7 @@ class _CellFlags(Flags):
 class MatrixFlags(_CellFlags, MeasuringFlags):
     """The flags of `pgdyno matrix`: which cells it has, and how they are run."""
 
-    force: bool = flag("Measure tuned configurations without a baseline, unlike load generators.")
+    force: bool = flag("Allow tuned configurations without a baseline, and load generators that differ.")
     dry_run: bool = flag("Print every cell with pgbench's command line; nothing is run.")
     manifests: Path | None = flag("Write Kubernetes Jobs for the load generators there; nothing is run.", metavar="DIR")
     openshift: bool = flag("Jobs of --manifests for OpenShift: the namespace chooses their user.")
@@ -68,7 +68,7 @@ class MatrixFlags(_CellFlags, MeasuringFlags):
         "Image of the Jobs' pods, with pgbench, psql, sh and gzip.  [default: docker.io/library/postgres]",
         metavar="IMAGE",
     )
-    resume: str | None = flag("Continue an interrupted matrix, or last, with its own plan.", metavar="STUDY")
+    resume: str | None = flag("Continue an interrupted matrix with its own plan: its id, or last.", metavar="STUDY")
 
 
 def plan_of(flags: MatrixFlags) -> MatrixPlan:
@@ -153,7 +153,9 @@ def _parameters(flags: MatrixFlags, plan: MatrixPlan) -> dict[str, object]:
     given = workload_parameters(None, flags.params)
     scale = given.pop("scale", None)
     if scale is not None and flags.scale is not None:
-        raise UsageError("--scale and -D scale exclude each other", hint="Name every level in --scale, such as 10,100.")
+        raise UsageError(
+            "--scale and -D scale cannot be used together", hint="Name every level in --scale, such as 10,100."
+        )
     changes: dict[str, object] = {} if scale is None else {"scales": _numbers(str(scale), "scale")}
     return {**changes, "parameters": {**plan.parameters, **given}} if given else changes
 

@@ -187,4 +187,4 @@ def settings_from(path: Path) -> dict[str, str]:
     """Read a file of `name = value` lines; UsageError names the file and the line."""
     from pgdyno.knobs.fragment import parse_conf
 
-    return parse_conf(read_text(path, hint="Name a text file with one `name = value` a line."), source=str(path))
+    return parse_conf(read_text(path, hint="Name a text file with one `name = value` per line."), source=str(path))

@@ -151,7 +151,7 @@ def _levels(file: PlanTable) -> tuple[PlannedLevel, ...]:
             with table.at("target"):
                 refuse_secrets(raw.target, "target")
         if raw.target and (raw.cpus or raw.memory):
-            table.refuse("target", "target and a bound exclude each other", hint="Leave cpus and memory out.")
+            table.refuse("target", "target and a bound cannot be used together", hint="Leave cpus and memory out.")
         if raw.host and not raw.target:
             table.refuse("host", "host needs a target", hint="Name the server as libpq does, seen from its host.")
         with table.at("host"):

@@ -50,12 +50,13 @@ class TargetRequest:
         if self.patroni and (self.sql_only or self.restart_command):
             other = "--sql-only" if self.sql_only else "--restart-command"
             raise UsageError(
-                f"--patroni and {other} exclude each other", hint="Patroni restarts its servers itself: leave it out."
+                f"--patroni and {other} cannot be used together",
+                hint="Patroni restarts its servers itself: leave it out.",
             )
         if self.host is not None and (self.patroni or self.sql_only):
             other = "--sql-only" if self.sql_only else "--patroni"
             raise UsageError(
-                f"--host and {other} exclude each other", hint="Leave --host out: the other way needs no host."
+                f"--host and {other} cannot be used together", hint="Leave --host out: the other way needs no host."
             )
         if self.sandbox_memory is not None and (self.dsn is not None or self.host is not None):
             raise UsageError("--sandbox-memory is for the sandbox", hint="Leave --target and --host out.")
