@@ -67,7 +67,7 @@ def opened(browser: Browser, url: str, **more: int | bool) -> Page:
 def test_the_page_moves_with_a_running_load_and_asks_nobody_else(browser: Browser, pgdyno_home: Path) -> None:
     with serving(pgdyno_home) as served:
         page = opened(browser, served.url)
-        assert "No study runs on this store" in page.evaluate("document.body.innerText")
+        assert "No study is running on this store" in page.evaluate("document.body.innerText")
         load = pgdyno(["bench", *LOAD, "--measure", "20", "--json"], served.environment)
         try:
             seen: list[str] = []
@@ -115,7 +115,7 @@ def test_the_token_is_asked_for_and_taken(browser: Browser, pgdyno_home: Path, t
         page.evaluate('document.querySelector("form button").click()')
         browser.wait(lambda: page.loaded)
         page.wait_for('document.querySelector("#alerts") !== null')
-        assert "What runs, what waits, what was found" in page.evaluate("document.body.innerText")
+        assert "What is running, what is waiting, what was found" in page.evaluate("document.body.innerText")
         assert page.evaluate("document.cookie") == ""  # no script can read it
         assert page.evaluate("window.violations") == []
 

@@ -252,7 +252,7 @@ def access_of(
     if token is None and not is_loopback(bind):
         raise UsageError(
             f'"{bind}" is reached from other hosts, and there is no token',
-            hint="Add --token-file FILE, which is made when it is missing; or stay on loopback and use ssh -L.",
+            hint="Add --token-file FILE, which is created if missing; or stay on loopback and use ssh -L.",
         )
     door = None if operators is None else OperatorDoor(operators, secure)
     return Access(frozenset(name.lower() for name in (*LOOPBACK_NAMES, bind, *allowed)), token, secure, door)
