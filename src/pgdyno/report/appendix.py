@@ -36,7 +36,7 @@ SQL = (
 """Shown, never run: what a reader types into sqlite3 or psql."""
 IMPORTED_LIMIT = (
     "These figures were read from files that others made: under which conditions they were measured is not known here, "
-    "and elsewhere a difference may be smaller, absent or turned round."
+    "and elsewhere a difference may be smaller, absent or reversed."
 )
 CHANGE_COLUMNS = ("when", "who", "action", "knob", "from", "to", "why", "session")
 
@@ -80,7 +80,7 @@ def limits(study: Study, trials: Sequence[Trial] = ()) -> tuple[Block, ...]:
     load = listed(levels(trials, "mode"), "and") or study.workload.description or study.workload.name
     said = limit_sentences(study.target, what, load)
     if study.is_observed:
-        said = ("What was seen holds for the load of that time, on this server; another week may be another load.",)
+        said = ("This holds for the load of that time, on this server; next week's load may be another.",)
     elif study.was_read:
         said = (IMPORTED_LIMIT, *said[1:])
     return (Prose(said, points=True),)
@@ -90,11 +90,11 @@ def limit_sentences(where: str, versions: str, load: str) -> tuple[str, ...]:
     """Say what figures do not promise: another place, another version, another system, another load."""
     return (
         f"These runs were made under laboratory conditions on {where}. Elsewhere, with other hardware, "
-        "neighbours or data, a difference may be smaller, absent or turned round.",
+        "neighbours or data, a difference may be smaller, absent or reversed.",
         f"They hold for {versions}. Another release, kernel or driver has to be measured again.",
         "They say nothing about other database systems: what helps PostgreSQL can do harm there.",
         f"They hold for this load: {load}. A load of another kind, such as long analytical queries instead of "
-        "short transactions, can answer the other way.",
+        "short transactions, can behave the other way.",
         "Sizes are written as PostgreSQL writes them: 1 GB is 1024 MB, which others call 1 GiB. Shares and "
         "ratios are computed from the rows of this report; figures in tables are rounded half up.",
     )

@@ -24,11 +24,11 @@ MOST_EVENTS = 100
 """So many events of a run are listed; the store has them all."""
 ORDER = (
     "Runs are interleaved in blocks, and the order within each block is random, so that drift of the machine "
-    "hits both sides alike."
+    "affects both sides alike."
 )
 BY_PEOPLE = (
-    "What people do by hand is the exception: its order cannot be random, so that a drift of the machine between "
-    "the runs before and those after can look like its effect."
+    "Steps that people do by hand are the exception: their order cannot be random, so that drift of the machine "
+    "between the runs before and those after can look like their effect."
 )
 RULE = (
     "The verdict is a rule on the confidence interval of the ratio, which may be looked at after every pair without "

@@ -20,8 +20,8 @@ from pgdyno.report.wording import number_text
 from pgdyno.units import plural
 
 NOT_TPC_C = (
-    "These figures are not TPC-C results and must not be called so: the load is like TPROC-C, follows the rules of "
-    "TPC-C in part only, and nobody has audited it.",
+    "These figures are not TPC-C results and must not be presented as such: the load is like TPROC-C, follows the "
+    "rules of TPC-C in part only, and nobody has audited it.",
     "Its NOPM cannot be compared with published NOPM: the procedures are pgdyno's own, do work that other drivers "
     "leave out, and are checked. Compare runs of the same workload fingerprint with each other.",
 )
@@ -68,7 +68,7 @@ def section(record: StudyRecord) -> Section | None:
     if checks:
         blocks.append(Prose((_verdict(checks),)))
         blocks.append(TableBlock(_conditions(checks), "Rows that break a condition, summed over the runs."))
-    return Section("checks", "Orders and checks", "What did the load do, and are its data sound?", tuple(blocks))
+    return Section("checks", "Orders and checks", "What did the load do, and is its data consistent?", tuple(blocks))
 
 
 def brief(record: StudyRecord) -> Section | None:
@@ -86,7 +86,7 @@ def brief(record: StudyRecord) -> Section | None:
         mixed = _mixed(results)
         sentences.append(f"{figures}: {_NOT_LIKE[record.study.was_read]}.")
     elif counted:
-        sentences.append(f"No NOPM and no TPM: run {counted[-1].id} is {counted[-1].state.value}, and is no result.")
+        sentences.append(f"No NOPM and no TPM: run {counted[-1].id} is {counted[-1].state.value}, and is not a result.")
     if checks:
         sentences.append(_verdict(checks))
     return Section("checks", "Orders and checks", "", (Prose(tuple(sentences)), *mixed)) if sentences else None
@@ -101,7 +101,7 @@ MOST_RUNS = 5
 """More runs than these are counted, not listed."""
 ONE_HOLDS = "The one condition that was checked holds"
 _CAPTION = (
-    "NOPM: New-Orders committed in the measured window, a minute. TPM: transactions of this database alone, rolled "
+    "NOPM: New-Orders committed per minute in the measured window. TPM: transactions of this database alone, rolled "
     "back ones included, in the same window. New orders: growth of d_next_o_id over the whole run, ramp-up included."
 )
 
@@ -129,7 +129,7 @@ def _users(plan: LoadPlan, trace: RunTrace) -> str:
     count = str(seen[0]) if min(seen) == max(seen) else f"{min(seen)} to {max(seen)}"
     processes = f"{count} server process{'es' * (max(seen) > 1)}"
     users = plural(plan.connections, "virtual user")
-    return f"Run {trace.run}: {users}, {processes} in each of {plural(len(seen), 'second')} looked at."
+    return f"Run {trace.run}: {users}, {processes} in each of {plural(len(seen), 'second')} sampled."
 
 
 def _inside(t: float, trace: RunTrace) -> bool:

@@ -168,7 +168,7 @@ def forest(effects: Sequence[Effect], *, smallest_effect: float, total: Verdict 
         kind=FigureKind.FOREST,
         id="forest",
         title=_forest_title(effects),
-        question="What is each retained setting worth, all others kept?",
+        question="What is each retained setting worth, with all others kept?",
         x=Axis("setting"),
         y=axis,
         series=tuple(

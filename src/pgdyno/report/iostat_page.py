@@ -32,9 +32,9 @@ def iostat_page(before: Devices, after: Devices, comparison: IostatComparison) -
     )
     method = Prose(
         (
-            "Waits are means over requests, so that a busy device weighs more. An unknown rate counts as none. Devices "
-            "that lie upon each other count twice: choose one layer with --device.",
-            "Two reports of two moments prove no effect: whatever else changed between them is in the figures.",
+            "Waits are means over requests, so that a busy device weighs more. An unknown rate counts as none. "
+            "Stacked devices count twice: choose one layer with --device.",
+            "Two reports from different times prove no effect: whatever else changed between them is in the figures.",
         ),
         points=True,
     )
@@ -96,9 +96,9 @@ def util_notice(before: Devices, after: Devices) -> tuple[Block, ...]:
     return (
         Notice(
             (
-                f"%util is 100 % {' and '.join(busy)}. It says that some request was always under way, which a volume "
-                "of many disks, or an SSD, can bear with room to spare: it is no proof of saturation. Look at waits "
-                "and queue.",
+                f"%util is 100 % {' and '.join(busy)}. It means that some request was always in progress, which a "
+                "volume of many disks, or an SSD, can sustain with room to spare: it does not prove saturation. Look "
+                "at waits and queue.",
             )
         ),
     )

@@ -16,7 +16,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.tiles import COMPARED, judged_tile, tile
 from pgdyno.report.wording import TONES, Tone, capital, quantity_text, sentence
 
-QUESTION = "How does the second run stand beside the first?"
+QUESTION = "How does the second run compare with the first?"
 
 
 def pair_page(record: StudyRecord, result: PairResult) -> Report:

@@ -151,7 +151,7 @@ def _driver(study: Study, trials: Sequence[Trial]) -> str:
     looped = study.workload.parameters.get("driver") == "loop"
     tool = "pgdyno's own loop of sessions" if looped else "pgbench"
     if study.workload.name == REPLAYED:
-        tool = "pgdyno's own engine of replays"
+        tool = "pgdyno's own replay engine"
     return f"{tool}, {count}{bound}, {here}; {study.began_by}"
 
 

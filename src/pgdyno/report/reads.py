@@ -48,10 +48,8 @@ def reads_section(trials: Sequence[Trial], pairs: Sequence[Pair], sides: tuple[s
         blocks.append(TableBlock(_table(COLUMNS, rows), meanings))
     gaps = [trial.outcome.reason for trial, counters in counted if trial.outcome and "away_s" in counters]
     if gaps:
-        blocks.append(
-            Notice(tuple(f"{reason}. Rows per second hold for the time with the gap in it." for reason in gaps))
-        )
-    return Section("reads", "Reads", "How many rows, and from where did they come?", tuple(blocks))
+        blocks.append(Notice(tuple(f"{reason}. Rows per second include the gap." for reason in gaps)))
+    return Section("reads", "Reads", "How many rows, and where did they come from?", tuple(blocks))
 
 
 def reads_of_steps(
@@ -81,8 +79,8 @@ def reads_of_steps(
         tuple(columns[place] for place in used[2:]),
     )
     own = any(_OWN in counters for _, counters in counted)
-    said = f"{CAPTION} {OWN if own else HOST_WIDE} Medians of the runs; what a step proved is the staircase's to say."
-    return Section("reads", "Reads", "How many rows, and from where did they come?", (TableBlock(table, said),))
+    said = f"{CAPTION} {OWN if own else HOST_WIDE} Medians of the runs; see the staircase for what a step proved."
+    return Section("reads", "Reads", "How many rows, and where did they come from?", (TableBlock(table, said),))
 
 
 def reads_facts(trial: Trial) -> tuple[tuple[str, str], ...]:

@@ -25,15 +25,15 @@ RATIO_LIMIT = 1.05
 _MOST_CLASSES = 100
 _METHOD = (
     "A transaction's time is that of its statements, and for a caller also how late its first was sent: that is the "
-    "response time from the due moment. Pauses of users are no part of it. Times are compared at two decimals of a "
-    "millisecond; errors never enter a time.",
+    "response time from the due moment. Pauses of users are not part of it. Times are compared at two decimals of a "
+    "millisecond; errors are in no time.",
     "Of two runs on equal platforms, each transaction is the faster one in half of the cases: a share of 50 % is what "
     "equal platforms give, and a requirement of 95 % asks for a faster one. The verdict is on the difference from the "
     "A/A run; its interval resamples whole sessions, or slices of time where sessions are few.",
     "A class is slower where a rank test says so after the adjustment for all classes (Benjamini and Hochberg, 5 %), "
     "the median or a higher quantile is beyond the limits of effect with an interval that excludes 1, and the A/A run "
     "does not show the same. Equivalent is shown by an interval, never by the absence of a finding.",
-    "A quantile is told only where ten executions lie beyond it. Causes of errors are evidence and no proof.",
+    "A quantile is given only if ten executions lie beyond it. Causes of errors are evidence, not proof.",
 )
 
 
@@ -248,9 +248,9 @@ def _errors(found: ReplayComparison) -> Iterable[Block]:
         if (n := errors.count(cause)) and cause is not Cause.ENVIRONMENT
     ]
     if n := errors.count(Cause.ENVIRONMENT):
-        told.append(f"{n:,} more are the same in the control run: they are of the environment and not of the platform.")
+        told.append(f"{n:,} more are the same in the control run: they are the environment's, not the platform's.")
     if not errors.has_control:
-        told.append("There is no control run: what is of the environment cannot be told from the rest.")
+        told.append("There is no control run: errors of the environment cannot be told from the rest.")
     yield Prose(tuple(told))
     if errors.lines:
         columns = ("answer", "captured", "came", "cause", "times", "such as")
@@ -272,7 +272,7 @@ def _errors(found: ReplayComparison) -> Iterable[Block]:
             f"Rows of statements: unknown, {rows_.reason}."
             if rows_.reason
             else f"Of {plural(rows_.compared, 'statement')}, {rows_.different:,} returned or changed "
-            f"another number of rows, "
+            f"a different number of rows, "
             f"{rows_.by_row_identity:,} of them name rows by what each database chooses for itself.",
         )
     )

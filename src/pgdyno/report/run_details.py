@@ -38,7 +38,7 @@ def run_details(runs: Runs) -> Section | None:
         where = f"{name}, trial {run}"
         if one.filling:
             text = f"{where}: not steady. {'. '.join(capital(phase) for phase in one.filling)}."
-            blocks.append(Notice((capital(text), "Such a run holds for no state of the caches: warm up longer.")))
+            blocks.append(Notice((capital(text), "Such a run stands for no state of the caches: warm up longer.")))
         if one.clients:
             blocks.append(TableBlock(clients_table(one.clients), _clients_caption(where, one.clients), folded=True))
         if one.locks:

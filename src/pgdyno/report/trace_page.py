@@ -69,7 +69,7 @@ def _whole(summary: TraceSummary, lost: list[str]) -> tuple[Block, ...]:
     if cut:
         blocks.append(Prose((f"Cut by the edges of the log: {', '.join(cut)}.",)))
     if summary.implied:
-        blocks.append(Prose((f"Begin or end is made up for {plural(summary.implied, 'session')}.",)))
+        blocks.append(Prose((f"The beginning or end is inferred for {plural(summary.implied, 'session')}.",)))
     if summary.meta.masked:
         blocks.append(Notice(("Values were removed: this trace can be shown, not replayed.",)))
     if summary.meta.sampled is not None:

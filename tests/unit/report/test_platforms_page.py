@@ -151,7 +151,7 @@ def test_iostat_before_and_after_a_table_got_a_volume_of_its_own() -> None:
     assert "kB/s after: +2.3 %." in told
     assert "edb_stock_enc, new afterwards, carries 64.3 % of the data." in told
     assert "%util is 100 % before and after" in told
-    assert "no proof of saturation" in told
+    assert "does not prove saturation" in told
     assert len(re.findall("saturat", told)) == 1
     next(row for row in after if row["device"] == "edb_stock_enc")["wkB_s"] *= 2
     changed = iostat_text(before, after)

@@ -52,7 +52,7 @@ def test_times_have_their_thousands_and_the_driver_is_the_engine() -> None:
         assert words in told
     load = WorkloadSpec("replay", {}, "d", "trace t", read_only=False, unit="statements")
     study = replace(make_study(StudyKind.REPLAY, "replay-1"), workload=load)
-    assert dict(environment(study, ()).rows)["driver"].startswith("pgdyno's own engine of replays, 1 load generator")
+    assert dict(environment(study, ()).rows)["driver"].startswith("pgdyno's own replay engine, 1 load generator")
 
 
 def test_each_pause_is_named_with_who_did_not_rest() -> None:

@@ -55,7 +55,7 @@ def check_name(name: str, rules: Sequence[str]) -> None:
 
 def explain_finding(finding: Finding, advice: Advice) -> Report:
     """Return what a rule says here with its why, figures, doubts, undo, contradictions and proof."""
-    sections = [Section("here", "Here", "What does the rule say of this target?", tuple(_here(finding)))]
+    sections = [Section("here", "Here", "What does the rule say about this target?", tuple(_here(finding)))]
     if finding.answer is Answer.FINDING:
         sections.append(Section("why", "Why, what it costs, and how", "", tuple(blocks(finding))))
     else:

@@ -29,13 +29,13 @@ from pgdyno.report.sections import (
 from pgdyno.units import digits_text, plural
 
 _DISCLAIMERS = (
-    "A source's figure holds for its own machine, version and load; it is no promise for this one.",
+    "A source's figure holds for its own machine, version and load; it is not a promise for this one.",
     "Figures of different findings do not add up: settings help, hinder or replace each other.",
     "Change one thing at a time, measure it, and keep it only when it proved better here.",
     "What was measured with transactions of many users may be wrong for reports and batch work.",
 )
 _QUESTIONS = {
-    Severity.CRITICAL: "What puts data, availability or the start of the server at stake?",
+    Severity.CRITICAL: "What puts data, availability or the start of the server at risk?",
     Severity.WARNING: "What costs much, or does not work as configured?",
     Severity.ADVICE: "What may be improved, once it is measured here?",
     Severity.NOTE: "What is worth knowing?",
@@ -109,7 +109,7 @@ def _tiles(advice: Advice) -> Iterator[Tile]:
 
 def _sections(advice: Advice) -> Iterator[Section]:
     yield Section(
-        "candidates", "Candidates", "What would be worth trying, by the figures of the sources?", _candidates(advice)
+        "candidates", "Candidates", "What is worth trying, going by the figures of the sources?", _candidates(advice)
     )
     for severity in Severity:
         yield Section(
@@ -119,9 +119,9 @@ def _sections(advice: Advice) -> Iterator[Section]:
             tuple(_cards(advice, severity)),
         )
     yield Section("unknown", "Unknown", "What could not be judged, and which fact is missing?", _unknown(advice))
-    yield Section("in-order", "In order", "What was looked at and is as it should be?", _fine(advice))
+    yield Section("in-order", "In order", "What was checked and is as it should be?", _fine(advice))
     yield Section("decided", "Contradictions decided", "Where the sources disagree, what holds here?", _decided(advice))
-    yield Section("environment", "Environment", "What was looked at?", _environment(advice))
+    yield Section("environment", "Environment", "What was checked?", _environment(advice))
 
 
 def _candidates(advice: Advice) -> tuple[Block, ...]:
@@ -223,7 +223,7 @@ def effect_bars(findings: Sequence[Finding]) -> Figure | None:
     return Figure(
         kind=FigureKind.BARS,
         id="effects",
-        title=f"The largest figure of a source is {words.gain(effect)} for {first.rule}",
+        title=f"The largest gain that a source states is {words.gain(effect)} for {first.rule}",
         question="What do the sources state for each candidate?",
         x=Axis("candidate"),
         y=Axis("gain in throughput, as the source measured it", "%", lo=0.0, hi=top),

@@ -68,7 +68,7 @@ def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str
         it = "it" if ours.rule == rule else ours.rule
         rows += [
             (f"pgdyno experiment{act} --rule {ours.rule}", f"prove {it} here, in interleaved pairs"),
-            (f"pgdyno advise{look} --plan plan.toml", "an experiment of one factor a step"),
+            (f"pgdyno advise{look} --plan plan.toml", "an experiment with one factor per step"),
         ]
     form = next((form for one in best for form in _forms(one)), None)
     if form is not None:

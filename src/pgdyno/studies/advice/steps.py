@@ -55,7 +55,7 @@ def plan_text(findings: Sequence[Finding], inventory: Inventory) -> str:
     host = inventory.host
     environment = f"{host.processor.architecture}, kernel {host.kernel.release}, {host.processor.cpus} CPUs"
     head = [
-        "# An experiment plan of pgdyno: one factor a step; see docs/reference/plan.md.",
+        "# An experiment plan of pgdyno: one factor per step; see docs/reference/plan.md.",
         "# The baseline is the server as it is: each step is measured against what was accepted before it.",
         "# Review it, leave out what you do not want, then: pgdyno experiment --plan FILE",
         *(f"# left out: {' '.join(text.split())}" for text in left_out),
