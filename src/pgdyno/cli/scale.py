@@ -215,7 +215,7 @@ def _course(plan: ScalePlan, flags: _Flags, own: str) -> Course:
         count = sum(one.server == own for one in plan.levels)
         words = (
             f"{plural(count, 'level')} in {plural(plan.repetitions, 'repetition')}; "
-            f"bounds {' and '.join(names) or 'nothing'}"
+            f"limits {' and '.join(names) or 'nothing'}"
         )
         confirm_changes(target, workload, words, "none: no restart", ask=not flags.yes and bool(names))
 

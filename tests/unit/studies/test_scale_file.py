@@ -46,7 +46,7 @@ def test_the_dry_run_prints_levels_criterion_order_undo_outage_and_bounds() -> N
         "client curve: 1, 2, 4, 8, 16, 32 connections",
         "path length within 5 %",
         "repetition 6:",
-        "undo:   the bounds on the server's CPUs",
+        "undo:   the limits on the server's CPUs",
         "outage: none, no restart",
         "ends:   after 10:00 min at the latest, or when /stop exists",
     ):
@@ -72,7 +72,7 @@ def test_the_dry_run_prints_levels_criterion_order_undo_outage_and_bounds() -> N
         ("latency_p95", "latency_p42", 'line 19: criterion: response_time "latency_p42" is not one of'),
         ("percent = 125", "percent = 100", "line 30: level 3: level 100 appears twice"),
         ("cpus = 0.75", "cpus = 0.5", "line 21: cpus and load are not in proportion"),
-        ("cpus = 0.75", "", "line 21: some levels have a bound on cpus and others have none"),
+        ("cpus = 0.75", "", "line 21: some levels have a limit on cpus and others have none"),
         ("cpus = 0.3\n", 'cpus = 0.3\nmemory = "12"\n', 'line 24: level 1: memory "12" is not an amount'),
         ("[1, 2, 4, 8, 16, 32]", "[2, 2]", "line 38: clients: connections is empty, or names one twice"),
         ("[clients]", "[client]", 'line 37: the file: unknown key "client"'),

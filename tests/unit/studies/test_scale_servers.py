@@ -66,10 +66,10 @@ def test_each_level_has_its_server_and_that_of_the_reference_comes_first() -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (HOSTS.replace(f'"{SMALL}"', f'"{SMALL}"\ncpus = 0.3'), "line 23: level 1: target and a bound cannot"),
+        (HOSTS.replace(f'"{SMALL}"', f'"{SMALL}"\ncpus = 0.3'), "line 23: level 1: target and a limit cannot"),
         (HOSTS.replace(SMALL, f"{SMALL} password=x"), "line 23: level 1: target has a password in it"),
         (HOSTS.replace(SMALL, "host small"), "line 23: level 1: "),
-        (HOSTS.replace("percent = 150", "percent = 150\ncpus = 1"), "line 21: some levels have a bound on cpus"),
+        (HOSTS.replace("percent = 150", "percent = 150\ncpus = 1"), "line 21: some levels have a limit on cpus"),
         (HOSTS + "[clients]\nconnections = [1, 2]\ncpus = 1\n", "line 21: some levels have a target of their own"),
     ],
 )  # fmt: skip

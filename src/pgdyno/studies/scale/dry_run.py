@@ -34,13 +34,13 @@ def plan_lines(plan: ScalePlan, target: str, max_seconds: float, stop_file: Path
         lines.append("servers: each has a study of its own, in one order of runs; only one is under load at a time")
     bound = any(level.cpus or level.memory_bytes for level in (*plan.levels, plan.curve))
     lines.append(
-        "undo:   the bounds on the server's CPUs and memory are in the undo bundle first; they are removed "
+        "undo:   the limits on the server's CPUs and memory are in the undo bundle first; they are removed "
         "at the end, on Ctrl-C, and by the watchdog after a kill (pgdyno rollback)"
         if bound
         else "undo:   nothing on the server is changed but pgdyno's own databases, which are dropped"
     )
     lines.append(
-        "outage: none, no restart; the bounds also hold for other users of the server"
+        "outage: none, no restart; the limits also hold for other users of the server"
         if bound
         else "outage: none, no setting is touched"
     )

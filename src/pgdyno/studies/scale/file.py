@@ -88,7 +88,7 @@ def parse_plan(text: str, *, source: str = "plan", folder: Path = Path()) -> Sca
     if any(one.target for one in levels) and any(one.cpus or one.memory_bytes for one in (*levels, curve)):
         file.refuse(
             "level",
-            "some levels have a target of their own, and others a bound",
+            "some levels have a target of their own, and others a limit",
             hint="Give each level its server, or each its share of one.",
         )
     plan = ScalePlan(
@@ -151,7 +151,7 @@ def _levels(file: PlanTable) -> tuple[PlannedLevel, ...]:
             with table.at("target"):
                 refuse_secrets(raw.target, "target")
         if raw.target and (raw.cpus or raw.memory):
-            table.refuse("target", "target and a bound cannot be used together", hint="Leave cpus and memory out.")
+            table.refuse("target", "target and a limit cannot be used together", hint="Leave cpus and memory out.")
         if raw.host and not raw.target:
             table.refuse("host", "host needs a target", hint="Name the server as libpq does, seen from its host.")
         with table.at("host"):
@@ -180,7 +180,7 @@ def _check_proportion(levels: tuple[PlannedLevel, ...], file: PlanTable) -> None
         name = of.removesuffix("_bytes")
         shares = {one.percent: amount / one.percent for one in levels if (amount := getattr(one, of))}
         if shares and len(shares) < len(levels):
-            file.refuse("level", f"some levels have a bound on {name} and others have none")
+            file.refuse("level", f"some levels have a limit on {name} and others have none")
         if not is_even(shares.values()):
             told = ", ".join(f"{percent:g} % {100 * share:g}" for percent, share in shares.items())
             file.refuse(

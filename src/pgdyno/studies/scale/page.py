@@ -27,7 +27,7 @@ METHOD = (
     "A level is a per cent of production: its load, and the hardware that the server may use for it.",
     "Every repetition runs each level once, in a freshly drawn order; levels are compared within repetitions.",
     "Constant is an equivalence test: the 95 % interval of the ratio lies within the tolerance of the plan.",
-    "Path length is the server's CPU time for each transaction. The load generator runs outside of the level's bounds.",
+    "Path length is the server's CPU time for each transaction. The load generator runs outside of the level's limits.",
     "A run qualifies when it is whole and steady and reached 97 % of its rate.",
     chapters.COUNTED,
 )
