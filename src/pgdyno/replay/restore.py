@@ -34,7 +34,7 @@ class Restore(Protocol):
 
     @property
     def words(self) -> str:
-        """Return what it does, as the end of "the state comes back by"."""
+        """Return what it does, as the end of "the state is restored by"."""
 
     @property
     def databases(self) -> tuple[str, ...] | None:
