@@ -16,7 +16,7 @@ Of others, the bare name is their best measurement, and `proved` that point afte
 Each line names its start: the default alone, or the rules of thumb of the surface (only where it has some). The trials
 of pgdyno's search include the default, measured anew in every ten. Trial by trial, all searches meet the same noise.
 Means are over families of surfaces, which `steps-1` and `steps-2` share, with 95 % intervals over families, and over
-surfaces; below them each answer less `offered` (or the first one), with intervals over families and over surfaces.
+surfaces; below them each answer minus `offered` (or the first one), with intervals over families and over surfaces.
 
 With `--keep` a run that was ended goes on: what ran is in FILE, a line of JSON each. Other code needs another file.
 
@@ -238,7 +238,7 @@ def print_means(scores: Sequence[Score]) -> None:
     first = next((label for label in of_label if label.startswith("offered from")), next(iter(of_label)))
     for grouped, unit in ((by_family, "families"), (by_surface, "surfaces")):
         least = grouped(of_label[first])
-        print(f"less that of {first}:")
+        print(f"minus that of {first}:")
         for label, mine in of_label.items():
             found = {name: values for name, values in grouped(mine).items() if name in least}
             less = {name: [values[i] - least[name][i] for i in _PLACES] for name, values in found.items()}
