@@ -214,7 +214,7 @@ def test_the_page_lists_the_plans_that_steps_changed_from_the_records_of_their_r
 @pytest.mark.requirement("R-EXP-18")
 def test_what_people_do_is_said_not_to_be_drawn_by_lot():
     runs = [Trial(n, "s", TrialSpec(BASELINE, Role.ARM, "before", n, 0), TrialState.FAILED) for n in (1, 2)]
-    said = "its order cannot be random"
+    said = "their order cannot be random"
     alone = record()
     assert said not in render(compose(replace(alone, trials=tuple(runs))))
     runs[1] = replace(runs[1], spec=replace(runs[1].spec, factors={BY_HAND: "smt"}))
