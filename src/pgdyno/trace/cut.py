@@ -118,16 +118,16 @@ def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: i
         "CREATE TABLE begun AS SELECT session, max(tx) AS before_tx FROM trace"
         f" WHERE {STATEMENT} AND due_us < {begin} GROUP BY session"
     )
-    asked = (
+    within = (
         f"FROM trace LEFT JOIN begun USING (session) WHERE {STATEMENT} AND due_us >= {begin} AND due_us < {end}"
         f" AND {' AND '.join(clauses)}"
     )
     db.execute(
         "CREATE TABLE chosen AS SELECT row_number() OVER (ORDER BY min(session)) - 1 AS number, session"
-        f" {asked} AND {_BEGINS_WITHIN} GROUP BY session",
+        f" {within} AND {_BEGINS_WITHIN} GROUP BY session",
         values,
     )
-    (cut,) = db.execute(f"SELECT count(*) {asked} AND NOT {_BEGINS_WITHIN}", values).fetchall()[0]
+    (cut,) = db.execute(f"SELECT count(*) {within} AND NOT {_BEGINS_WITHIN}", values).fetchall()[0]
     return int(cut)
 
 

@@ -20,8 +20,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.course.figures import knobs_of
-from pgdyno.studies.live.search_words import search_judgement, uncured
-from pgdyno.studies.live.words import search_judgement
+from pgdyno.studies.live.words import search_judgement, uncured
 from pgdyno.studies.reports import compose
 from pgdyno.studies.winner import offered_by
 from simulated_live_world import WATCHED

@@ -58,7 +58,9 @@ def _records(text: str) -> list[Mapping[str, object]] | Unknown:
     except (ValueError, LookupError, TypeError):
         return Unknown("the file is not what sadf -j prints")
     records = found if isinstance(found, list) else []
-    usable = [record for record in records if isinstance(record, dict) and isinstance(record.get("timestamp"), dict)]
+    usable: list[Mapping[str, object]] = [
+        record for record in records if isinstance(record, dict) and isinstance(record.get("timestamp"), dict)
+    ]
     return usable or Unknown("the file of sadf holds no record")
 
 

@@ -31,10 +31,9 @@ from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.search import LiveSearcher
 from pgdyno.studies.live.search_duels import SearchDuels
 from pgdyno.studies.live.search_recording import SearchRecording
-from pgdyno.studies.live.search_words import search_judgement, uncured
 from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.switch_result import switch_of
-from pgdyno.studies.live.words import search_judgement
+from pgdyno.studies.live.words import search_judgement, uncured
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.studies.tune.importance import search_model
 from pgdyno.targets.target import Target

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pgdyno.model.results.live import LiveSearch, LiveSwitch
+from pgdyno.model.results.live import LiveReference, LiveSearch, LiveSwitch
 from pgdyno.model.verdict import Word
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import TONES, change_text, range_text, sentence, settings_text
-from pgdyno.units import plural
+from pgdyno.units import digits_text, plural
 
 REJECTED = "rejected"
 """The ending of a study whose plan a person turned down."""
@@ -56,3 +56,24 @@ def search_judgement(search: LiveSearch) -> Judgement:
     shown = f"{plural(len(search.finals), 'finalist')} of {plural(len(tried), 'candidate')}"
     why = f"none of {shown} was confirmed" if search.finals else f"none of {plural(len(tried), 'candidate')} stood out"
     return Judgement(f"Keep your settings: {why}", KEEP, Tone.NEUTRAL, why, code)
+
+
+def uncured(reference: LiveReference, search: LiveSearch, cores: object) -> tuple[str, ...]:
+    """Return a note where the server was saturated and would still be so with the fastest configuration tried.
+
+    By Little's law sessions at work are proportional to the time that the same calls take. Nothing where `cores` are
+    not known, there was a core for each session at work half of the time, or nothing was measured.
+    """
+    tried = [one.ratio for one in search.candidates if one.ratio is not None]
+    tried += [one.verdict.interval.ratio for one in search.finals if one.verdict is not None]
+    if not isinstance(cores, int) or reference.active_median <= cores or not tried:
+        return ()
+    least = min(1.0, *tried) * reference.active_median
+    if least <= cores:
+        return ()
+    return (
+        f"the server is saturated, and no setting that was tried cures that: half of the time "
+        f"{digits_text(reference.active_median, 2)} sessions or more were at work on {plural(cores, 'core')}, and with "
+        f"the fastest configuration that was measured it would be about {digits_text(least, 2)}. Fewer sessions at a "
+        "time (a connection pool), cheaper statements or more cores help: see pgdyno advise",
+    )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pgdyno.model.alike import told_once
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval
+from pgdyno.report.wording import told_once
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.pairs.blocks import Blocks, Runs, hint_after, run_repeating
 from pgdyno.studies.pairs.drift import find_drift
