@@ -39,12 +39,12 @@ def check_stand_in(conf: Path | None, settings: Path | None, version: str | None
     """
     if conf is not None and settings is not None:
         raise UsageError(
-            "--pg-conf and --pg-settings exclude each other", hint="--pg-settings knows more: give only it."
+            "--pg-conf and --pg-settings cannot be used together", hint="Give only --pg-settings, which has more."
         )
     if conf is not None and version is None:
         raise UsageError("--pg-conf and --pg-version go together", hint="Write --pg-conf FILE --pg-version 16.")
     if version is not None and conf is None and settings is None:
         raise UsageError(
             "--pg-version is for --pg-conf and --pg-settings",
-            hint="Write --pg-conf FILE --pg-version 16; a server that is asked tells its version.",
+            hint="Write --pg-conf FILE --pg-version 16; a live server reports its own.",
         )

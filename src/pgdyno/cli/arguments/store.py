@@ -23,7 +23,7 @@ def warn_of_password(context: click.Context, parameter: click.Parameter, value: 
         if redact(value) != value:
             place = "~/.pgpass, the file of PGPASSFILE, or a service file"
             flag = parameter.opts[0]
-            click.echo(f"warning: the password in {flag} is seen by every user of this host who runs ps", err=True)
+            click.echo(f"warning: the password in {flag} is visible to every user of this host who runs ps", err=True)
             click.echo(f"hint: Put it into {place}, and leave it out of {flag}.", err=True)
     return value
 

@@ -175,7 +175,7 @@ def read_beside(place: Path, plan: Path) -> bytes:
         if status.st_mode & stat.S_IWOTH:
             raise ValueError("everybody may write it")
         group = _group_of(status)
-        if group and group != _group_of(plan.stat()):  # by a umask of 002 both have one
+        if group is not None and group != _group_of(plan.stat()):  # by a umask of 002 both have one
             raise ValueError("its group may write it, and not the plan")
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
