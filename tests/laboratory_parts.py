@@ -15,7 +15,7 @@ from simulated_laboratory import simulated_study
 class Parts:
     """Session, workload, load, sampler and watcher in one: writes down what happens and raises what it is told to."""
 
-    pid, pids, reason, histograms, instances = 4711, (4711,), None, [], ()
+    pid, pids, reason, failure, histograms, instances = 4711, (4711,), None, None, [], ()
     examination = Examination()
     began_at, ended_at, log, round_trips, pause_s = 0.0, 10.0, folded(), None, 0.0
     warmed = (0, None)
