@@ -131,7 +131,7 @@ def test_a_phone_shows_what_runs_before_all_alerts_and_those_when_asked(
     page = visited(browser, study, url, width=NARROW, height=844)
     shown = "[...document.querySelectorAll('#alerts li')].filter(one => one.checkVisibility()).length"
     top = "document.querySelector('.running').getBoundingClientRect().top"
-    assert (page.evaluate(shown), page.evaluate(top) < 844 / 2) == (2, True)
+    assert (page.evaluate(shown), page.evaluate(top) < 0.6 * 844) == (2, True)
     assert page.evaluate("document.querySelector('.rest').innerText") == "Show 5 more: 4 alerts, 1 warning"
     page.evaluate("document.querySelector('.rest').click()")
     assert page.evaluate(shown) == 7
