@@ -271,12 +271,12 @@ class Regressions:
         self._recent[:, number, : _KEPT - 2 * width + begin] = 0.0
         logs[number] = np.nan  # not told again of the same by another width
         self._slower = self._slower - {number} if is_back else self._slower | {number}
-        total = float(self._recent[_MS][:, -width:].sum())
+        now = self._recent[_MS][:, begin - 2 * width :]
         return Slowdown(
             number=number,
             factor=ratios[_MS] or 1.0,
             since=self.period - (2 * width - begin) + 1,
-            share=float(self._recent[_MS][number, -width:].sum()) / max(total, 1e-300),
+            share=float(now[number].sum()) / max(float(now.sum()), 1e-300),
             is_back=is_back,
             blocks=ratios[_BLOCKS],
             blocks_before=float(each_before[_BLOCKS]) if ratios[_BLOCKS] is not None else None,

@@ -153,3 +153,66 @@ def test_statements_that_come_later_have_no_past():
     assert found.watched()[0] == 5
     assert found.watched()[1] == pytest.approx(1, abs=0.01)
     assert found.detectable() < 1.6
+
+
+def even(times, calls=100.0):
+    """One period of statements that take these milliseconds in all, and do not scatter in the least."""
+    times = np.array(times, dtype=float)
+    calls = np.broadcast_to(float(calls), times.size)
+    none = np.zeros(times.size)
+    return StatementDeltas(60.0, np.arange(times.size), calls.copy(), times, times, none, none, none, none)
+
+
+def told_of(before, after, periods=60, *, more=12, calls=100.0):
+    """Return what is told, with the period, where all periods are `before` and then `after`."""
+    found, told = Regressions(), []
+    for number in range(1, periods + more + 1):
+        step = even(before if number <= periods else after, calls)
+        told += [(number, one) for one in found.add(step)]
+    return told
+
+
+def test_a_step_is_told_when_most_of_five_periods_have_it_with_its_begin_its_size_and_its_share():
+    [(when, step)] = told_of([100.0] * 6, [200.0] + [100.0] * 5)
+    assert (when, step.number, step.since) == (63, 0, 61)
+    assert (step.factor, step.share) == pytest.approx((2.0, 2 / 7)), "of the periods that have it"
+    assert (step.blocks, step.rows) == (None, None)
+
+
+@pytest.mark.parametrize(("factor", "is_told"), [(1.29, False), (1.31, True)])
+def test_of_the_steadiest_statement_a_step_of_thirty_percent_is_told(factor, is_told):
+    assert bool(told_of([100.0] * 6, [100.0 * factor] + [100.0] * 5)) is is_told
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.032, False), (0.034, True)])
+def test_a_step_that_costs_less_than_a_hundredth_of_the_time_is_not_told(share, is_told):
+    """A step of 31 % costs 1 less 1 over 1.31 of what the statement takes after it."""
+    rest = [1000.0 * (1 - share) / 5] * 5
+    after = 1.31 * share / (1 + 0.31 * share)
+    assert (after * (1 - 1 / 1.31) >= 0.01) is is_told
+    assert bool(told_of([1000.0 * share, *rest], [1310.0 * share, *rest])) is is_told
+
+
+@pytest.mark.parametrize(("factor", "is_told"), [(1.14, False), (1.16, True), (1 / 1.16, False)])
+def test_of_the_steadiest_server_a_step_of_fifteen_percent_is_told(factor, is_told):
+    told = told_of([100.0] * 6, [100.0 * factor] * 6, 250)
+    assert [one.number for _, one in told] == ([None] if is_told else [])
+    if is_told:
+        assert told[0][1].factor == pytest.approx(1.16)
+        assert told[0][1].share == 1.0
+
+
+@pytest.mark.parametrize(("calls", "is_told"), [(5.0, True), (4.9, False)])
+def test_periods_of_five_calls_count(calls, is_told):
+    assert bool(told_of([100.0] * 6, [200.0] + [100.0] * 5, calls=calls)) is is_told
+
+
+def test_of_five_statements_what_all_share_is_taken_off_and_of_four_it_is_not():
+    """Of four that all take half as long again each is told; of five it is the server."""
+    assert {one.number for _, one in told_of([100.0] * 4, [150.0] * 4)} >= {0, 1, 2, 3}
+    assert {one.number for _, one in told_of([100.0] * 5, [150.0] * 5)} == {None}
+
+
+def test_nothing_is_told_before_the_twentieth_period():
+    assert told_of([100.0] * 6, [300.0] + [100.0] * 5, 14, more=5) == []
+    assert [when for when, _ in told_of([100.0] * 6, [300.0] + [100.0] * 5, 15, more=5)] == [20]
