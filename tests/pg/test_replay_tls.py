@@ -84,6 +84,7 @@ def test_sessions_are_checked_by_what_the_target_says_or_the_environment(
     assert found(dsn).root_certificate == str(tmp_path / ".postgresql" / "root.crt")
     assert found(f"{dsn} sslrootcert=''").root_certificate == str(tmp_path / ".postgresql" / "root.crt")
     assert found(f"{dsn} sslmode=require sslrootcert={tmp_path}/none.crt").root_certificate is None
+    monkeypatch.delenv("PGSSLMODE")
     monkeypatch.setenv("HOME", "/" + 300 * "x")
     assert found(dsn).root_certificate is None, "a home that cannot be looked at is libpq's none, and no traceback"
 
