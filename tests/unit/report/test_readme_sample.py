@@ -16,7 +16,7 @@ def _words(text: str) -> str:
 
 
 def _sample() -> list[str]:
-    after = (ROOT / "README.md").read_text().split("The end of `make demo`", 1)[1].split("\n\n", 1)[1]
+    after = (ROOT / "README.md").read_text().split("What `make demo` prints at the end", 1)[1].split("\n\n", 1)[1]
     lines = after.split("**The nouns.**", 1)[0].strip("\n").splitlines()
     joined: list[str] = []
     for line in lines:

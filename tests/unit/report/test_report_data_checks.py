@@ -126,4 +126,4 @@ def test_server_processes_are_counted_between_the_first_and_the_last_second() ->
     trace = RunTrace(run=1, name="the run", began_at=100.0, steady_from=101.0, ended_at=110.0, cores=2, load=[],
                      samples=samples, events=[], bin_s=1)  # fmt: skip
     shown = texts(data_checks.section(record(traces=(trace,))))
-    assert "4 server processes in each of 2 seconds looked at" in shown
+    assert "4 server processes in each of 2 seconds sampled" in shown
