@@ -49,7 +49,7 @@ def _more_pages() -> Iterator[None]:
         POOL.write_text(str(before))
 
 
-@pytest.mark.requirement("R-PG-29", "R-PG-30", "R-KRN-13")
+@pytest.mark.requirement("R-PG-29", "R-PG-30", "R-KRN-13", "R-SAF-07")
 @pytest.mark.parametrize("build", BUILDS)
 def test_a_pool_is_used_released_and_enough_or_not(
     make_sandbox: Callable[..., Sandbox], pool: None, tmp_path: Path, build: str

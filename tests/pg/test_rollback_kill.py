@@ -56,6 +56,7 @@ def _is_closed(bundle: Path) -> bool:
     return read_journal(bundle / "journal.jsonl").records[-1].kind == "closed"
 
 
+@pytest.mark.requirement("R-SAF-02")
 @pytest.mark.timeout(900)
 def test_killed_at_any_moment(victim: Sandbox, tmp_path: Path) -> None:
     undo_root = tmp_path / "undo"

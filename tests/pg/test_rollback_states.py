@@ -21,7 +21,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.cli.rollback import command
 from pgdyno.control import PgCtl, sighup
-from pgdyno.errors import ConnectError, RollbackError, UsageError
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, RollbackError, UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
 from pgdyno.owner.file_image import digest
@@ -106,6 +106,15 @@ def abandoned(server: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -
     abandoned.assert_restored()
 
 
+@pytest.mark.requirement("R-SAF-02")
+def test_what_begins_next_is_refused_and_names_the_way_back(abandoned: Abandoned) -> None:
+    with pytest.raises(EnvironmentUnsuitable, match="is still open") as refused:
+        Session.begin(abandoned.target, study="next", undo_root=abandoned.undo_root)
+    assert "ended without a rollback" in (refused.value.detail or "")
+    assert refused.value.hint == f"Run pgdyno rollback {abandoned.session.id} first."
+
+
+@pytest.mark.requirement("R-SAF-02")
 @after_restart
 def test_the_server_runs_with_the_trial(abandoned: Abandoned) -> None:
     (info,) = rollback.list_bundles(abandoned.undo_root)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.cli import tune
 from pgdyno.cli.arguments.numbers import Finite, Share, Time, Whole
 
 SECONDS, MINUTES = Time("s", 2), Time("min", 0, min_open=True)
@@ -71,3 +72,11 @@ def test_a_share_is_written_in_percent_or_as_a_part_of_one(text, share):
 def test_what_is_no_share_is_refused(text):
     with pytest.raises(click.BadParameter):
         Share().convert(text, None, None)
+
+
+@pytest.mark.requirement("R-TUN-08")
+@pytest.mark.parametrize("word", ["20%", "0.2"])
+def test_the_tolerance_of_a_tune_is_a_share(word):
+    with tune.command.make_context("tune", ["--tolerance", word]) as context:
+        _, options = tune._new(tune._Flags.of(context.params))
+    assert options.tolerance == pytest.approx(0.2)

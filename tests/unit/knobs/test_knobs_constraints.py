@@ -89,6 +89,7 @@ def test_sound_configurations_pass(settings: dict[str, str]) -> None:
     assert reason(settings) is None
 
 
+@pytest.mark.requirement("R-SAF-08")
 def test_memory_is_bounded_jointly() -> None:
     assert reason({"shared_buffers": "10GB"}) is None
     assert reason({"work_mem": "256MB"}) is None
@@ -143,6 +144,7 @@ def test_standby_ordered_knobs() -> None:
     assert "unknown" in str(reason(settings, make_facts(18, standbys=Unknown("not readable"))))
 
 
+@pytest.mark.requirement("R-SAF-08")
 def test_huge_pages_need_a_pool_that_covers_shared_memory() -> None:
     pool = make_facts(18, huge_pages_total=1000)  # of 2 MB, as the two shared_memory_size settings say
     assert reason({"huge_pages": "on"}, pool) is None

@@ -9,6 +9,7 @@ import pytest
 from pgdyno.studies.session import guarding
 
 
+@pytest.mark.requirement("R-SAF-12")
 def test_a_stop_file_is_told_before_the_time_and_the_time_before_a_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

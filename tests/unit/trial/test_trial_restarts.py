@@ -38,6 +38,7 @@ def never(permission):
     raise AssertionError(permission.reason)
 
 
+@pytest.mark.requirement("R-TUN-06")
 def test_only_what_needs_a_restart_counts():
     budget = restarts("3")
     for configuration, used in [(LIGHT, 0), (BIG, 1), (BIG, 1), (BIGGER, 2), (LIGHT, 3), (BASELINE, 3)]:
@@ -48,7 +49,7 @@ def test_only_what_needs_a_restart_counts():
     budget.allow(LIGHT, never)
 
 
-@pytest.mark.requirement("R-TUN-12")
+@pytest.mark.requirement("R-TUN-06")
 def test_a_pool_of_huge_pages_counts_because_postgresql_sees_it_only_when_it_starts():
     budget, pool = restarts("1"), Configuration.of({"vm.nr_hugepages": "200", "vm.swappiness": "1"})
     budget.allow(pool, never)
@@ -80,6 +81,7 @@ def test_a_resumed_study_counts_the_same():
     assert one.used == other.used == 3
 
 
+@pytest.mark.requirement("R-TUN-06")
 def test_a_window_is_waited_for_and_told():
     clock, waits = Clock("21:58"), []
     budget = restarts("22:00-05:00", clock)

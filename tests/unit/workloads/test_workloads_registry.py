@@ -44,6 +44,7 @@ def test_a_custom_spec_makes_the_same_workload_again(script: str) -> None:
     assert spec.description == "scripts one@3, select-only@2"
 
 
+@pytest.mark.requirement("R-TUN-16")
 def test_what_only_reads() -> None:
     assert [made(name).spec().read_only for name in ("tpcb-like", "simple-update", "select-only", "ybio")] == [
         *(False, False, True, True)
