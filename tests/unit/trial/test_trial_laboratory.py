@@ -207,6 +207,7 @@ def test_guards_are_told_whether_the_load_is_a_captured_one(monkeypatch, tmp_pat
     parts = Parts()
     parts.notice = parts.guards = lambda _: None
     monkeypatch.setattr(parts, "spec", lambda: replace(Parts().spec(), clock=clock))
+    monkeypatch.setattr(work, "assess", lambda *_, **__: Outcome(TrialState.COMPLETE, throughput=5.0))
     monkeypatch.setattr(module, "off_text", lambda lamps: "")
     with made(monkeypatch, tmp_path, parts) as laboratory:
         laboratory._sentry = Hearing()
