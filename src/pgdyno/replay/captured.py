@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from array import array
 from collections.abc import Callable, Iterator
@@ -15,7 +16,16 @@ from pgdyno.outputs import open_new
 from pgdyno.replay.key_map import MappedKeys, map_keys
 from pgdyno.trace.engine.tape import Act
 from pgdyno.trace.gates import Order, OrderedRow, gates, key_columns
-from pgdyno.trace.parquet import connection, fetched, read_meta, trace_source, work_folder, write_rows
+from pgdyno.trace.parquet import (
+    MEMORY_MB,
+    connection,
+    fetched,
+    let_take,
+    read_meta,
+    trace_source,
+    work_folder,
+    write_rows,
+)
 from pgdyno.trace.schema import Row, TraceColumn
 from pgdyno.trace.tape_maker import TraceRow, out_of_order, records_of
 from pgdyno.trace.tape_writer import TapeWriter, gate_bytes
@@ -34,6 +44,8 @@ _STORED = TraceRow._fields[: -len(TraceRow._field_defaults)]
 _MADE_FROM = ("gates_at", "gates_size", "learns", "names")
 """What they are made of."""
 _NOWHERE = "session IS NULL OR session < 0 OR seq IS NULL OR seq < 0 OR kind IS NULL OR due_us IS NULL"
+_NARROW_MB, _NARROW = 100, 1_000_000
+"""What the sort of so many rows without texts and values needs: it writes to disk in any case."""
 _TELL_EVERY = 200_000
 
 
@@ -141,6 +153,8 @@ def _gated(
     else:
         number, params = "TRY_CAST('0x' || fingerprint AS UBIGINT)", "NULL::VARCHAR[]"
         texts.update(fetched(db, f"SELECT {number}, any_value(sql) {asked} AND {number} IS NOT NULL GROUP BY 1"))
+    ((rows, wide),) = db.execute(f"SELECT count(*), count(*) FILTER ({number} IS NULL) {asked}").fetchall()
+    narrow_mb = min(MEMORY_MB, round(_NARROW_MB * math.sqrt(max(1.0, rows / _NARROW))))
     turns = "turn, before_session, before_seq" if has_turns else "NULL, NULL, NULL"
     joined = asked.replace(" WHERE", " LEFT JOIN turns USING (session, seq) WHERE", 1) if has_turns else asked
     query = f"""
@@ -152,11 +166,13 @@ def _gated(
         for text, session, seq, tx, sql, *more in fetched(db, query)
     )
     at = 0
+    let_take(db, MEMORY_MB if wide or has_turns else narrow_mb)
     for session, seq, waits in gates(found, keys):
         size = file.write(gate_bytes(waits))
         yield session, seq, at, size
         at += size
     file.flush()
+    let_take(db, MEMORY_MB)
 
 
 def write_tape(
