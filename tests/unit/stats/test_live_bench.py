@@ -50,7 +50,9 @@ def test_a_line_that_was_cut_off_is_no_study_and_the_next_one_is_run(tmp_path, m
     monkeypatch.setattr(live_real, "_study", study)
     with pytest.raises(KeyboardInterrupt):
         run_hours(1.0, tmp_path)
-    assert run == [(number, ARMS[number].name) for number in (1, 2, 3)], "the case with the fewest studies is next"
+    assert run == [(100_000 + number, ARMS[number].name) for number in (1, 2, 3)], (
+        "the case with the fewest studies is next"
+    )
     assert len(read_rows(path)) == 3, "what was cut off stays alone in its line"
     run_hours(0.0, tmp_path)
     assert "real studies" in capsys.readouterr().out
