@@ -115,9 +115,11 @@ def guarded(
 ) -> Iterator[Guarded]:
     """Open a study with these guards; the server is restored at the end. Reloads only, so that every test is short.
 
-    The load has a rate, which leaves the CPUs to other tests.
+    The load has a rate, which leaves the CPUs to other tests. What is swapped in is counted for the whole machine, so
+    that a neighbour would trip it: it is watched where a limit names it.
     """
-    plan: GuardPlan = guard_plan(limits, trips)
+    more = () if any(limit.startswith("swap-in=") for limit in limits) else ("swap-in=off",)
+    plan: GuardPlan = guard_plan([*limits, *more], trips)
     load = workload or make_workload("tpcb-like", {"scale": 1})
     load.prepare(target, progress=lambda _: None)
     now = time.time()

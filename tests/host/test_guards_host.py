@@ -194,7 +194,7 @@ def test_memory_that_comes_back_from_swap(
     sandbox.start()
     with ExitStack() as stack:
         harm = eat(memory_group, 400 * MB, stack, THRASH)
-        limits = "memory=0.001%", "memory-stall=off"
+        limits = "memory=0.001%", "memory-stall=off", "swap-in=8MB/s"
         with guarded(sandbox.target(), tmp_path, *limits, measure_s=60.0, harm=harm) as study:
             assert study.run().state is TrialState.FAILED
             assert_answered(study, "swap-in")

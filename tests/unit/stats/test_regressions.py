@@ -200,6 +200,7 @@ def test_of_the_steadiest_server_a_step_of_fifteen_percent_is_told(factor, is_to
     if is_told:
         assert told[0][1].factor == pytest.approx(1.16)
         assert told[0][1].share == 1.0
+        assert 5 <= told[0][0] - told[0][1].since <= 10, "it begins a side of the comparison ago"
 
 
 @pytest.mark.parametrize(("calls", "is_told"), [(5.0, True), (4.9, False)])
