@@ -151,6 +151,8 @@ def test_the_tail_is_told_with_its_uncertainty():
     assert found.ratio == pytest.approx(1.0)
     assert found.lo < 1 < found.hi
     assert tail_ratio(BODY, a[:2], b[:2], seed=1) is None
+    short = [period([9, 9, 0.001], [1, 1, 100])] * 3
+    assert tail_ratio(BODY, short, short, seed=1).ratio == pytest.approx(1.0), "three tenths of a millisecond in all"
     assert tail_ratio(BODY, [period([9, 9, 0], [1, 1, 1])] * 4, b[:4], seed=1) is None
     with pytest.raises(UsageError):
         tail_ratio(BODY, a, b[:3], seed=1)
