@@ -76,6 +76,26 @@ def test_a_planted_gain_is_found_and_the_server_is_as_it_was(any_postgres: Sandb
         assert "Statement by statement" in [one.title for one in build_report(store, study.id).sections]
 
 
+@pytest.mark.parametrize("counts", ["on", "off"])
+def test_a_planner_s_setting_under_cached_plans_is_not_tested_where_plans_are_counted(
+    sandbox18: Sandbox, pgdyno_home: Path, counts: str
+) -> None:
+    """Sessions that have prepared their statements once see no reload; where plans are not counted, that is unknown."""
+    postgres = sandbox18.target().postgres
+    postgres.execute(f"ALTER SYSTEM SET pg_stat_statements.track_planning = {counts}")
+    postgres.execute("SELECT pg_reload_conf()")
+    try:
+        with as_found(sandbox18), planted_load(postgres, {"1.5": 1.0}, knob="random_page_cost", prepared=True):
+            told = short_study(sandbox18.target(), {"random_page_cost": "1.5"}, max_pairs=4)
+    finally:
+        postgres.execute("ALTER SYSTEM RESET pg_stat_statements.track_planning")
+        postgres.execute("SELECT pg_reload_conf()")
+    assert told.switch is not None
+    assert told.switch.not_tested.startswith("100 % of the body runs cached plans") is (counts == "on")
+    assert any("Planning is not counted" in note for note in told.notes) is (counts == "off")
+    assert told.word != Word.EQUIVALENT.value or counts == "off"
+
+
 @pytest.mark.requirement("R-TUN-11")
 @pytest.mark.parametrize("any_postgres", one_build("embedded-18"), indirect=True)
 def test_a_change_that_cripples_the_load_is_taken_back_by_a_guard(any_postgres: Sandbox, pgdyno_home: Path) -> None:

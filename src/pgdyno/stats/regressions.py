@@ -190,7 +190,7 @@ class Regressions:
         calls, times = self._recent[_CALLS], self._recent[_MS]
         logs: Floats = np.full_like(times, np.nan)
         counts = (calls >= LEAST_CALLS) & (times > 0)
-        usual, often = np.full(calls.shape[0], np.inf), counts.any(axis=1)
+        usual, often = np.full(calls.shape[0], np.inf), counts.sum(axis=1) >= _STAYS
         usual[often] = _medians(np.where(counts[often], times[often], np.nan))
         counts |= (calls > 0) & (times >= _AS_LONG * usual[:, None])
         logs[counts] = np.log(times[counts] / calls[counts])
@@ -309,11 +309,13 @@ def _medians(rows: Floats) -> Floats:
 
 
 def _shared(contrast: Floats, weights: Floats) -> float:
-    """Return what statements share, whose weights sum to 1: the median of them, by time, of which none has most.
+    """Return what statements share: their median, in which each counts by the root of its time, and none as most.
 
-    One that takes nearly all the time would be what it shares with itself, and its slowdown the server's.
+    By time alone some ten statements would decide, whose means wander, and one that takes nearly all the time would
+    share with itself; by number alone many small ones would.
     """
-    return _weighted_median(contrast, np.minimum(weights, (1 - weights.max()) / 2) if weights.size > 1 else weights)
+    roots = np.sqrt(weights)
+    return _weighted_median(contrast, np.minimum(roots, (roots.sum() - roots.max()) / 2) if roots.size > 1 else roots)
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:

@@ -67,6 +67,19 @@ def test_a_statement_that_takes_nearly_all_the_time_is_named_and_is_not_the_serv
     assert step.number is None
 
 
+def test_what_a_few_dear_statements_do_is_told_of_them_and_is_not_the_server_s():
+    """Three of sixty take three fourths of the time: what they do by chance together, the others do not."""
+    rng, found, told = np.random.default_rng(12), Regressions(), []
+    calls = np.where(np.arange(60) < 3, 3000.0, 50.0)
+    for number in range(60):
+        means = 2.0 * np.exp(rng.normal(0, 0.05, 60)) * np.where((np.arange(60) < 3) & (number >= 40), 1.8, 1.0)
+        ms = calls * means
+        told += found.add(
+            StatementDeltas(60.0, np.arange(60), calls, ms, ms, calls * means**2 / 4, calls, calls, calls)
+        )
+    assert sorted(step.number for step in told) == [0, 1, 2]
+
+
 def test_what_was_slower_is_told_when_it_is_as_it_was():
     change = lambda number: {"factors": factors(1, 2.0)} if 40 < number <= 80 else {}  # noqa: E731
     _, told = watched(1, 120, change)
