@@ -5,9 +5,9 @@ from math import exp, inf, log, nan, sqrt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pgdyno.stats.unpaired import ratio_interval
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.paired import ratio_interval
 
 RUNS = st.lists(st.floats(1, 1e6), min_size=2, max_size=9)
 

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pgdyno.trial.alignment import by_second, second_of
 
+from pgdyno.trial.run_evidence import by_second, second_of
 from study_recording import sample_row
 
 
