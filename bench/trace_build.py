@@ -11,6 +11,7 @@ read the records alone stands beside it, so that a busy machine is seen. Disk: t
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import resource
 import signal
@@ -85,7 +86,10 @@ def repeated(log: Path, place: Path, size: int) -> int:
 
 def measured(script: str, *words: str) -> tuple[int, float, float]:
     """Run a script; return statements, CPU seconds and peak memory in MB."""
-    done = subprocess.run([sys.executable, "-c", script, *words], stdout=subprocess.PIPE, text=True, check=True)
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # as the program itself
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], stdout=subprocess.PIPE, text=True, check=True, env=env
+    )
     statements, cpu, memory = done.stdout.split()
     return int(statements), float(cpu), float(memory)
 

@@ -25,7 +25,7 @@ from pgdyno.trace.found import FoundLoad, checked, meta_of
 from pgdyno.trace.keys.commits import read_commits
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, count_records, look, salvage, segments
-from pgdyno.trace.pairing import NONE, Events, Paired, Pairing, SeenSession
+from pgdyno.trace.pairing import NONE, Events, N, Paired, Pairing, SeenSession
 from pgdyno.trace.parquet import (
     DICTIONARY,
     MEMORY_MB,
@@ -115,6 +115,7 @@ def _built(
     with connection(folder) as db:
         db.execute("SET preserve_insertion_order = true")  # carried lines stand before the others
         db.execute("SET disabled_optimizers = 'build_side_probe_side'")  # rows are many, what is joined to them is not
+        db.execute("SET enable_external_file_cache = false")  # segments are read once, parts twice
         builder = _Builder(db, folder, options, stderr)
         for log in logs:
             builder.read(log)
@@ -197,7 +198,7 @@ class _Builder:
         if log.format == "stderr" and self.stderr is not None:
             found = self.stderr.segments(log, self.folder, size=size)
         else:
-            found = segments(log, self.folder, self.options.encodings, size=size)
+            found = segments(log, self.options.encodings, size=size)
         for segment in found:
             self._take(segment, log.path)
 
@@ -247,8 +248,9 @@ class _Builder:
 
     def end(self) -> None:
         """Pair what is left open."""
-        self.lines = self._number("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
-        self._pair(is_last=True)
+        if self.carried:
+            self.lines = self._number("CREATE OR REPLACE TEMP TABLE events AS SELECT * FROM carry")
+            self._pair(is_last=True)
         if self.stderr is not None:
             self.lost = replace(self.lost, unreadable=self.lost.unreadable + self.stderr.unreadable)
         self._retire(list(self.pairing.sessions.values()))
@@ -265,11 +267,11 @@ class _Builder:
         self.lost = replace(self.lost, unreadable=self.lost.unreadable + self.lines - len(lines.t))
         if len(lines.t):
             self.last_t = max(self.last_t, int(lines.t.max()))
-        for letter, count in zip(*np.unique(lines.kind, return_counts=True), strict=True):
-            self.kinds[chr(letter)] = self.kinds.get(chr(letter), 0) + int(count)
+        for letter, count in enumerate(np.bincount(lines.kind).tolist()):
+            self.kinds[chr(letter)] = self.kinds.get(chr(letter), 0) + count
         paired = self.pairing.pair(lines, again=self.carried, is_last=is_last)
-        self._emit(paired)
-        self._carry(paired)
+        self._emit(lines, paired)
+        self._carry(lines, paired)
         if self.pairing.twice:
             raise UsageError(
                 "lines of a session come twice, or out of order",
@@ -277,7 +279,7 @@ class _Builder:
                 hint="Name each file of the log once.",
             )
 
-    def _emit(self, paired: Paired) -> None:
+    def _emit(self, lines: Events, paired: Paired) -> None:
         db, rows = self.db, paired.rows
         of_lines = dict[str, NDArray[np.int64]]()
         for one in fields(rows):
@@ -285,15 +287,18 @@ class _Builder:
                 of_lines[one.name] = np.full(self.lines, NONE, np.int64)
                 of_lines[one.name][rows.rid] = getattr(rows, one.name)
         db.register("paired", of_lines)
-        db.execute("INSERT INTO names SELECT DISTINCT sid, label, hash(sql) FROM events WHERE kind = 'N'")
+        db.execute(KEYED)
+        if N in lines.kind:
+            db.execute("INSERT INTO names SELECT DISTINCT sid, label, hash(sql) FROM events WHERE kind = 'N'")
         for sid, seq, rid in paired.late:
             db.execute("INSERT INTO late SELECT ?, ?, state FROM events WHERE rowid = ?", [sid, seq, rid])
-        db.execute(KEYED)
         self._assess()
         part = self.folder / f"part-{self.parts}.parquet"
         db.execute(f"COPY ({PART}) TO '{part}' (FORMAT parquet, COMPRESSION snappy, {DICTIONARY})")
         self.parts += 1
         db.unregister("paired")
+        if len(rows.due):
+            self.last_t = max(self.last_t, int(rows.due.max()))
 
     def _assess(self) -> None:
         """Give each new text its fingerprint and its judgement."""
@@ -318,12 +323,13 @@ class _Builder:
             ],
         )
 
-    def _carry(self, paired: Paired) -> None:
-        self.carried = self._number(
-            "CREATE OR REPLACE TEMP TABLE carry AS SELECT * FROM events"
-            f" WHERE rowid IN ({', '.join(map(str, (NONE, *paired.carried.tolist())))})"
-        )
-        again = {sid for (sid,) in self.db.execute("SELECT DISTINCT sid FROM carry").fetchall()}
+    def _carry(self, lines: Events, paired: Paired) -> None:
+        self.carried = len(paired.carried)
+        if self.carried:
+            first, chosen = paired.carried.min(), ", ".join(map(str, paired.carried.tolist()))
+            where = f"rowid >= {first} AND rowid IN ({chosen})"  # such lines are the last of their sessions
+            self.db.execute(f"CREATE OR REPLACE TEMP TABLE carry AS SELECT * FROM events WHERE {where}")
+        again = set(lines.sid[np.isin(lines.rid, paired.carried)].tolist())
         self._retire([one for one in self.pairing.sessions.values() if one.ended and one.sid not in again])
 
     def _retire(self, sessions: list[SeenSession]) -> None:
@@ -333,10 +339,11 @@ class _Builder:
         kept = [one for one in sessions if one.seq]
         self.lost = replace(self.lost, cut_sessions=self.lost.cut_sessions + sum(one.first_n > 1 for one in kept))
         if kept:
-            names = ("sid", "start_us", "first_t", "first_due", "seq", "connected", "ended")
+            names = ("sid", "start_us", "first_t", "first_due", "seq", "txs", "connected", "ended")
             self.db.execute(
                 "INSERT INTO sessions SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),"
-                " unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BOOLEAN[]), unnest(?::BOOLEAN[])",
+                " unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BOOLEAN[]),"
+                " unnest(?::BOOLEAN[])",
                 [[getattr(one, name) for one in kept] for name in names],
             )
 
@@ -362,19 +369,18 @@ class _Builder:
         """Return what all logs came to."""
         db, pairing_ = self.db, self.pairing
         parts = f"read_parquet({self._parts()})"
-        sent = f"{parts} WHERE kind IN ('simple', 'parse', 'extended')"
-        begin = db.execute("SELECT min(first_due) FROM sessions").fetchall()[0][0] or 0
-        statements, transactions, errors = db.execute(
-            f"SELECT count(*), count(DISTINCT (sid, tx)), count(state) FROM {sent}"
-        ).fetchall()[0]
-        refused = db.execute(
-            f"SELECT refused, count(*) FROM {sent} AND refused IS NOT NULL GROUP BY 1 ORDER BY 1"
+        counts = db.execute(
+            "SELECT refused, count(*), count(state), count(*) FILTER (is_broken), count(*) FILTER (is_doubtful),"
+            f" count(*) FILTER (is_unbound) FROM {parts} WHERE kind IN ('simple', 'parse', 'extended') GROUP BY 1"
+            " ORDER BY 1"
         ).fetchall()
+        statements, errors, broken, self.doubtful, unbound = (sum(row[at] for row in counts) for at in range(1, 6))
+        begin, sessions = db.execute("SELECT coalesce(min(first_due), 0), count(*) FROM sessions").fetchall()[0]
+        # one that goes on after its end comes twice, and its transactions are counted from 0 again
+        transactions = db.execute(
+            "SELECT sum(most) FROM (SELECT max(txs) AS most FROM sessions GROUP BY sid)"
+        ).fetchall()[0][0]
         late = db.execute("SELECT count(*) FROM late").fetchall()[0][0]
-        last, broken, self.doubtful, unbound = db.execute(
-            "SELECT max(due), count(*) FILTER (is_broken), count(*) FILTER (is_doubtful), count(*) FILTER (is_unbound)"
-            f" FROM {parts}"
-        ).fetchall()[0]
         lost = replace(
             self.lost,
             truncated=broken + pairing_.orphans + pairing_.unworded,
@@ -384,17 +390,17 @@ class _Builder:
         )
         return FoundLoad(
             begin=begin,
-            end=self.last_t if last is None else max(self.last_t, last),
-            sessions=db.execute("SELECT count(*) FROM sessions").fetchall()[0][0],
+            end=self.last_t,
+            sessions=sessions,
             statements=statements,
-            transactions=transactions,
+            transactions=int(transactions or 0),
             errors=errors + late - pairing_.refused_logins,
             lines=sum(self.kinds.values()),
             alone=self.kinds.get("D", 0),
             whole=self.kinds.get("T", 0) + self.kinds.get("U", 0),
             cut_values=self._cut_values(parts),
             lost=lost,
-            refused=dict(refused),
+            refused={row[0]: row[1] for row in counts if row[0] is not None},
         )
 
     def write(self, out: Path, found: FoundLoad) -> str:

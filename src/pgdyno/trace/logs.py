@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import json
+import mmap
 import os
 import re
 import shutil
@@ -31,7 +32,7 @@ from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.programs import check_program
 from pgdyno.trace.lines import CSV_COLUMNS
 
-SEGMENT = 16 << 20
+SEGMENT = 32 << 20
 """Bytes of a log that are paired at once."""
 LONGEST = 256 << 20
 """Bytes of a record: PostgreSQL takes statements up to 1 GB, but nobody's load has such."""
@@ -151,16 +152,18 @@ class Segment:
     """Records that are not in it: their end is missing."""
 
 
-def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int = SEGMENT) -> Iterator[Segment]:
+def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> Iterator[Segment]:
     """Give the segments of a csvlog or a jsonlog, one after another; each is gone when the next is asked for.
 
-    They are files of UTF-8 in `folder`, of about `size` bytes; `encodings` has Python's name of any other, by database.
+    They are files in memory, in UTF-8, of about `size` bytes; `encodings` has Python's name of any other, by database.
+    What is read comes to stand in the file itself, as copying it costs more than looking at it.
     """
     kind = _Csv() if log.format == "csvlog" else _Json()
-    line = 1
+    line, filled, at_end = 1, 0, False
     left = None if log.end is None else max(log.end - log.begin, 0)
-    buffer, filled, at_end = bytearray(size), 0, False  # one for all segments, as fresh memory costs more than copying
-    with reading(log.path, log.begin) as file:
+    with reading(log.path, log.begin) as file, os.fdopen(os.memfd_create("segment"), "r+b") as place:
+        place.truncate(size)
+        buffer = mmap.mmap(place.fileno(), size)
         while not at_end:
             most = size if left is None else min(size, filled + left)
             while filled < most and (count := _readinto(file, memoryview(buffer)[filled:most])):
@@ -170,7 +173,7 @@ def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int 
             end = kind.end(buffer, filled)
             broken = 0
             # at the end of the log a line may lack its end alone, a record all that follows
-            if at_end and (last := bytes(buffer[end:filled])).strip():
+            if at_end and (last := buffer[end:filled]).strip():
                 broken = int(not kind.is_whole(last))
                 if not broken:
                     buffer[filled : filled + 1] = b"\n"
@@ -178,22 +181,29 @@ def segments(log: Log, folder: Path, encodings: Mapping[str, str], *, size: int 
             if end == 0 and filled and not at_end:
                 if filled > LONGEST:
                     raise UsageError(f'log "{log.path}" line {line}: a record of more than {LONGEST >> 20} MB')
-                buffer, size = buffer + bytes(size), size * 2
+                size *= 2
+                place.truncate(size)
+                buffer = mmap.mmap(place.fileno(), size)
                 continue
-            with memoryview(buffer) as view:
-                data = bytes(view[:end])
-            buffer[: filled - end] = buffer[end:filled]
-            filled -= end
-            if not data or data.isspace():
-                if not broken:
-                    continue
-                raise UsageError(f'log "{log.path}" line {line}: no record is whole', hint=_HINT)
-            whole = _in_utf8(data, kind, encodings, log.path, line)
-            place, lines = write_segment(folder, whole), _count(whole, 0, len(whole), b"\n")
+            if not end or (buffer[:1].isspace() and buffer[:end].isspace()):
+                if broken:
+                    raise UsageError(f'log "{log.path}" line {line}: no record is whole', hint=_HINT)
+                buffer[: filled - end] = buffer[end:filled]
+                filled -= end
+                continue
+            whole: bytes | mmap.mmap = buffer
+            rest = buffer[end:filled]
+            if not _is_ascii(buffer, end):
+                whole = _in_utf8(buffer[:end], kind, encodings, log.path, line)
+                end = os.pwrite(place.fileno(), whole, 0)
+            lines, columns, longest = _count(whole, 0, end, b"\n"), kind.columns(whole), longest_line(whole, end)
             line += lines
-            columns, longest = kind.columns(whole), longest_line(whole)
-            del data, whole
-            yield Segment(place, log.format, columns, longest, lines, broken)
+            del whole
+            place.truncate(end)
+            yield Segment(Path(f"/proc/self/fd/{place.fileno()}"), log.format, columns, longest, lines, broken)
+            place.truncate(size)
+            filled = len(rest)
+            buffer[:filled] = rest
 
 
 def _readinto(file: IO[bytes], place: memoryview) -> int:
@@ -217,7 +227,7 @@ def salvage(segment: Segment) -> None:
         good = [record for record in records if kind.columns(record) == segment.columns]
     else:
         good = [record for record in records if kind.is_whole(record)]
-    write_segment(segment.path.parent, b"".join(good))
+    segment.path.write_bytes(b"".join(good))
 
 
 def count_records(segment: Segment) -> int:
@@ -227,36 +237,41 @@ def count_records(segment: Segment) -> int:
     return _Csv().count(segment.path.read_bytes())
 
 
-def _count(data: bytes | bytearray, begin: int, end: int, letter: bytes) -> int:
+def _is_ascii(data: mmap.mmap, end: int) -> bool:
+    """Tell whether text is in ASCII, and has no NUL."""
+    return bool(np.frombuffer(data, np.int8, end).min() > 0)
+
+
+def _count(data: bytes | mmap.mmap, begin: int, end: int, letter: bytes) -> int:
     """Return how often a letter is there; `bytes.count` is slow where it is often."""
     letters = np.frombuffer(data, np.uint8, end - begin, begin)
     return sum(int(np.count_nonzero(letters[at : at + _BLOCK] == letter[0])) for at in range(0, len(letters), _BLOCK))
 
 
-def longest_line(data: bytes) -> int:
+def longest_line(data: bytes | mmap.mmap, end: int) -> int:
     """Return what bounds the records of a segment in bytes: few megabytes, unless one is longer."""
     step = 4 << 20
-    if all(data.find(b"\n", at, at + step // 2) >= 0 for at in range(0, len(data), step // 2)):
+    if all(data.find(b"\n", at, at + step // 2) >= 0 for at in range(0, end, step // 2)):
         return step
-    return len(data)
+    return end
 
 
 class _Csv:
-    def end(self, data: bytes | bytearray, size: int) -> int:
+    def end(self, data: bytes | mmap.mmap, size: int) -> int:
         """Return where the last whole record ends. Quotes within quotes are doubled, so that an odd number is open."""
         end = data.rfind(b"\n", 0, size) + 1
         odd = _count(data, 0, end, b'"') % 2
         while end and odd:
             before = data.rfind(b"\n", 0, end - 1) + 1
-            odd ^= data.count(b'"', before, end) % 2
+            odd ^= data[before:end].count(b'"') % 2
             end = before
         return end
 
-    def records(self, data: bytes) -> Iterator[bytes]:
+    def records(self, data: bytes | mmap.mmap) -> Iterator[bytes]:
         begin, stop, odd = 0, 0, 0
         while stop < len(data):
             line_end = data.find(b"\n", stop) + 1 or len(data)
-            odd ^= data.count(b'"', stop, line_end) % 2
+            odd ^= data[stop:line_end].count(b'"') % 2
             stop = line_end
             if not odd:
                 yield data[begin:stop]
@@ -273,7 +288,7 @@ class _Csv:
     def is_whole(self, record: bytes) -> bool:
         return record.count(b'"') % 2 == 0 and self.columns(record) in CSV_COLUMNS
 
-    def columns(self, data: bytes) -> int:
+    def columns(self, data: bytes | mmap.mmap) -> int:
         first = next(self.records(data))
         return len(_fields(first))
 
@@ -294,7 +309,7 @@ def _fields(record: bytes) -> list[str]:
 
 
 class _Json:
-    def end(self, data: bytes | bytearray, size: int) -> int:
+    def end(self, data: bytes | mmap.mmap, size: int) -> int:
         return data.rfind(b"\n", 0, size) + 1
 
     def records(self, data: bytes) -> Iterator[bytes]:
@@ -306,7 +321,7 @@ class _Json:
         except (ValueError, RecursionError):
             return False
 
-    def columns(self, data: bytes) -> int:
+    def columns(self, data: bytes | mmap.mmap) -> int:
         return 0
 
     def database(self, record: bytes) -> str:

@@ -9,14 +9,13 @@ _PLAIN = ", ".join(f"${number} = ''" for number in range(1, 10))
 """What stands around nine values, one quote of each two; doubled as in a literal."""
 
 SETUP = (
-    "CREATE TEMP TABLE carry AS SELECT * FROM events LIMIT 0",
     "CREATE TEMP TABLE names (sid BIGINT, label VARCHAR, h UBIGINT)",
     "CREATE TEMP TABLE known (key VARCHAR, fingerprint VARCHAR, reason VARCHAR, shown VARCHAR)",
     "CREATE TEMP TABLE commits (xid BIGINT, place BIGINT, moment BIGINT, keys VARCHAR)",
     "CREATE TEMP TABLE keyed_rows (sid BIGINT, seq BIGINT, keys VARCHAR, xid BIGINT)",
     "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
-    """CREATE TEMP TABLE sessions
-      (sid BIGINT, start_us BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
+    """CREATE TEMP TABLE sessions (sid BIGINT, start_us BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT,
+      txs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
     # one element: its number, NULL, or a text in which quotes are doubled
     r"""CREATE TEMP MACRO elements(told) AS
       regexp_extract_all(told, '\$[0-9]+ = (?:NULL|''(?:[^'']|'''')*'')')""",
@@ -86,9 +85,9 @@ SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
   CASE WHEN shown IS NOT NULL THEN NULL WHEN is_plain THEN pieces[2:-:2] ELSE bound(found) END AS params,
   coalesce(found IS NOT NULL AND length(array_to_string(found, ', ')) <> length(values_), false) AS is_broken,
   coalesce(contains(values_, '...'''), false) AS is_doubtful,
-  letter IN ('E', 'X') AND kind = 'extended' AND pieces IS NULL AND state IS NOT NULL
+  CASE WHEN state IS NULL THEN false ELSE letter IN ('E', 'X') AND kind = 'extended' AND pieces IS NULL
     AND regexp_matches(sql, '\$[0-9]')
-    AND NOT (letter = 'E' AND (starts_with(tag, 'PARSE') OR (coalesce(tag, '') = '' AND starts_with(state, '42'))))
+    AND NOT (letter = 'E' AND (starts_with(tag, 'PARSE') OR (coalesce(tag, '') = '' AND starts_with(state, '42')))) END
     AS is_unbound,
   CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}'
     WHEN kind IN ('connect', 'disconnect') THEN NULL

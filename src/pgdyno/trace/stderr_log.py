@@ -219,4 +219,4 @@ def _segment(buffer: io.StringIO, folder: Path, count: int) -> Segment:
     data = buffer.getvalue().encode()
     buffer.seek(0)
     buffer.truncate()
-    return Segment(write_segment(folder, data), "csvlog", 26, longest_line(data), count)
+    return Segment(write_segment(folder, data), "csvlog", 26, longest_line(data, len(data)), count)

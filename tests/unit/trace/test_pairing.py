@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgdyno.trace.pairing import NONE, Events, Pairing, Rows
+from pgdyno.trace.pairing import NONE, Events, Pairing, Rows, _by_session
 from pgdyno.trace.parquet import connection
 from pgdyno.trace.rows import SETUP
 
@@ -78,6 +78,14 @@ def test_rows_of_a_session_are_numbered_and_do_not_overlap(lines: list[tuple[int
         assert one["due"] >= end
         assert one["end"] == NONE or one["end"] >= one["due"]
         last[one["sid"]] = one["seq"], max(one["end"], one["due"])
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 0x10001, 0x10000, 0x6B07CF082405, (1 << 63) - 1]), st.integers(0, 9))))
+def test_lines_come_by_session_and_number_whatever_their_order(lines: list[tuple[int, int]]) -> None:
+    sids, numbers = np.array(lines, np.int64).reshape(-1, 2).T
+    assert _by_session(sids, numbers).tolist() == np.lexsort((numbers, sids)).tolist()
+    order = np.argsort(numbers, kind="stable")
+    assert _by_session(sids[order], numbers[order]).tolist() == np.lexsort((numbers[order], sids[order])).tolist()
 
 
 text = st.text(st.sampled_from("a'$1 =,NULL\n\\\"é☃."), max_size=20)
