@@ -24,6 +24,8 @@ from pgdyno.server.postgres import Postgres
 class Server:
     """Answers each query with the same rows, and keeps what was asked."""
 
+    label = "a server of the tests"
+
     def __init__(self, *rows: dict[str, object]) -> None:
         self._rows, self.asked = list(rows), list[str]()
 

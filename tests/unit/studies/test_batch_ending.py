@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -48,17 +49,19 @@ def test_a_server_that_hangs_once_a_job_is_gone_holds_up_no_other_one(
 ) -> None:
     asked, answers = list[str](), threading.Event()
 
-    def end(_server: Postgres, tag: str) -> None:
-        asked.append(tag)
+    def end(_server: Postgres, tags: Iterable[str]) -> None:
+        asked.extend(tags)
         if len(asked) > 1:
             answers.wait()
 
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", end)
+    monkeypatch.setattr("pgdyno.studies.batch.session_ender.end_sessions", end)
     process = run_program([sys.executable, "-c", "import signal; signal.pause()"], {}, tmp_path / "1")
     starter = JobStarter(Postgres(""), "d", tmp_path, {})
     attempt = JobAttempt(starter, chain_of().jobs["load/fetch"], process, "tag", tmp_path / "1")
     try:
         attempt.begin_stop()
+        while not asked:  # the end of both is asked for at once where the first one was not yet
+            time.sleep(0.01)
         assert process.wait(10.0) == -15
         while len(asked) < 2:
             assert attempt.poll() is None, "sessions that it has begun since are not seen to be gone"
@@ -72,11 +75,13 @@ def test_a_server_that_hangs_once_a_job_is_gone_holds_up_no_other_one(
 
 def test_a_job_that_is_told_to_end_twice_keeps_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[str]()
-    monkeypatch.setattr("pgdyno.studies.batch.job_process.end_sessions", lambda _server, tag: asked.append(tag))
+    monkeypatch.setattr("pgdyno.studies.batch.session_ender.end_sessions", lambda _server, tags: asked.extend(tags))
     process = run_program([sys.executable, "-c", "import signal; signal.pause()"], {}, tmp_path / "1")
     starter = JobStarter(Postgres(""), "d", tmp_path, {})
     attempt = JobAttempt(starter, chain_of().jobs["load/fetch"], process, "tag", tmp_path / "1")
     attempt.begin_stop()
+    while not asked:
+        time.sleep(0.01)
     kill_at_s = attempt.kill_at_s
     attempt.begin_stop()
     assert attempt.kill_at_s == kill_at_s
