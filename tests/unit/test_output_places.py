@@ -19,6 +19,7 @@ PRIVATE_PLACES = {
     "workloads/driver_process.py", "workloads/hammerdb/driver.py", "workloads/script.py",
     "workloads/session_loop.py",
     "studies/project/run_platforms.py",  # the folder of a run, which is made for it and removed
+    "trace/logs.py",  # segments of a log, in memory
     "server/binaries.py",
 }  # fmt: skip
 
