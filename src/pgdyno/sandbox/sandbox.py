@@ -2,8 +2,6 @@
 
 A sandbox is a folder below the user's cache: `sandbox.json` (the record, written last), and `server/` with the data
 directory, the log and the socket, which only the server's user may enter. One pgdyno at a time holds it.
-
-A little past 400 lines: making, starting, keeping and removing one are steps of one class that share its record.
 """
 
 from __future__ import annotations
