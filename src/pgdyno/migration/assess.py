@@ -99,7 +99,7 @@ def _encoding(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
     for key in ("collation", "type"):
         if _plain(str(row[key])) not in known:
             yield AssessFinding(
-                weight=W.STOPS, topic="collation", object=str(row[key]), text="the target does not know this locale",
+                weight=W.STOPS, topic="collation", object=str(row[key]), text="the target does not have this locale",
                 hint="Install the locale on the target's host, and import it with pg_import_system_collations().",
             )  # fmt: skip
 
@@ -122,7 +122,7 @@ def _collations(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
         text = f"{plural(len(other), 'collation')} with another version on the target: {_some(other)}"
         yield AssessFinding(
             weight=W.DIFFERS, topic="collation", object="versions", text=text,
-            hint="Order and uniqueness of text may differ: indexes must be built there, never copied as files.",
+            hint="The order and uniqueness of text may differ: build indexes on the target, never copy their files.",
         )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def _unlogged(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
 
 def _keyless(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     if names := _names(source.fetch(_KEYLESS)):
-        text = f"{plural(len(names), 'table')} without a primary key: rows that differ cannot be named by it"
+        text = f"{plural(len(names), 'table')} without a primary key: rows that differ cannot be identified"
         hint = "Logical replication needs a REPLICA IDENTITY for updates and deletes there."
         yield AssessFinding(weight=W.KNOW, topic="no key", object=_some(names), text=text, hint=hint)
 

@@ -108,4 +108,4 @@ def _stop(folder: Path) -> None:
         finally:
             os.close(descriptor)
     if not wait_until(lambda: postmaster_lock.postmaster_pid(folder) is None, timeout_s=_STOP_S):
-        raise EnvironmentUnsuitable(f'the server in "{folder}" does not stop', hint=f"Its pid is {pid}: end it.")
+        raise EnvironmentUnsuitable(f'the server in "{folder}" does not stop', hint=f"Its PID is {pid}: stop it.")

@@ -60,7 +60,7 @@ def patience_s(budget_s: float | None) -> float:
 def wait_and_look(look: Look, watcher: Watcher, *, budget_s: float | None, timer: Callable[[], float]) -> None:
     """Wait until others have left the machine, at most `patience_s`, and say what was seen; `timer` counts seconds."""
     until = timer() + patience_s(budget_s)
-    watcher.phase("waiting for others to leave the machine")
+    watcher.phase("waiting for the machine to become quiet")
     while (seen := look()) is not None and timer() < until:
         pass
     if seen is None:

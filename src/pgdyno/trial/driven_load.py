@@ -105,8 +105,8 @@ class DrivenLoad:
         elapsed = self._timer() - self._began
         if elapsed > (extension.longest_s if self._stopped_s is None else self._stopped_s) + OVERRUN_S:
             raise WorkloadError(
-                f"the load still ran {OVERRUN_S:.0f} s after its time and was ended",
-                hint="Check the server's log for statements that wait, or give it fewer clients.",
+                f"the load still ran {OVERRUN_S:.0f} s after its scheduled end and was stopped",
+                hint="Check the server's log for waiting statements, or use fewer clients.",
             )
         if self._sentry is not None:
             self._sentry.check()

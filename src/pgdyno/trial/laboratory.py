@@ -264,7 +264,7 @@ class Laboratory:
         except (RollbackError, KeyboardInterrupt) as error:
             return error
         except PgdynoError as error:  # the session's end has more means: it also starts a server that is down
-            return tripped(breach, f"The baseline did not come back at once: {error.one_line}.")
+            return tripped(breach, f"The baseline was not restored at once: {error.one_line}.")
         seconds = self._clock() - breach.at
         text = f"the baseline was in force again {seconds:.1f} s after guard {breach.name} tripped"
         work.events.append(Event(self._clock(), "guard", text))

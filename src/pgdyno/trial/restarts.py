@@ -68,7 +68,7 @@ class Restarts:
                 if permission.final:
                     raise EnvironmentUnsuitable(
                         permission.reason,
-                        detail="The next trial needs one. The server is restored, which is not bounded.",
+                        detail="The next trial needs one. Restoring the server does not count towards the limit.",
                         hint="Start again with more --restarts. To continue a tune: pgdyno tune --resume last "
                         "--restarts N, where N counts from its start.",
                     )

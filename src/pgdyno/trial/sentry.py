@@ -136,7 +136,7 @@ class Sentry:
             self._thread.join(self._patience_s)
         if self._thread is not None and self._thread.is_alive():
             raise EnvironmentUnsuitable(
-                "a reading of the guards never came back",
+                "a reading of the guards did not return",
                 detail="Nothing is measured on a server that cannot be watched.",
                 hint="Look at the server's log and at its host before you try again.",
             )

@@ -67,10 +67,10 @@ def test_of_long_texts_the_place_is_shown_where_they_differ() -> None:
         (EXTENSION_VERSIONS, "citext", ("1.5",), ("1.6",), ALIKE, ""),
         (EXTENSION_VERSIONS, "citext", ("1.5",), None, OLD_AND_NEW, ""),
         (COLLATION_VERSIONS[0], '"de-x-icu"', ("153.120",), ("153.121",), ALIKE, "sort differently"),
-        (PRIVILEGES, "CREATE on schema public to PUBLIC", ("granted",), None, OLD_AND_NEW, "15 gave schema public"),
+        (PRIVILEGES, "CREATE on schema public to PUBLIC", ("granted",), None, OLD_AND_NEW, "since 15 schema public"),
         (PRIVILEGES, "CREATE on schema public to PUBLIC", ("granted",), None, ALIKE, ""),
         (PRIVILEGES, "SELECT on table public.c to app", ("granted",), None, OLD_AND_NEW, ""),
-        (OWNERS, "schema public", ("postgres",), ("pg_database_owner",), OLD_AND_NEW, "15 gave"),
+        (OWNERS, "schema public", ("postgres",), ("pg_database_owner",), OLD_AND_NEW, "since 15"),
     ],
 )
 def test_what_versions_and_other_users_of_a_server_make_is_no_fault(

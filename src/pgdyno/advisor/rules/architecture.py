@@ -165,7 +165,7 @@ def unread(case: Case) -> Judgement:
     """List what could not be read, with the reasons: no rule makes up a value for it."""
     found = list(_unread(case))
     if not found:
-        return InOrder("All facts that were asked for could be read.")
+        return InOrder("All requested facts could be read.")
     return Fires(
         current="1 fact is unknown" if len(found) == 1 else f"{len(found)} facts are unknown",
         proposed="more rights, or a capture made on the host",

@@ -84,7 +84,7 @@ class DumpRestore(TargetFiller):
             if key == "statistics" and value not in ("analyze", "transfer"):
                 raise UsageError(f'statistics "{value}" is not one of analyze, transfer')
             if key == "transfer_to" and not value.startswith("/"):
-                raise UsageError(f'transfer_to "{value}" is not the whole path of a folder')
+                raise UsageError(f'transfer_to "{value}" is not the absolute path of a folder')
 
     def steps(self, options: Mapping[str, str]) -> tuple[PhaseStep, ...]:
         """Return its phases; sequences beside the import, statistics beside the constraints.
@@ -117,7 +117,7 @@ class DumpRestore(TargetFiller):
         major = program_major(Path(place.program("pg_dump")), place.account)
         if place.options.get("statistics") == "transfer" and major < STATISTICS_SINCE:
             raise UsageError(
-                "statistics can be transferred by pg_dump of PostgreSQL 18 or later alone",
+                "only pg_dump of PostgreSQL 18 or later can transfer statistics",
                 hint='Write statistics = "analyze", or name a newer build.',
             )
         compression = place.options.get("compress", "")

@@ -104,14 +104,14 @@ class LogicalReplication(TargetFiller):
         if min(int(str(room["slots"])), int(str(room["senders"]))) < 2:
             raise EnvironmentUnsuitable(
                 f"{source.target.name} has {room['slots']} replication slots and {room['senders']} WAL senders left",
-                hint="Two of each are needed at least: raise max_replication_slots and max_wal_senders.",
+                hint="At least two of each are needed: raise max_replication_slots and max_wal_senders.",
             )
         left = [str(row["what"]) for row in source.postgres.fetch(_WHAT_IT_LEAVES)]
         if left:
             shown = "; ".join(left[:10]) + (f"; and {len(left) - 10} more" if len(left) > 10 else "")
             raise EnvironmentUnsuitable(
                 f'logical replication cannot move all of "{source.database}": {shown}',
-                hint="Published, a table without key refuses UPDATE and DELETE on the source. Give it a replica "
+                hint="Once published, a table without a key refuses UPDATE and DELETE on the source. Give it a replica "
                 "identity, or use mover dump.",
             )
         for name in ("pg_dump", "pg_restore"):

@@ -71,7 +71,7 @@ class PgUpgrade:
             if key == "afterwards" and value not in ("drop", "keep"):
                 raise UsageError(f'afterwards "{value}" is not one of drop, keep')
             if key in ("old_programs", "snapshot") and not value.startswith("/"):
-                raise UsageError(f'{key} "{value}" is not the whole path of a folder')
+                raise UsageError(f'{key} "{value}" is not the absolute path of a folder')
 
     def steps(self, options: Mapping[str, str]) -> tuple[PhaseStep, ...]:
         """Return its phases: the new cluster is made while the files are copied."""
@@ -235,7 +235,7 @@ class PgUpgrade:
         if missing:
             told = ", ".join(f'{name} (database "{database}")' for name, database in sorted(missing.items()))
             raise EnvironmentUnsuitable(
-                f"the target's version has not all extensions of the source: {told}",
+                f"the target's version lacks extensions of the source: {told}",
                 hint="Install them for the target's PostgreSQL: all databases of a cluster are upgraded.",
             )
 

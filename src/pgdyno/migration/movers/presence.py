@@ -166,7 +166,7 @@ def empty_tables(server: Postgres, tables: Sequence[StoredName]) -> None:
     for schema, name in sorted((one.schema, one.name) for one in tables if (one.schema, one.name) in loud):
         if has_rows(server, schema, name):
             raise EnvironmentUnsuitable(
-                f'table "{schema}.{name}" is not emptied: it has a trigger for that, which is fired always',
+                f'table "{schema}.{name}" is not emptied: it has a TRUNCATE trigger that always fires',
                 hint="Begin a new rehearsal without --resume.",
             )
     listed = [sql.Identifier(one.schema, one.name) for one in tables if (one.schema, one.name) not in loud]

@@ -87,7 +87,7 @@ def require_replaceable(side: MigrationSide) -> None:
     said = comment_of(side)
     if said is not None and not said.startswith(MADE):
         raise EnvironmentUnsuitable(
-            f'"{side.target.name}" has a database "{side.database}" already, which no rehearsal made',
+            f'"{side.target.name}" has a database "{side.database}" already, which was not made by a rehearsal',
             hint="Name another one by target_database in the plan, or drop it yourself.",
         )
 
@@ -143,7 +143,7 @@ def make_roles(place: MovePlace) -> int:
             try:
                 execute_unlogged(target, whole)
             except EnvironmentUnsuitable as error:
-                place.tell(f'role "{row["name"]}" is made without its password: {error.one_line}')
+                place.tell(f'role "{row["name"]}" was created without its password: {error.one_line}')
                 target.execute(query)
         else:
             target.execute(query)

@@ -110,7 +110,7 @@ def require_versions(source: int, target: int, options: Mapping[str, str]) -> No
 
 def way_back_words(mode: str) -> str:
     """Return what is left to go back to."""
-    said = "the source is untouched, for a copy of it was upgraded: keep using it"
+    said = "the source is untouched, because a copy of it was upgraded: keep using it"
     if mode == COPY:
         return said
     how = "are linked into" if mode == LINK else "are moved into"

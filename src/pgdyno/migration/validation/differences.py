@@ -63,7 +63,7 @@ def no_fault(aspect: Aspect, finding: ValidationFinding, versions: TwoVersions) 
         return "the library of the target's machine; text may sort differently than before"
     is_public = finding.object == "schema public" or " on schema public to " in finding.object
     if is_public and aspect in (OWNERS, PRIVILEGES) and versions.cross(150_000):
-        return "15 gave schema public to the owner of the database, and lets nobody else create in it"
+        return "since 15 schema public belongs to the database owner, and nobody else may create in it"
     return ""
 
 
