@@ -64,7 +64,7 @@ class LiveGuards:
     load: LiveLoad
     plan: GuardPlan
     _steps: deque[tuple[float, float, float]] = field(default_factory=lambda: deque(maxlen=STEPS))
-    _active: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=int(STEPS * STEP_S / 0.5)))
+    _active: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=int(STEP_S / 0.5)))
     _standings: Mapping[str, GuardStatus] = field(default_factory=dict)
     _usual: float = 1.0
     _usual_calls: float = 0.0
@@ -147,19 +147,24 @@ class LiveGuards:
     def _statement_time(self, t: float) -> GuardReading:
         calls, observed, expected = (sum(column) for column in zip(*self._steps, strict=True))
         usual_calls = self.load.calls_a_second * STEP_S * len(self._steps)
+        found: list[tuple[float, str]] = []
         if expected > 0 and (calls >= FEWEST or (usual_calls >= USUAL and calls >= STEPS)):
             about = f"{digits_text(observed / calls)} ms a call, {digits_text(expected / calls)} in the reference"
             value = observed / expected / self._usual
             value = min(1.0, value) if self._burst_text else value
-            return GuardReading("statement-time", t, value, about=f"{about}{self._burst_text}")
+            found.append((value, f"{about}{self._burst_text}"))
         at_work = min((active for _, active in self._active), default=0)
-        if usual_calls >= USUAL and at_work >= max(1.0, self.load.active_p95):
+        if calls < FEWEST and usual_calls >= USUAL and at_work >= max(1.0, self.load.active_p95):
             about = (
                 f"{plural(f'{calls:.0f}', 'call')} ended while {agreeing(at_work, 'session', 'was', 'were')} at work, "
                 f"{usual_calls:.0f} are usual"
             )
-            return GuardReading("statement-time", t, usual_calls / (calls + 1), about=about)
-        return GuardReading("statement-time", t, Absent("too few statements ended to tell"))
+            found.append((usual_calls / (calls + 1), about))
+        if not found:
+            return GuardReading("statement-time", t, Absent("too few statements ended to tell"))
+        # The few that ended may have begun before the switch: they are no proof that others will end, too.
+        value, about = max(found)
+        return GuardReading("statement-time", t, value, about=about)
 
     @property
     def _burst_text(self) -> str:

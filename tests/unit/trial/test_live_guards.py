@@ -71,6 +71,17 @@ def test_a_load_whose_statements_no_longer_end_is_told_and_one_that_went_home_is
         assert (told(watching, *[step(calls=0.0)] * 3)[-1] is not None) == breached
 
 
+def test_the_last_calls_of_the_arm_before_do_not_hide_that_nothing_ends_any_more():
+    few, enough = (1.0, 1.0, 1.0, 0.0), (9.0,) * 4
+    for at_work, calls, breached in ((3, few, True), (2, few, False), (3, enough, False)):
+        watching, seen = guards(calls_a_second=24.0), []
+        for number, ended in enumerate(calls):
+            for half in range(4):
+                watching.sessions(100 + STEP_S * (number - 1) + half / 2, at_work if number or half else 0)
+            seen.append(watching.statements(100 + STEP_S * number, step(calls=ended)))
+        assert [one is not None for one in seen] == [False, False, False, breached], (at_work, calls)
+
+
 def test_a_load_of_few_calls_says_nothing():
     watching = guards(calls_a_second=2.0)
     assert told(watching, *[step(99.0, calls=1.0)] * 3) == [None] * 3
