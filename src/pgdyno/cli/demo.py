@@ -42,7 +42,7 @@ class _Flags(StoreFlag):
 
 @verb("demo")
 def command(flags: _Flags) -> int:
-    """Tune the embedded PostgreSQL on YBIO reads and prove the gain, in at most seven minutes on two cores.
+    """Tune the embedded PostgreSQL on YBIO reads and prove the gain, in at most five minutes on two cores.
 
     The same as pgdyno tune --workload ybio -D tab_rows=2000000 -D filler=400 -c 2 --rival hand-made=FILE, where FILE
     holds shared_buffers = 4GB.
@@ -75,13 +75,13 @@ def command(flags: _Flags) -> int:
 
 
 def demo_options(seed: int) -> TuneOptions:
-    """Return a budget of seven minutes from Enter to the prompt; two quiet cores need less."""
+    """Return a budget of five minutes from Enter to the prompt; two quiet cores need less."""
     from pgdyno.studies.tune.options import TuneOptions
 
     return TuneOptions(
         seed=seed,
         trials=16,
-        budget_s=420.0,
+        budget_s=300.0,
         noise_runs=4,
         baseline_every=6,
         confirm_min=4,
