@@ -1,4 +1,7 @@
-"""A live study in a process of its own, with periods short enough for a test: argv is the server, then the settings."""
+"""A live study in a process of its own, with periods short enough for a test.
+
+argv is the server, then the settings, then windows of the day for restarts.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +46,13 @@ def short_study(
     confirm: Callable[[LiveHands], Confirm] | None = None,
     operators: Operators | None = None,
     rule: object = None,
+    windows: tuple[str, ...] = (),
+    wash_s: float | None = None,
 ) -> LiveResult:
     """Run a study of two arms with a reference of five seconds."""
     options = LiveOptions(
         reference_s=5, budget_s=BUDGET_S, seed=3, period_s=period_s, design=Design(max_pairs=max_pairs),
-        guard_rest_s=1.0, operators=operators,
+        guard_rest_s=1.0, operators=operators, windows=windows, wash_s=wash_s,
     )  # fmt: skip
     arms = AskedArms({}, settings, rule)
     with open_store(os.environ.get("PGDYNO_STORE")) as store:
@@ -99,5 +104,8 @@ def say(text: str) -> None:
 if __name__ == "__main__":
     name, _, value = sys.argv[2].partition("=")
     with opened(TargetRequest(dsn=sys.argv[1])) as server:
-        told = short_study(server, {name: value}, max_pairs=40, announce=say)
+        told = short_study(
+            server, {name: value}, max_pairs=40, announce=say, windows=tuple(sys.argv[3:]),
+            period_s=LONG_S if sys.argv[3:] else PERIOD_S,
+        )  # fmt: skip
     sys.exit(int(told.exit_code))

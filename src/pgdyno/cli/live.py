@@ -55,6 +55,7 @@ def command(flags: LiveFlags) -> int:
     here. --b compares settings with those in force: after the reference, and after you have approved the plan, both
     take turns in random order until the verdict is final; then the server is as it was. --search does the same with one
     candidate after another, two to four pairs each, asks before each of them, and confirms the best in fresh pairs.
+    --allow-restart compares settings that need a restart, too: in --windows only, after saying how many there will be.
 
     Exit code 0 for better or equivalent, 1 for worse, or better with something against it, 2 when nobody could be asked
     and nothing was changed, 3 for not resolved, 4 when a guard, a veto or somebody else's change ended it and the
@@ -116,6 +117,21 @@ def _check_companions(modes: Mapping[str, bool]) -> None:
         raise UsageError(
             "--operator-token-file is for studies that ask: --b, --rule, --search and --resume", hint="Leave it out."
         )
+    for name in sorted(typed & {"windows", "period", "wash_out"}):
+        if "allow_restart" not in typed:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} is for --allow-restart", hint=f"Leave it out, or add --allow-restart to {flag}.")
+    if "allow_restart" in typed:
+        if not modes["compares"] or "a_words" in typed:
+            raise UsageError(
+                "--allow-restart is for --b and --rule, against the server as it is",
+                hint="A search and --a change only what a reload brings into force.",
+            )
+        if "windows" not in typed:
+            raise UsageError(
+                "--allow-restart wants the times of the day at which the server may be restarted",
+                hint="Give --windows 01:00-05:00; it may be given again.",
+            )
     if "critical" in typed and not modes["compares"]:
         raise UsageError("--critical is for --b and --rule", hint="A search vetoes what becomes twice as slow.")
     for name in sorted(typed & OF_THE_BEGINNING):
@@ -174,7 +190,7 @@ def _compared(
 
             found = proposed_by(target, name, AdviceSource(), store=store, progress=progress.announce)
             b, option = dict(found.settings), found.option
-        ask = asks(flags.approve, (*a, *b))
+        ask = asks(flags.approve, (*a, *b), restarts=flags.allow_restart)
         arms = AskedArms(a, b, option, tuple(map(int, flags.critical)))
         return switch_study(
             store, target, request, options, arms, progress,
@@ -214,7 +230,7 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
     if again:
         options = options.anew(_seed(flags))
     check_answer(flags, (*arms.a, *arms.b))
-    ask = asks(flags.approve, (*arms.a, *arms.b))
+    ask = asks(flags.approve, (*arms.a, *arms.b), restarts=bool(options.windows))
     with opened(request) as target:
         return switch_study(
             store, target, request, options, arms, progress,
@@ -270,6 +286,7 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.live.options import LiveOptions
     from pgdyno.studies.live.quiet import QuietTimes
+    from pgdyno.studies.live.windows import PAIRS
     from pgdyno.trial.guard_settings import guard_plan
     from pgdyno.undo.watch import Deadlines
 
@@ -279,7 +296,19 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
             f"--reference {reference:g} min is too short to choose the length of a period",
             hint=f"Give --reference {LEAST_REFERENCE_MIN:g}min or more; 10 is little, 30 is better.",
         )
+    max_pairs, windows = flags.max_pairs, QuietTimes.of(flags.windows).words
     pair_min = USUAL_PAIR_MIN if times is None else 2 * times.period_s / 60
+    if windows:
+        source = click.get_current_context().get_parameter_source
+        times, pair_min = FileTimes(60 * flags.period, 60 * flags.wash_out), 2 * flags.period + 3
+        max_pairs = max_pairs if source("max_pairs") is ParameterSource.COMMANDLINE else PAIRS
+        if flags.wash_out >= flags.period:
+            raise UsageError(
+                f"--wash-out {flags.wash_out:g} min leaves nothing of a --period of {flags.period:g} min",
+                hint="Give a shorter --wash-out; a third of the period is usual.",
+            )
+        if source("budget") is not ParameterSource.COMMANDLINE:
+            budget = reference + (max_pairs + 2) * pair_min
     least = reference + LEAST_PAIRS * pair_min
     if budget < least:
         raise UsageError(
@@ -290,11 +319,12 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
         reference_s=60 * reference,
         budget_s=60 * budget,
         seed=_seed(flags),
-        design=Design(smallest_effect=flags.smallest_effect, min_pairs=LEAST_PAIRS, max_pairs=flags.max_pairs),
+        design=Design(smallest_effect=flags.smallest_effect, min_pairs=LEAST_PAIRS, max_pairs=max_pairs),
         guards=guard_plan(flags.guards, flags.guard_trips, {**GUARDS, **LIVE_GUARDS}),
         watch=Deadlines(health_s=flags.watchdog_deadline),
         period_s=None if times is None else times.period_s,
         wash_s=None if times is None else times.wash_s,
         not_during=QuietTimes.of(flags.not_during).words,
+        windows=windows,
         operators=read_operators(flags.operator_token_file),
     )

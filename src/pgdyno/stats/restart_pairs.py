@@ -16,6 +16,7 @@ PERIOD_S, COLD_S = 1800.0, 600.0
 """Of a period so much is left out, until what was cached is cached again."""
 USUAL_SD = 0.08
 """How a pair of such periods scatters on simulated loads; no reference is long enough to show it."""
+FEWEST_PAIRS = 3
 PAIRS = (3, 4, 5, 6, 8, 12)
 """Of fewer nothing is ever claimed."""
 

@@ -37,6 +37,8 @@ OF_B = frozenset({"oldest-statement"})
 """What these guards watch is of B alone."""
 BURST = 1.5
 """Where so many times the usual calls end, the server has more to do: what then takes longer is no arm's doing."""
+COLD = 4.0
+"""In the wash-out after a restart, whichever arm it is of: what was cached is read again. Nobody has measured it."""
 UNKNOWN_CORES = 16
 """Taken where the host is not seen: rather a late alarm than one for a burst."""
 
@@ -67,16 +69,22 @@ class LiveGuards:
     _active: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=int(STEP_S / 0.5)))
     _standings: Mapping[str, GuardStatus] = field(default_factory=dict)
     _usual: float = 1.0
+    _ease: float = 1.0
     _usual_calls: float = 0.0
     """Calls a second of the latest whole period of A."""
     _spans: list[list[float]] = field(default_factory=list)
     """From when to when B was in force since the baseline was, by the server's clock."""
 
-    def begin(self) -> None:
-        """Forget what was before a switch."""
+    def begin(self, *, is_cold: bool = False) -> None:
+        """Forget what was before a switch; after a restart, until `warm`, statements may take COLD times as long."""
+        self._ease = COLD if is_cold else 1.0
         self._steps.clear()
         self._active.clear()
         self._standings = {}
+
+    def warm(self) -> None:
+        """Hear that the wash-out is over: what is slow from now on is slow."""
+        self._ease = 1.0
 
     def switched(self, is_b: bool, at: float) -> None:
         """Hear that B came into force, or A, at this moment by the server's clock."""
@@ -127,7 +135,7 @@ class LiveGuards:
         usual = max(1.0, self.load.active_p99, CORES_SHARE * cores)
         queued = max(0, active - blocked)  # who waits for a lock is of lock-waits
         about = f"{plural(queued, 'session')} at work, {digits_text(usual)} are usual{self._burst_text}"
-        value = min(1.0, queued / usual) if self._burst_text else queued / usual
+        value = (min(1.0, queued / usual) if self._burst_text else queued / usual) / self._ease
         readings = [GuardReading("backlog", t, value, about=about), self._oldest(t, at, begun)]
         about = f"{agreeing(blocked, 'session', 'waits', 'wait')} for locks, {self.load.most_blocked} did at most"
         readings.append(GuardReading("lock-waits", t, blocked / max(FEW_BLOCKED, self.load.most_blocked), about=about))
@@ -164,7 +172,7 @@ class LiveGuards:
             return GuardReading("statement-time", t, Absent("too few statements ended to tell"))
         # The few that ended may have begun before the switch: they are no proof that others will end, too.
         value, about = max(found)
-        return GuardReading("statement-time", t, value, about=about)
+        return GuardReading("statement-time", t, value / self._ease, about=about)
 
     @property
     def _burst_text(self) -> str:

@@ -47,6 +47,27 @@ def refused(*words: str) -> str:
         (("--rule", "max-wal-siz", "--approve", "auto"), "max-wal-size"),
         (("--watch-only", "--candidates", "3"), "--candidates is for --search"),
         (("--b", "work_mem=1MB", "--exclude", "work_mem", "--approve", "auto"), "--exclude is for --search"),
+        (("--b", "shared_buffers=1GB", "--allow-restart", "--approve", "auto"), "Give --windows 01:00-05:00"),
+        (("--search", "--allow-restart", "--windows", "01:00-05:00"), "--allow-restart is for --b and --rule"),
+        (("--b", "work_mem=1MB", "--a", "work_mem=2MB", "--allow-restart", "--windows", "01:00-05:00"), "as it is"),
+        (("--b", "work_mem=1MB", "--windows", "01:00-05:00"), "--windows is for --allow-restart"),
+        (("--b", "work_mem=1MB", "--period", "10"), "--period is for --allow-restart"),
+        (("--b", "work_mem=1MB", "--allow-restart", "--windows", "1-5", "--approve", "auto"), "HH:MM-HH:MM"),
+        (
+            (
+                "--b",
+                "work_mem=1MB",
+                "--allow-restart",
+                "--windows",
+                "01:00-05:00",
+                "--period",
+                "10",
+                "--approve",
+                "auto",
+            ),
+            "--wash-out 10 min leaves nothing of a --period of 10 min",
+        ),
+        (("--resume", "last", "--allow-restart", "--windows", "01:00-05:00"), "--allow-restart"),
         (("--resume", "last", "--max-pairs", "9"), "--max-pairs cannot be changed when a study is resumed"),
         (("--resume", "last", "--guard", "errors=off"), "--guard cannot be changed when a study is resumed"),
         (("--search", "--critical", "7", "--approve", "auto"), "--critical is for --b and --rule"),
@@ -386,3 +407,9 @@ def test_who_is_told_gets_no_password_of_the_server(tmp_path, monkeypatch):
         assert live_approval.approve(plan(), live_approval.Asker(5.0, words))
     assert "sesame" not in told.read_text()
     assert "DISPLAY" in told.read_text()
+
+
+def test_restarts_are_asked_for_whatever_class_the_settings_are_of():
+    assert not live_approval.asks("class-A", ("work_mem",))
+    assert live_approval.asks("class-A", ("work_mem",), restarts=True)
+    assert not live_approval.asks("auto", ("work_mem",), restarts=True)

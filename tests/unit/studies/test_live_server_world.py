@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.studies.live.course.moments import LiveCourse
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.server_world import ServerWorld, StopFile
+from pgdyno.studies.live.windows import RestartCount
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
 from pgdyno.trial.live_guards import LiveGuards, LiveLoad
 from pgdyno.trial.sentry import GuardBreached
@@ -393,3 +395,33 @@ def test_a_lone_session_waits_and_several_wait(server):
     for blocked, words in ((1, "1 session waits for locks"), (2, "2 sessions wait for locks")):
         server.world.guards.sessions(server.now, 3, blocked)
         assert [lamp for lamp in server.world.guards.lamps if words in lamp.text]
+
+
+def test_a_switch_that_restarts_is_counted_and_the_last_restart_is_for_the_way_back(server):
+    """B needs one, and the way back; what cannot have both is not begun."""
+    outages = iter([4.0, 5.0])
+
+    def apply(configuration):
+        assert server.watching == 0, "a restart ends the sessions that watch"
+        server.arm = configuration
+        return SimpleNamespace(restarted=True, outage_s=next(outages))
+
+    server.apply = apply
+    server.rollback = lambda: SimpleNamespace(restarted=False)
+    server.world.restarts = count = RestartCount(3)
+    server.world.apply(B)
+    server.world.apply(A)
+    with pytest.raises(LiveStopped, match=r"3 restarts were announced, and the last is for the way back"):
+        server.world.apply(B)
+    server.world.put_back()
+    assert (count.made, count.outages) == (2, (4.0, 5.0))
+
+
+def test_a_cold_cache_is_no_breach_before_the_count_begins(server):
+    server.apply = lambda configuration: SimpleNamespace(restarted=True, outage_s=1.0)
+    server.world.restarts = RestartCount(4)
+    server.factor = {BASELINE: 6.0}
+    server.world.apply(B)
+    assert server.world.wash(10.0, 10.0)
+    with pytest.raises(GuardBreached, match="statement-time"):
+        server.world.count(60.0)

@@ -127,11 +127,13 @@ def settings_of(words: Sequence[str], what: str, example: str = "") -> dict[str,
     return found
 
 
-def asks(approve: str, names: Sequence[str]) -> bool:
-    """Tell whether a person is asked: always, or for what is of another class than A."""
+def asks(approve: str, names: Sequence[str], *, restarts: bool = False) -> bool:
+    """Tell whether a person is asked: always, or for what is of another class than A, such as what needs restarts."""
     from pgdyno.knobs.policy import Durability, class_of
 
-    return approve == EACH or (approve == CLASS_A and any(class_of(name) is not Durability.A for name in names))
+    return approve == EACH or (
+        approve == CLASS_A and (restarts or any(class_of(name) is not Durability.A for name in names))
+    )
 
 
 def asker_of(flags: LiveFlags) -> Asker:
@@ -144,7 +146,7 @@ def check_answer(flags: LiveFlags, names: Sequence[str]) -> None:
     """Refuse, before the server is watched for half an hour, what nobody could approve."""
     if flags.operator_token_file is not None:
         return
-    if asks(flags.approve, names) and not sys.stdin.isatty():
+    if asks(flags.approve, names, restarts=flags.allow_restart) and not sys.stdin.isatty():
         raise UsageError(
             "there is no terminal to ask in, so nothing would be changed",
             detail=f"--approve {flags.approve} asks before {', '.join(names) or 'each candidate'} is set.",
@@ -158,10 +160,13 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
 
     begin_line()
     say_wrapped("target", plan.target)
+    how = "by reload" if plan.restarts is None else "by restart where one is needed"
     for name, found in plan.arms.before.items():
         a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
-        say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; by reload")
+        say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; {how}")
     say_wrapped("plan", plan.periods)
+    if plan.restarts is not None:
+        say_wrapped("outage", plan.restarts.text)
     say_wrapped("shows", plan.effect)
     _say_undo(plan)
     if asker is None:

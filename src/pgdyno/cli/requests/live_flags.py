@@ -10,6 +10,8 @@ from pgdyno.cli.arguments.flags import JsonFlag, flag
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag
 from pgdyno.cli.arguments.target import TargetFlags
+from pgdyno.stats.restart_pairs import COLD_S as WASH_S
+from pgdyno.stats.restart_pairs import PERIOD_S
 
 EACH, CLASS_A, AUTO = "each", "class-A", "auto"
 ANSWER_S = 900.0
@@ -40,6 +42,18 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
     )
     notify: str | None = flag(
         "Run this command when a question waits, with the question as its last argument; no shell.", metavar="COMMAND"
+    )
+    allow_restart: bool = flag("Let B set what needs a restart, and restart the server for each switch.")
+    windows: tuple[str, ...] = flag(
+        "Restart the server only at these times of the day; may be given again.", metavar="HH:MM-HH:MM"
+    )
+    period: float = flag(
+        "Length of a period between restarts.", default=PERIOD_S / 60, type=Time("min", 0, 24 * 60, min_open=True)
+    )
+    wash_out: float = flag(
+        "How much of such a period does not count: what was cached is read again.",
+        default=WASH_S / 60,
+        type=Time("min", 0, 24 * 60),
     )
     search: bool = flag("Search for settings that make this load faster, among those that need no restart.")
     candidates: int = flag("Maximum number of configurations that a search tries.", default=20, type=click.IntRange(1))

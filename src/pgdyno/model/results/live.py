@@ -159,7 +159,8 @@ class LiveSwitch:
     `unwatched` statements have `unwatched_share` of the time. `not_tested` says why equal arms prove nothing: too much
     of the load cannot have seen the change. `session` is the undo session, empty where none began. `plans` are those of
     the dearest statements under the settings of either arm, `memory_bytes` what B can demand at worst (None: not
-    reckoned).
+    reckoned). `restarts` were made in `windows` of the day, of the `restarts_most` that were announced (None: reloads
+    only); those of them that were timed took the seconds of `outages`.
     """
 
     a: Mapping[str, str]
@@ -187,6 +188,10 @@ class LiveSwitch:
     not_tested: str = ""
     plans: tuple[PlanChange, ...] = ()
     memory_bytes: int | None = None
+    restarts: int | None = None
+    restarts_most: int | None = None
+    outages: tuple[float, ...] = ()
+    windows: tuple[str, ...] = ()
 
     @property
     def says_nothing(self) -> bool:

@@ -37,11 +37,13 @@ class Arms:
         return worst_class(self.names)
 
 
-def arms_of(a: Mapping[str, str], b: Mapping[str, str], facts: Facts, *, connections: int) -> Arms:
+def arms_of(
+    a: Mapping[str, str], b: Mapping[str, str], facts: Facts, *, connections: int, may_restart: bool = False
+) -> Arms:
     """Return the arms in canonical text, checked against policy, server and the memory that is there.
 
-    `connections` is how many sessions may be at work at one time. Raises UsageError for a knob that needs a restart and
-    for one of Linux; else as `policy.check_settings` and `constraints.require`.
+    `connections` is how many sessions may be at work at one time. Raises UsageError for a knob that needs a restart,
+    unless the study `may_restart`, and for one of Linux; else as `policy.check_settings` and `constraints.require`.
     """
     for name in (*a, *b):
         if is_linux_knob(name):
@@ -52,10 +54,11 @@ def arms_of(a: Mapping[str, str], b: Mapping[str, str], facts: Facts, *, connect
     first, second = check_settings(a, facts), check_settings(b, facts)
     names = tuple(sorted({*first, *second}))
     for name in names:
-        if needs_restart(name, facts):
+        if needs_restart(name, facts) and not may_restart:
             raise UsageError(
-                f"{name} needs a restart, and a live study never restarts a server",
-                hint="Leave it out; pgdyno experiment measures it on a sandbox.",
+                f"{name} needs a restart, and without --allow-restart a live study makes none",
+                hint="Leave it out, measure it on a sandbox with pgdyno experiment, or name maintenance windows: "
+                "--allow-restart --windows 01:00-05:00.",
             )
     for word, configuration in (("A", first), ("B", second)):
         require(configuration, facts, connections=connections, what=f"arm {word}")

@@ -9,15 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
 from pgdyno.linux.host_texts import read_texts
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
-from pgdyno.model.guard import GuardLimit, GuardPlan
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.verdict import Metric
@@ -25,8 +24,9 @@ from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.probes.host.disk import parse as parse_disks
 from pgdyno.probes.host.reading import PROC, SYS
-from pgdyno.probes.statements import DatabaseTotals, StatementKey, StatementReader
+from pgdyno.probes.statements import StatementKey, StatementReader
 from pgdyno.server import places
+from pgdyno.server.outage import Outage
 from pgdyno.server.role_settings import Override, read_overrides
 from pgdyno.stats.body_index import StatementBody, StatementReference, body_of, reference_of
 from pgdyno.stats.period_choice import wash_of
@@ -42,11 +42,14 @@ from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reach import cached, overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
-from pgdyno.studies.live.server_world import LOAD_LEFT, ServerWorld, StopFile
+from pgdyno.studies.live.reference_use import busiest, reference_alone, require_load, with_errors
+from pgdyno.studies.live.server_world import ServerWorld, StopFile
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
+from pgdyno.studies.live.windows import OUTAGE_S, RestartCount
 from pgdyno.studies.live.world import LiveStopped
 from pgdyno.studies.session.new_study import observed_study
+from pgdyno.studies.session.outages import expected_outage
 from pgdyno.studies.session.study_session import STORE_PATIENCE_S, begin_session, put_back_abandoned
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
@@ -63,13 +66,15 @@ AGAIN_S = 120.0
 OLDEST_S = 24 * 3600.0
 SESSIONS_ROOM = 2
 """Memory must do for so many times the sessions that are there now."""
-ERRORS_ROOM, ERRORS_MORE = 3.0, 2.0
-"""Guard errors: a load that rolls back on purpose is given so many times its usual share, and so many percent more."""
+WINDOW_LOOK_S = 1.0
 
 
 @dataclass(slots=True)
 class LiveGround:
-    """A server that may be watched and changed; `connections` sessions may be at work at one time."""
+    """A server that may be watched and changed; `connections` sessions may be at work at one time.
+
+    `outage` is what a restart is expected to cost, None where none is made.
+    """
 
     store: Store
     target: Target
@@ -82,6 +87,13 @@ class LiveGround:
     stack: ExitStack
     began: float
     ends_at: float
+    outage: Outage | None = None
+
+    @property
+    def outage_s(self) -> float:
+        """Return how long a restart is reckoned to take, OUTAGE_S where nobody knows."""
+        known = None if self.outage is None else self.outage.seconds
+        return float(known) if isinstance(known, int | float) else OUTAGE_S
 
     def cpu_s(self) -> float | None:
         """Return the server's CPU seconds so far, None where its processes cannot be seen from here."""
@@ -110,12 +122,12 @@ class LiveGround:
         or what is resumed is another server or load now.
         """
         if self.target.remote is None:
-            Opening.refuse_unfit(self.target, restart=False)
+            Opening.refuse_unfit(self.target, restart=bool(self.options.windows))
         sentry = Sentry(GuardReader(self.target), self.options.guards)
         self.announce(off_text(sentry.begin()))
         folder = places.ensure(places.ensure(places.state_dir() / "runs") / study.id)
         stop, recording = StopFile(folder / "stop"), Recording(folder)
-        quiet = QuietTimes.of(self.options.not_during, folder / "pause")
+        quiet = QuietTimes.of(self.options.not_during, folder / "pause", self.options.windows, 3 * self.outage_s)
         earlier = self._earlier(study, recording) if resumes else None
         ending, row = self.stack.enter_context(kept(self.store, study, self.began, resumes=resumes))
         recorder = LiveRecorder(watcher, row)
@@ -133,15 +145,16 @@ class LiveGround:
         )
         others = OthersSettings(self.target.postgres, own)
         seconds = self.options.reference_s if earlier is None else min(AGAIN_S, self.options.reference_s)
+        self._await_window(quiet, seconds, stop, recorder)
         again = "" if earlier is None else " again"
         self.announce(f'watching "{self.target.name}"{again} for {seconds_text(seconds)}; nothing is changed yet')
         recorder.phase("watch the baseline")
         seen = _watched(self.reader, seconds, stop, self.announce)
         names, now = self.reader.names(), reference_of(seen.whole, len(self.reader.keys))
         if earlier is not None:
-            _require_load(earlier.reference, now)
+            require_load(earlier.reference, now)
             _require_calm(others)
-            keys, reference, told = earlier.keys, earlier.reference, _reference_alone(study)
+            keys, reference, told = earlier.keys, earlier.reference, reference_alone(study)
             period_s: float | None = earlier.period_s
         else:
             keys, reference = tuple(self.reader.keys), now
@@ -162,10 +175,25 @@ class LiveGround:
             hands, others,
         )  # fmt: skip
 
+    def _await_window(self, quiet: QuietTimes, seconds: float, stop: StopFile, recorder: LiveRecorder) -> None:
+        """Wait for a window, if there are any, with room for so many seconds and a pair: its load is the one to watch.
+
+        The time of the study begins anew then.
+        """
+        room = seconds + 2 * (self.options.period_s or 0.0)
+        if not self.options.windows or not (why := quiet.why_wait(time.time(), room)):
+            return
+        recorder.phase(f"wait: {why}")
+        self.announce(f"nothing is watched yet: {why}; the reference needs {seconds_text(room)} in it")
+        while quiet.why_wait(time.time(), room):
+            require_no_stop(stop)
+            time.sleep(WINDOW_LOOK_S)
+        self.ends_at = time.monotonic() + self.options.budget_s
+
     def _earlier(self, study: Study, recording: Recording) -> RecordedReference:
         """Return the reference of a study to resume. Raises EnvironmentUnsuitable where it says nothing of now."""
         found = recording.reference()
-        _reference_alone(study)
+        reference_alone(study)
         if study.environment != self.facts.environment_hash():
             raise EnvironmentUnsuitable(
                 f"study {study.id} was begun on another server, or with other settings",
@@ -235,7 +263,9 @@ class WatchedServer:
         """Return the share of the body that runs cached plans, None where plans are not counted."""
         return cached(self.seen.whole, body, counts_plans=counts_plans(self.ground.facts))
 
-    def world(self, arms: Mapping[str, Configuration], own: Collection[str]) -> ServerWorld:
+    def world(
+        self, arms: Mapping[str, Configuration], own: Collection[str], restarts: RestartCount | None = None
+    ) -> ServerWorld:
         """Begin the undo session, which ends with the ground, and return the server to switch; `own` are the knobs.
 
         Raises EnvironmentUnsuitable where somebody changed a setting since the reference, such as while a person was
@@ -244,7 +274,7 @@ class WatchedServer:
         ground, period_s = self.ground, self.period_s
         assert period_s is not None, "without a length of a period nothing is switched"
         _require_calm(self.others)
-        self.sentry.plan = guards = _with_errors(ground.options.guards, self.seen)
+        self.sentry.plan = guards = with_errors(ground.options.guards, self.seen)
         session = ground.stack.enter_context(self._open).enter_context(
             begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
         )
@@ -265,10 +295,11 @@ class WatchedServer:
             arms=arms,
             size=len(self.keys),
             calls_a_second=float(self.reference.calls.sum()) / self.reference.seconds,
-            dbname=_busiest(self.reference, self.names[0], [key.database for key in self.keys]),
+            dbname=busiest(self.reference, self.names[0], [key.database for key in self.keys]),
             ends_at=ground.ends_at,
             cpu_s=ground.cpu_s,
             device_requests=ground.device_requests,
+            restarts=restarts,
         )
 
     def flips(self) -> PlanFlips:
@@ -304,30 +335,17 @@ def live_ground(
         overrides = read_overrides(target.postgres)[2]
         room, most = SESSIONS_ROOM * max(1, sessions), facts.settings.get("max_connections")
         connections = room if most is None else min(room, int(most.setting))
+        outage = None
+        if options.windows:
+            if target.control is None:
+                raise EnvironmentUnsuitable(
+                    f'"{target.name}" cannot be restarted by pgdyno, and --allow-restart wants it to be',
+                    hint="Give --restart-command.",
+                )
+            outage = expected_outage(target, store)
         yield LiveGround(
-            store, target, options, announce, reader, facts, overrides, connections, stack, began, ends_at,
+            store, target, options, announce, reader, facts, overrides, connections, stack, began, ends_at, outage,
         )  # fmt: skip
-
-
-def _reference_alone(study: Study) -> LiveResult:
-    """Return what the reference of a study came to. Raises UsageError where it was not finished."""
-    found = study.told(LiveResult)
-    if found is None:
-        raise UsageError(
-            f"the reference of study {study.id} was not finished",
-            hint="There is nothing to continue from: start a new study, without --resume.",
-        )
-    return replace(found, switch=None, search=None)
-
-
-def _require_load(then: StatementReference, now: StatementReference) -> None:
-    """Refuse to go on under a load of which too little is left."""
-    before, today = (float(one.calls.sum()) / max(one.seconds, 1e-9) for one in (then, now))
-    if today < LOAD_LEFT * before:
-        raise EnvironmentUnsuitable(
-            f"the load has {today:.0f} calls a second, and had {before:.0f} in the reference",
-            hint="Nothing was changed. Resume it when the load is back, or start a new study.",
-        )
 
 
 def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announce: Callable[[str], None]) -> Watched:
@@ -359,27 +377,6 @@ def _require_calm(others: OthersSettings) -> None:
         ) from change
 
 
-def _busiest(reference: StatementReference, names: Mapping[int, str], databases: list[int]) -> str:
-    """Return the database that most of the statements' time is spent in."""
-    spent: dict[int, float] = {}
-    for database, time_ms in zip(databases, reference.time_ms.tolist(), strict=True):
-        spent[database] = spent.get(database, 0.0) + time_ms
-    return names.get(max(spent, key=lambda one: spent[one]), "") if spent else ""
-
-
-def _with_errors(plan: GuardPlan, seen: Watched) -> GuardPlan:
-    """Let guard errors begin above what the reference rolled back, unless the user has set it."""
-    if "errors" in plan.limits:
-        return plan
-    limit = ERRORS_ROOM * _rolled_back(seen.first, seen.last) + ERRORS_MORE
-    return replace(plan, limits={**plan.limits, "errors": GuardLimit(max(5.0, min(100.0, limit)))})
-
-
-def _rolled_back(first: DatabaseTotals, last: DatabaseTotals) -> float:
-    rollbacks, commits = last.rollbacks - first.rollbacks, last.commits - first.commits
-    return 100 * rollbacks / (rollbacks + commits) if rollbacks > 0 and commits >= 0 else 0.0
-
-
 def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Mapping[str, object]) -> Study:
     """Return the study as it begins; `asked` is what its own options say beside those of every live study."""
     options = ground.options
@@ -393,6 +390,7 @@ def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Map
         "guards": options.guards.to_json(),
         "not_during": list(options.not_during),
         "wash_s": options.wash_s,
+        **({"windows": list(options.windows), "period_s": options.period_s} if options.windows else {}),
     }
     return observed_study(
         StudyKind.LIVE, name, request, ground.target, ground.facts,

@@ -23,7 +23,8 @@ class LiveOptions:
     """How a live study is run: how long the server is watched first, how long all may take, and how it is judged.
 
     `period_s` stands for the length that the reference would choose, `wash_s` for the usual wash-out. The server is
-    left alone `not_during` these times of the day, HH:MM-HH:MM. Requests of `operators` are looked for in the store.
+    left alone `not_during` these times of the day, HH:MM-HH:MM. Where there are `windows` of that form, B may need a
+    restart, and the server is restarted in these alone. Requests of `operators` are looked for in the store.
     """
 
     reference_s: float
@@ -36,11 +37,12 @@ class LiveOptions:
     wash_s: float | None = None
     guard_rest_s: float = GUARD_REST_S
     not_during: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
     operators: Operators | None = None
 
     def anew(self, seed: int) -> LiveOptions:
         """Return the same for a study of another day, whose reference chooses the length of its periods itself."""
-        return replace(self, seed=seed, wash_s=None)
+        return replace(self, seed=seed, wash_s=self.wash_s if self.windows else None)
 
 
 def earlier_study(store: Store, name: str) -> Study:
@@ -57,6 +59,8 @@ def earlier_study(store: Store, name: str) -> Study:
 def cost_of_periods(options: LiveOptions) -> tuple[str, ...]:
     """Return what periods cost that somebody chose who knew no load."""
     if options.period_s is None or options.wash_s is None:
+        return ()
+    if options.windows:
         return ()
     chosen, usual = (3600 / (2 * (one + SWITCH_S)) for one in (options.period_s, USUAL_S))
     return (

@@ -14,7 +14,7 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.server.role_settings import Override, all_overrides, subject
 from pgdyno.server.snapshot import SettingState, differences
 from pgdyno.studies.live.world import LiveStopped
-from pgdyno.undo.ours import is_line_only, told
+from pgdyno.undo.ours import is_computed, is_line_only, told
 
 
 class OthersSettings:
@@ -65,7 +65,9 @@ def _refuse_overrides(before: tuple[Override, ...], now: tuple[Override, ...]) -
 
 
 def _refuse(before: Mapping[str, SettingState], now: Mapping[str, SettingState], ours: Collection[str]) -> None:
-    found = [one for one in differences(before, now) if one.name not in ours and not is_line_only(one)]
+    """Raise LiveStopped where a setting is another now; not for `ours`, and what the server computes from them."""
+    moved = (one for one in differences(before, now) if one.name not in ours)
+    found = [one for one in moved if not is_line_only(one) and not (ours and is_computed(one))]
     if found:
         raise LiveStopped(
             f"somebody else has changed the server's settings: {told(found[0])}",

@@ -115,8 +115,8 @@ def _restarts(result: LiveResult) -> Section:
         f"All such settings as one bundle against the server as it is, in periods of {seconds_text(PERIOD_S)}, the "
         f"first {seconds_text(COLD_S)} of which are left out for the cold cache. A pair of them scatters by "
         f"{percent(USUAL_SD)} on simulated loads, and at least as much as the longest periods above. Each restart is "
-        "an outage. Fewer than three pairs are before and after, and no verdict. No live study restarts a server: "
-        "measure such a bundle on a copy, with pgdyno experiment."
+        "an outage. Fewer than three pairs are before and after, and no verdict. To prove them here: pgdyno "
+        "live --b ... --allow-restart --windows 01:00-05:00. On a copy, pgdyno experiment shows smaller effects sooner."
     )
     table = TableBlock(Table(columns, rows, columns), caption, folded=True)
     return Section("restarts", "Settings that need a restart", "What would proving them here cost?", (table,))

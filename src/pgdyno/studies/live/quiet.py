@@ -17,15 +17,23 @@ LONGER = 4 / 3
 
 @dataclass(frozen=True, slots=True)
 class QuietTimes:
-    """Windows of the day by this machine's clock, and the file that is there while a person wants a pause."""
+    """Windows of the day by this machine's clock, and the file that is there while a person wants a pause.
+
+    Where windows are given, a pair is begun in these `only`, where it and `spare_s` end before they close.
+    """
 
     windows: tuple[NightWindow, ...] = ()
     pause: Path | None = None
+    only: tuple[NightWindow, ...] = ()
+    spare_s: float = 0.0
 
     @classmethod
-    def of(cls, words: Sequence[str], pause: Path | None = None) -> QuietTimes:
-        """Read HH:MM-HH:MM words. Raises UsageError on any other form."""
-        return cls(tuple(NightWindow.parse(word) for word in words), pause)
+    def of(
+        cls, words: Sequence[str], pause: Path | None = None, only: Sequence[str] = (), spare_s: float = 0.0
+    ) -> QuietTimes:
+        """Read HH:MM-HH:MM words, of `only` too. Raises UsageError on any other form."""
+        first, second = (tuple(NightWindow.parse(word) for word in each) for each in (words, only))
+        return cls(first, pause, second, spare_s)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -39,4 +47,9 @@ class QuietTimes:
         for window in self.windows:
             if window.now(at) is not None or window.following(at).opens < at + LONGER * seconds:
                 return f"nothing is switched {window}"
+        if self.only and not any(
+            (night := one.now(at)) is not None and at + seconds + self.spare_s <= night.closes for one in self.only
+        ):
+            opens = min((one.following(at).opens for one in self.only), default=at)
+            return f"the next window for restarts opens at {self.only[0].clock_text(opens)}"
         return ""

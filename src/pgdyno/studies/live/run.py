@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,13 +19,15 @@ from pgdyno.studies.live.ground import LiveGround, WatchedServer, live_ground, l
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.live.person.hands import LiveHands
 from pgdyno.studies.live.person.keeping import ANSWER_S, Confirm, concluded
-from pgdyno.studies.live.person.questions import WAITS, plan_question
+from pgdyno.studies.live.person.questions import RELOAD, WAITS, plan_question
 from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.switch_result import switched
 from pgdyno.studies.live.switchback import Switchback
+from pgdyno.studies.live.windows import RestartCount, RestartPlan, plan_of
 from pgdyno.studies.live.words import REJECTED, judgement
 from pgdyno.studies.live.world import A, B
+from pgdyno.studies.night.window import NightWindow
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
 from pgdyno.trial.watcher import Watcher
@@ -48,7 +51,8 @@ class AskedArms:
 class SwitchPlan:
     """What a person is asked to approve. `left_s` is how long it takes at most, `notes` what they should know.
 
-    `rollback` restores the server by hand. The answer is heard by `hands`, too.
+    `rollback` restores the server by hand. The answer is heard by `hands`, too. `restarts` are what B costs where it
+    needs them.
     """
 
     target: str
@@ -62,6 +66,7 @@ class SwitchPlan:
     rollback: str
     notes: tuple[str, ...]
     hands: LiveHands = field(default_factory=LiveHands)
+    restarts: RestartPlan | None = None
 
     def question(self, seconds: float) -> LiveQuestion:
         """Return what is asked, for so many seconds."""
@@ -74,11 +79,18 @@ class SwitchPlan:
             effect=self.effect,
             notes=self.notes,
             seconds=seconds,
+            outage=RELOAD if self.restarts is None else self.restarts.text,
         )
 
     @property
     def periods(self) -> str:
         """Return how it goes, in words."""
+        if self.restarts is not None:
+            return (
+                f"periods of {seconds_text(self.period_s)}, A and B in turns (A B, B A), at most "
+                f"{plural(self.max_pairs, 'pair')}, in {', '.join(self.restarts.words)} only; the server is as found "
+                "between these windows"
+            )
         turns = (
             f"periods of {self.period_s:g} s, A and B in turns, in random order, at most "
             f"{plural(self.max_pairs, 'pair')}"
@@ -121,7 +133,10 @@ def switch_study(
     cannot be watched or changed. Signals restore the server; what was judged until then is kept.
     """
     with live_ground(store, target, options, announce) as ground:
-        arms = arms_of(asked.a, asked.b, ground.facts, connections=ground.connections)
+        arms = arms_of(
+            asked.a, asked.b, ground.facts, connections=ground.connections, may_restart=bool(options.windows)
+        )
+        _restart_plan(ground, options)  # a window that is too short is refused before anything is watched
         study = resumed or _study(request, ground, asked)
         notes = (*arms.notes, *not_kept(arms.b, ground.facts, connections=ground.connections))
         watched = ground.watch(study, watcher, arms.before, notes, resumes=resumed is not None)
@@ -137,28 +152,31 @@ def switch_study(
             announce(f"continuing from {plural(len(recorded), 'pair')}")
         if stops:
             announce(f"before it was ended: {stops[-1]}{'; B does not come again' if is_dead else ''}")
+        restarts = _restart_plan(ground, options, of_reference_s=0.0, pairs=len(recorded))
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
         watched.recorder.phase(WAITS)
-        if not is_dead and not approve(_plan(watched, arms, options, period_s, flips_text(plans), len(recorded))):
+        plan = replace(_plan(watched, arms, options, period_s, flips_text(plans), len(recorded)), restarts=restarts)
+        if not is_dead and not approve(plan):
             require_no_stop(watched.stop)  # which is nobody's answer
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
-        world = watched.world({A: arms.a, B: arms.b}, arms.names)
+        counted = None if restarts is None else RestartCount(restarts.most)
+        world = watched.world({A: arms.a, B: arms.b}, arms.names, counted)
 
         def told_by(outcome: LiveOutcome) -> LiveResult:
-            return switched(
+            return _with_restarts(counted, options.windows, switched(
                 told, arms, outcome, watched.reference, watched.keys, watched.names,
                 seed=options.seed, session=watched.session, elapsed_s=watched.elapsed_s,
                 not_tested=untested((arms.a, arms.b), watched.cached(world.guards.load.body)),
-            )  # fmt: skip
+            ))  # fmt: skip
 
         study_of_two = Switchback(
             world, watched.reference, period_s, options.design, options.seed,
             announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
             guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips,
             critical=(*critical, *flips.critical(plans)), recorded=recorded, recording=watched.recording,
-            wash_s=options.wash_s, plans=plans, stops=stops,
+            wash_s=options.wash_s, plans=plans, stops=stops, in_windows=bool(options.windows),
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.tell_back()
@@ -166,6 +184,36 @@ def switch_study(
             watched, told_by(outcome),
             confirm=None if confirm is None else confirm(watched.hands), answer_s=answer_s,
         )  # fmt: skip
+
+
+def _restart_plan(
+    ground: LiveGround, options: LiveOptions, *, of_reference_s: float | None = None, pairs: int = 0
+) -> RestartPlan | None:
+    """Return what is restarted from now on for the pairs that are left, None for a study of reloads.
+
+    Raises UsageError where no window holds a pair.
+    """
+    if not options.windows or options.period_s is None:
+        return None
+    return plan_of(
+        tuple(map(NightWindow.parse, options.windows)),
+        time.time(),
+        max(1, options.design.max_pairs - pairs),
+        period_s=options.period_s,
+        outage_s=ground.outage_s,
+        outage="unknown" if ground.outage is None else str(ground.outage),
+        first_s=options.reference_s if of_reference_s is None else of_reference_s,
+    )
+
+
+def _with_restarts(counted: RestartCount | None, windows: tuple[str, ...], told: LiveResult) -> LiveResult:
+    """Return the result with the restarts that were made."""
+    if counted is None or told.switch is None:
+        return told
+    switch = replace(
+        told.switch, restarts=counted.made, restarts_most=counted.most, outages=counted.outages, windows=windows
+    )
+    return replace(told, switch=switch)
 
 
 def shows(title: str, most: int, pair_s: float, left_s: float, *, pairs: int = 0) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from pgdyno.errors import ApplyError, EnvironmentUnsuitable
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.guard import Breach
 from pgdyno.probes.statements import DatabaseTotals, Housework, SessionCounts
@@ -24,11 +24,13 @@ from pgdyno.studies.live.course.moments import GUARD, PAUSE, REST, LiveCourse
 from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reference import AWAY_S, LATE_S
+from pgdyno.studies.live.windows import RestartCount
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
 from pgdyno.trial.live_guards import STEP_S, LiveGuards
 from pgdyno.trial.sentry import GuardBreached, Sentry
 from pgdyno.trial.watcher import Watcher
 from pgdyno.undo.session import ServerSession
+from pgdyno.units import plural
 
 T = TypeVar("T")
 TURN_S = 0.25
@@ -93,8 +95,9 @@ class ServerWorld:
     `calls_a_second` are the reference's, `ends_at` is when the study's time is over, by `clock`. `dbname` is the
     database that most of the load's time is spent in: guards of errors, deadlocks and temporary files watch that.
     `cpu_s` returns the server's CPU seconds, `device_requests` what the disks of its host completed, None where they
-    cannot be seen. `course` hears what goes on. Where it `keeps_session`, a comparison ends in the baseline and another
-    one may follow. What it has waited for `quiet` times to end, `waited_s`, is not of the study's time.
+    cannot be seen. `course` hears what goes on. `restarts` are counted where an arm may need one. Where it
+    `keeps_session`, a comparison ends in the baseline and another one may follow. What it has waited for `quiet` times
+    to end, `waited_s`, is not of the study's time.
     """
 
     session: ServerSession
@@ -116,6 +119,7 @@ class ServerWorld:
     announce: Callable[[str], None] = lambda _text: None
     course: LiveCourse = field(default_factory=LiveCourse)
     keeps_session: bool = False
+    restarts: RestartCount | None = None
     waited_s: float = 0.0
     cpu_s: Callable[[], float | None] = lambda: None
     device_requests: Callable[[], float | None] = lambda: None
@@ -142,7 +146,7 @@ class ServerWorld:
             self._look()
             self.others.require_none()
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
-        self.session.apply(BASELINE if is_baseline else self.arms[arm], restart="never")
+        is_cold = self._bring(arm)
         self._arm, self._switched_at = arm, self.clock()
         self.course.switched(arm)
         if is_baseline:
@@ -150,11 +154,31 @@ class ServerWorld:
             self.session.expect("baseline")
             self.others.taken_back()
             return
-        self._watch_anew()
+        self._watch_anew(is_cold=is_cold)
         self.others.switched()
         self._last = self._read()
         self._server_at = self._last.at
         self.guards.switched(arm == B, self._server_at)
+
+    def _bring(self, arm: str) -> bool:
+        """Bring an arm into force and tell whether that took a restart; what was cached is gone then."""
+        settings = BASELINE if arm == BASELINE_ARM else self.arms[arm]
+        if self.restarts is None:
+            self.session.apply(settings, restart="never")
+            return False
+        if arm == B and self._arm != B and not self.restarts.has_room(to_b=True):
+            raise LiveStopped(
+                f"{plural(self.restarts.most, 'restart')} were announced, and the last is for the way back"
+            )
+        self._watching.close()  # a restart ends its sessions
+        try:
+            applied = self.session.apply(settings)
+        except PgdynoError:
+            self.restarts.count()
+            raise
+        if applied.restarted:
+            self.restarts.count(applied.outage_s)
+        return applied.restarted
 
     def wash(self, least_s: float, most_s: float) -> bool:
         """Wait until what began before the switch has ended; see `LiveWorld.wash`.
@@ -175,6 +199,7 @@ class ServerWorld:
         """Count the statements of so many seconds; see `LiveWorld.count`."""
         self.watcher.phase(f"{self._arm}: count for {seconds:g} s")
         self.session.expect(f"count {self._arm}", seconds + AWAY_S + OVERRUN_S)
+        self.guards.warm()
         used = self._use()
         before, began = self._read(), self.clock()
         self._until(began + seconds / 2)
@@ -250,14 +275,16 @@ class ServerWorld:
                 self._ended_by = error.message
         self._watching.close()
         self.watcher.phase("restore the server")
-        self.session.rollback()
+        restored = self.session.rollback()
+        if self.restarts is not None and restored.restarted:
+            self.restarts.count()
         self._arm = BASELINE_ARM
         self.course.ended()
 
-    def _watch_anew(self) -> None:
+    def _watch_anew(self, *, is_cold: bool = False) -> None:
         """Let the guards begin with this arm: what a rate says of the one before is not blamed on it."""
         self._watching.close()
-        self.guards.begin()
+        self.guards.begin(is_cold=is_cold)
         self._watching.enter_context(self.sentry.watch())
         self.sentry.load_begins(self.dbname)
         self._next_step = self.clock() + STEP_S

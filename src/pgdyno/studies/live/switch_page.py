@@ -18,6 +18,7 @@ from pgdyno.report.wording import (
     range_text,
     settings_text,
 )
+from pgdyno.stats.restart_pairs import FEWEST_PAIRS, PERIOD_S
 from pgdyno.studies.live.course.figures import running
 from pgdyno.studies.live.rationale import rationale
 from pgdyno.studies.live.switch_result import NOT_WATCHED, SECOND, WATCHED
@@ -49,12 +50,42 @@ def switch_sections(switch: LiveSwitch) -> tuple[Section, ...]:
     """Return what was compared and what came of it; of a plan that was rejected, what it would have been."""
     if not switch.session:
         return (_change(switch),)
-    found = [_change(switch), _pairs(switch), *_why(switch)]
+    found = [_change(switch), _pairs(switch), *_restarts(switch), *_why(switch)]
     if (plans := plan_section(switch.plans, ("under A", "under B"))) is not None:
         found.append(plans)
     if switch.statements:
         found.append(_statements(switch))
     return (*found, _guards(switch))
+
+
+def _restarts(switch: LiveSwitch) -> tuple[Section, ...]:
+    """Return what the restarts were, and what too few pairs of them say."""
+    if switch.restarts is None:
+        return ()
+    took = ", ".join(seconds_text(one) for one in switch.outages) or "not timed"
+    rows = (
+        ("restarts", f"{switch.restarts}; {switch.restarts_most} were announced at most"),
+        ("each an outage of", took),
+        ("windows", ", ".join(switch.windows)),
+        ("a period", f"{seconds_text(switch.period_s)}, of which {seconds_text(switch.wash_s)} do not count"),
+    )
+    blocks: list[Block] = [FactList(rows)]
+    notes = []
+    if 0 < len(switch.pairs) < FEWEST_PAIRS:
+        ratios = ", ".join(change_text(one.ratio) for one in switch.pairs)
+        works = ", ".join(change_text(one.work) for one in switch.pairs)
+        notes.append(
+            f"{plural(len(switch.pairs), 'pair')} are before and after, and no verdict: the statements' time was "
+            f"{ratios} of A's, while the offered work of the two periods was {works}."
+        )
+    if switch.period_s < PERIOD_S:
+        notes.append(
+            f"Periods are shorter than the usual {seconds_text(PERIOD_S)}: a cache may not have been full when "
+            "counting began, which makes either arm look slower."
+        )
+    if notes:
+        blocks.insert(0, Notice(tuple(notes)))
+    return (Section("restarted", "Restarts", "How often was the server restarted, and when?", tuple(blocks)),)
 
 
 def _why(switch: LiveSwitch) -> tuple[Section, ...]:

@@ -34,6 +34,7 @@ from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.stats.veto import VetoState, vanished
 from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.recording import RecordedPair, Recording
+from pgdyno.studies.live.windows import b_order
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, LiveWorld, StopAsked
 from pgdyno.studies.pairs.blocks import block_order
 from pgdyno.trial.live_cycle import (
@@ -70,6 +71,7 @@ class Switchback:
     further pair, and nothing is told of verdicts. It goes on from the `recorded` pairs and from the `stops` of B by
     guards that were before them, and `recording` keeps each.
     `wash_s` stands for the usual wash-out of a period; `plans` are those of both arms, which the outcome tells.
+    Where switches are restarts, `in_windows`, the order is A B, B A, and periods keep their length.
     """
 
     world: LiveWorld
@@ -88,6 +90,7 @@ class Switchback:
     recording: Recording | None = None
     wash_s: float | None = None
     plans: tuple[PlanChange, ...] = ()
+    in_windows: bool = False
     _least_wash_s: float = 0.0
     _drawn: int = 0
     _dead: bool = False
@@ -190,7 +193,7 @@ class Switchback:
                 return self._judge()
             case LiveOrder.DROP_PAIR:
                 self._counted = {}
-            case LiveOrder.LENGTHEN:
+            case LiveOrder.LENGTHEN if not self.in_windows:
                 self.period_s = max(self.period_s, min(LONGEST_S, 2 * self.period_s))
                 self._begin_verdict()
                 if self.recording is not None:
@@ -242,6 +245,8 @@ class Switchback:
             return LiveEvent.NOTHING_LEFT
         self._drawn += 1
         self._order, self._counted = block_order((A, B), self._drawn, self.seed), {}
+        if self.in_windows:
+            self._order = [B if is_b else A for is_b in b_order(self._drawn - 1)]
         return LiveEvent.PLANNED_PAIR
 
     def _apply(self, arm: str, done: LiveEvent, failed: LiveEvent) -> LiveEvent:
@@ -291,7 +296,7 @@ class Switchback:
             self.announce(f"after {verdict.pairs} {pairs}: {verdict.sentence(B, A)}")
         elif self.enough([math.exp(one.log_ratio) for one in self._pairs]):
             return LiveEvent.FINAL
-        if self.period_s < LONGEST_S and self._fades_in():
+        if not self.in_windows and self.period_s < LONGEST_S and self._fades_in():
             self.announce("the effect still grows while it is counted: periods and their wash-out are doubled")
             self._lost[LATE_EFFECT] += len(self._pairs)
             self._least_wash_s = 2 * self._wash_s

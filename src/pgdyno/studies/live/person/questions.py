@@ -41,9 +41,10 @@ def plan_question(
     effect: str,
     notes: tuple[str, ...],
     seconds: float,
+    outage: str = RELOAD,
 ) -> LiveQuestion:
     """Return the question before two arms are compared: `a` are the values of A, as found where it sets none."""
-    facts = [("target", target), ("plan", plan), ("shows", effect), ("outage", RELOAD), ("undo", UNDONE)]
+    facts = [("target", target), ("plan", plan), ("shows", effect), ("outage", outage), ("undo", UNDONE)]
     facts += [("note", note) for note in notes]
     return _question("Compare B with A?", (Action.APPROVE, Action.REJECT), seconds, _rows(b, a), facts)
 

@@ -1,0 +1,144 @@
+"""When a live study may restart a server: which pairs fit into which maintenance windows, and how many restarts. Pure.
+
+A pair is begun only where both its periods and the way back end before the window closes; between windows the server
+is as it was found. The order is A B, B A: one restart a pair, and one more to end a window that closes under B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.errors import UsageError
+from pgdyno.studies.night.window import NightWindow, Occurrence
+from pgdyno.units import plural, seconds_text
+
+PAIRS = 4
+"""Four pairs show about 22 % (`stats.restart_pairs`); they are four outages or more."""
+OUTAGE_S = 60.0
+"""Left for each restart where nobody knows how long it takes."""
+SPARE = 2
+"""Restarts that may come on top of those planned: one pair that is lost and drawn again."""
+_MOST_WINDOWS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """So many pairs in one window."""
+
+    window: Occurrence
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPlan:
+    """What is announced before anything is restarted: `planned` restarts, never more than `most`, in these windows.
+
+    `most` includes the way back, and that after a guard. `outage` says in words how long each takes, `until` is when
+    the last window that is needed closes, seconds since the epoch.
+    """
+
+    bookings: tuple[Booking, ...]
+    planned: int
+    most: int
+    outage: str
+    words: tuple[str, ...]
+    until: str
+
+    @property
+    def text(self) -> str:
+        """Return the plan as a sentence without its full stop."""
+        pairs = sum(one.pairs for one in self.bookings)
+        return (
+            f"{plural(self.planned, 'restart')} for {plural(pairs, 'pair')}, never more than {self.most}, each an "
+            f"outage ({self.outage}); in {plural(len(self.bookings), 'window')} ({', '.join(self.words)}), the last of "
+            f"which closes at {self.until}"
+        )
+
+
+def pair_s(period_s: float, outage_s: float) -> float:
+    """Return how long a window must be open for one pair: two periods, the switches to them and the way back."""
+    return 2 * period_s + 3 * outage_s
+
+
+def book(
+    windows: Sequence[NightWindow], at: float, pairs: int, *, period_s: float, outage_s: float, first_s: float
+) -> tuple[Booking, ...]:
+    """Return in which windows from `at` on (Unix time) so many pairs fit; the first holds `first_s` more.
+
+    That is the reference, which is watched in a window as the pairs are: the load of another hour is another load.
+    Raises UsageError where no window is long enough for a pair.
+    """
+    found: list[Booking] = []
+    each, left = 2 * (period_s + outage_s), pairs
+    for _ in range(_MOST_WINDOWS):
+        if left <= 0:
+            return tuple(found)
+        here = min(
+            (now for one in windows if (now := one.now(at)) is not None), key=lambda one: one.closes, default=None
+        )
+        if here is None:
+            here = min((one.following(at) for one in windows), key=lambda one: one.opens)
+        room = here.closes - max(at, here.opens) - (0.0 if found else first_s) - outage_s
+        if (fit := min(left, int(room // each))) > 0:
+            found.append(Booking(here, fit))
+            left -= fit
+        at = here.closes
+    need = pair_s(period_s, outage_s) + (0.0 if found else first_s)
+    raise UsageError(
+        f"no window of {', '.join(map(str, windows))} has room for {seconds_text(need)}: the reference, two periods of "
+        f"{seconds_text(period_s)} and their restarts",
+        hint="Give --windows a longer one, or a shorter --period or --reference.",
+    )
+
+
+def restarts_of(bookings: Sequence[Booking]) -> int:
+    """Return how often these pairs restart the server, the way back at the end of each window included."""
+    count, drawn, is_b = 0, 0, False
+    for booking in bookings:
+        for _ in range(booking.pairs):
+            for arm_is_b in b_order(drawn):
+                count, is_b = count + (arm_is_b != is_b), arm_is_b
+            drawn += 1
+        count, is_b = count + is_b, False
+    return count
+
+
+def b_order(drawn: int) -> tuple[bool, bool]:
+    """Tell of both periods of the pair after so many others whether they are of B: A B, then B A."""
+    return (False, True) if drawn % 2 == 0 else (True, False)
+
+
+def plan_of(
+    windows: Sequence[NightWindow],
+    at: float,
+    pairs: int,
+    *,
+    period_s: float,
+    outage_s: float,
+    outage: str,
+    first_s: float,
+) -> RestartPlan:
+    """Return what is announced; arguments and errors as of `book`, `outage` in words."""
+    bookings = book(windows, at, pairs, period_s=period_s, outage_s=outage_s, first_s=first_s)
+    planned = restarts_of(bookings)
+    until = windows[0].clock_text(bookings[-1].window.closes)
+    return RestartPlan(bookings, planned, planned + SPARE, outage, tuple(map(str, windows)), until)
+
+
+@dataclass(slots=True)
+class RestartCount:
+    """The restarts of one approved plan: those made, and whether another switch still leaves room for the way back."""
+
+    most: int
+    made: int = 0
+    outages: tuple[float, ...] = ()
+
+    def has_room(self, *, to_b: bool) -> bool:
+        """Tell whether a switch that restarts may be made: to B only where the way back has one left."""
+        return self.made + (2 if to_b else 1) <= self.most
+
+    def count(self, outage_s: float | None = None) -> None:
+        """Count one that was made, or tried."""
+        self.made += 1
+        self.outages += () if outage_s is None else (outage_s,)

@@ -1,0 +1,117 @@
+"""`pgdyno live --allow-restart` on real servers: a bundle that needs restarts, in windows, and never one too many."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fix_postgres import one_build
+from live_driver import short_study
+from live_load import planted_load
+from pgdyno.errors import ExitCode, PgdynoError
+from pgdyno.model.verdict import Word
+from pgdyno.sandbox.sandbox import Sandbox
+from pgdyno.server import places
+from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.run import SwitchPlan
+from pgdyno.studies.reports import build_report
+from server_image import eventually, files_of, settings_of
+
+pytestmark = [pytest.mark.pg, pytest.mark.slow]
+DRIVER = Path(__file__).parents[1] / "live_driver.py"
+B = {"shared_buffers": "160MB", "work_mem": "64MB"}
+PERIOD_S, WASH_S = 6.0, 2.0
+ONE = one_build("npm-13")
+
+
+def now_open() -> str:
+    """Return a window of the day that is open now, and for hours."""
+    now = datetime.now()
+    return f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=3):%H:%M}"
+
+
+@contextmanager
+def starts(sandbox: Sandbox) -> Iterator[set[object]]:
+    """Note from when on the server ran, whenever it says so."""
+    seen: set[object] = set()
+    over, postgres = threading.Event(), sandbox.target().postgres
+
+    def look() -> None:
+        while not over.wait(0.1):
+            with suppress(PgdynoError):
+                seen.add(postgres.fetch("SELECT pg_postmaster_start_time() AS at")[0]["at"])
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        looking.join(30)
+
+
+def shared_buffers(sandbox: Sandbox) -> object:
+    with suppress(PgdynoError):
+        return sandbox.target().postgres.fetch("SELECT current_setting('shared_buffers') AS value")[0]["value"]
+    return None
+
+
+@pytest.mark.parametrize("any_postgres", ONE, indirect=True)
+def test_a_bundle_that_needs_restarts_is_proved_in_its_window(any_postgres: Sandbox, pgdyno_home: Path) -> None:
+    target = any_postgres.target()
+    assert target.directory is not None
+    before = settings_of(any_postgres), files_of(target.directory)
+    plans: list[SwitchPlan] = []
+
+    def approve(plan: SwitchPlan) -> bool:
+        plans.append(plan)
+        return True
+
+    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
+        told = short_study(
+            target, B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, approve=approve, windows=(now_open(),)
+        )
+    assert (settings_of(any_postgres), files_of(target.directory)) == before
+    (plan,) = plans
+    assert plan.restarts is not None
+    assert plan.restarts.planned == 4, "A B, B A, A B, B A"
+    assert told.switch is not None
+    assert told.switch.restarts == len(began) - 1
+    assert told.switch.restarts <= plan.restarts.most == told.switch.restarts_most
+    assert told.switch.verdict is not None, (
+        told.switch.ending,
+        told.switch.stopped,
+        told.switch.breaches,
+        told.switch.lost,
+    )
+    assert told.switch.verdict.word is Word.BETTER
+    assert told.switch.verdict.interval.lo < 0.5
+    assert told.exit_code is ExitCode.OK
+    assert [one.first for one in told.switch.pairs][:2] == ["A", "B"]
+    with Store.open(places.data_dir() / "pgdyno.db") as store:
+        assert "Restarts" in [one.title for one in build_report(store, told.study).sections]
+
+
+@pytest.mark.parametrize("any_postgres", ONE, indirect=True)
+def test_a_kill_in_a_period_of_b_restores_what_needed_a_restart(any_postgres: Sandbox, pgdyno_home: Path) -> None:
+    target, found = any_postgres.target(), shared_buffers(any_postgres)
+    assert target.directory is not None
+    before = files_of(target.directory)
+    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"):
+        argv = [sys.executable, str(DRIVER), target.postgres.conninfo, "shared_buffers=160MB", now_open()]
+        with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
+            try:
+                eventually(lambda: shared_buffers(any_postgres) == "160MB", "B in force")
+                process.send_signal(signal.SIGKILL)
+            finally:
+                process.kill()
+        eventually(lambda: shared_buffers(any_postgres) == found, "the baseline, by a restart of the watchdog")
+        eventually(lambda: files_of(target.directory or Path()) == before, "the files as found")

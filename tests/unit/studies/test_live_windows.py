@@ -1,0 +1,100 @@
+"""Restarts in maintenance windows: which pairs fit where, what is announced, and that it is never exceeded."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.studies.live.quiet import QuietTimes
+from pgdyno.studies.live.windows import Booking, RestartCount, b_order, book, plan_of, restarts_of
+from pgdyno.studies.night.window import NightWindow, Occurrence
+
+UTC = "Etc/UTC"
+NIGHT = NightWindow.parse("01:00-05:00", UTC)
+NOON = NightWindow.parse("12:00-13:30", UTC)
+
+
+def at(hour: float, day: int = 10) -> float:
+    return datetime(2026, 3, day, tzinfo=ZoneInfo(UTC)).timestamp() + 3600 * hour
+
+
+def booked(*windows: NightWindow, pairs: int = 4, begin: float = 20.0, first_s: float = 1800.0):
+    return book(windows, at(begin), pairs, period_s=1800, outage_s=60, first_s=first_s)
+
+
+def test_pairs_are_spread_over_the_windows_that_have_room_and_the_first_holds_the_reference():
+    first, second = booked(NIGHT)
+    assert (first.pairs, second.pairs) == (3, 1), "half an hour of reference, then 62 minutes a pair"
+    assert first.window == Occurrence(at(1, 11), at(5, 11))
+    assert [one.pairs for one in booked(NIGHT, pairs=3, first_s=0)] == [3]
+    assert [one.pairs for one in booked(NIGHT, NOON, pairs=5)] == [3, 1, 1], "one a noon"
+
+
+def test_a_window_that_is_open_has_the_room_that_is_left_of_it():
+    assert [one.pairs for one in booked(NIGHT, begin=27.0, pairs=2, first_s=0)] == [1, 1], (
+        "at three, two hours are left"
+    )
+
+
+def test_a_window_too_short_for_a_pair_is_refused_with_what_it_needs():
+    with pytest.raises(UsageError, match=r"no window of 01:00-02:00 has room for") as told:
+        book((NightWindow.parse("01:00-02:00", UTC),), at(0), 4, period_s=1800, outage_s=60, first_s=0)
+    assert "--period" in (told.value.hint or "")
+
+
+@pytest.mark.parametrize(("pairs", "restarts"), [((1,), 2), ((2,), 2), ((3,), 4), ((1, 1), 4), ((3, 1), 6), ((4,), 4)])
+def test_restarts_of_windows(pairs, restarts):
+    """A B and back; A B, B A; an odd number leaves B in force at the end, which is taken back before the close."""
+    assert restarts_of([Booking(Occurrence(0, 1), one) for one in pairs]) == restarts
+
+
+def test_what_is_announced_says_restarts_windows_and_the_outage():
+    plan = plan_of((NIGHT,), at(20), 4, period_s=1800, outage_s=60, outage="about 4 s, measured", first_s=1800)
+    assert (plan.planned, plan.most) == (6, 8)
+    assert plan.text == (
+        "6 restarts for 4 pairs, never more than 8, each an outage (about 4 s, measured); in 2 windows (01:00-05:00), "
+        "the last of which closes at 2026-03-12 05:00 UTC"
+    )
+
+
+@given(st.integers(1, 9), st.lists(st.sampled_from(["pair", "lost", "close", "killed"]), max_size=60))
+def test_whatever_happens_the_server_is_never_restarted_more_often_than_announced(most, events):
+    """Each event is a pair, one that is lost in its midst, a window's end, or an end that restores the server."""
+    count, drawn, is_b = RestartCount(most), 0, False
+
+    def switch(to_b: bool) -> bool:
+        nonlocal is_b
+        if to_b is is_b:
+            return True
+        if to_b and not count.has_room(to_b=True):
+            return False
+        count.count(1.0)
+        is_b = to_b
+        return True
+
+    for event in events:
+        if event in ("close", "killed"):
+            assert switch(False), "the way back always has one left"
+            continue
+        for to_b in b_order(drawn)[: 1 if event == "lost" else 2]:
+            if not switch(to_b):
+                break
+        drawn += 1
+    assert switch(False)
+    assert not is_b
+    assert count.made <= most
+    assert len(count.outages) == count.made
+
+
+def test_a_pair_is_begun_only_where_it_and_the_way_back_end_before_the_window_closes():
+    quiet = QuietTimes(only=(NIGHT,), spare_s=180)
+    assert quiet.why_wait(at(2), 3600) == ""
+    assert quiet.why_wait(at(4) - 180, 3600) == ""
+    assert quiet.why_wait(at(4) - 179, 3600) == "the next window for restarts opens at 2026-03-11 01:00 UTC"
+    assert "opens at 2026-03-10 01:00" in quiet.why_wait(at(0), 60)
+    assert QuietTimes(only=(NIGHT, NOON), spare_s=0).why_wait(at(12.1), 3600) == ""
