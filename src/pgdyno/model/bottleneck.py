@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -21,6 +22,19 @@ class Resource(StrEnum):
     """The load generator: it is saturated, or its clients are too few to keep the server busy."""
     NONE = "none"
     UNKNOWN = "unknown"
+
+
+WORDS: Mapping[Resource, str] = {
+    Resource.CPU: "the processors",
+    Resource.DISK: "disks",
+    Resource.WAL_FLUSH: "flushing the WAL",
+    Resource.LOCKS: "locks",
+    Resource.NETWORK: "the network",
+    Resource.CLIENT: "the load generator",
+    Resource.NONE: "nothing",
+    Resource.UNKNOWN: "unknown",
+}
+"""Each resource as sentences and pages name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +64,9 @@ class BottleneckVerdict:
     evidence: tuple[str, ...]
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def in_short(verdict: BottleneckVerdict) -> str:
+    """Return the verdict in words with its first sentence of evidence, without the threshold; empty without one."""
+    said = next(iter(verdict.evidence), "").partition(" (Threshold")[0]
+    return f"{WORDS[verdict.resource]}. {said}" if said else ""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pgdyno.model.bottleneck import BottleneckVerdict
 from pgdyno.model.classes import Utilization
 from pgdyno.model.facts import Unknown
 
@@ -301,24 +302,6 @@ class TinyRequests:
     calls: float = 0.0
 
 
-class BottleneckKind(StrEnum):
-    """What held the load back."""
-
-    CPU = "CPU"
-    DISK = "disk"
-    NETWORK = "network"
-    LOCKS = "locks"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Bottleneck:
-    """What held the load back in the window, with the figures in words."""
-
-    kind: BottleneckKind
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All evidence of one look at a target."""
@@ -343,6 +326,7 @@ class Evidence:
     tiny_requests: TinyRequests | Unknown = UNSEEN
     workload_reason: str = ""
     """The figures that the workload's class rests on, in words."""
-    bottleneck: Bottleneck | Unknown = UNSEEN
+    bottleneck: BottleneckVerdict | Unknown = UNSEEN
+    """What held the load back, by the judge of our own runs."""
     utilization: Utilization | Unknown = UNSEEN
     """As it was seen; `Inventory.utilization`, when somebody said it, knows more than one window."""

@@ -1,21 +1,31 @@
-"""What held a run back: CPU, disk, WAL flush, locks, network, the client, or nothing, with the figures. Pure.
+"""What held a load back: CPU, disk, WAL flush, locks, network, the client, or nothing, with the figures. Pure.
 
-One currency for all: the part of the sessions' time that went to a resource (average sessions by what they waited
-for). A verdict needs that and, for machines' resources, the resource itself busy. %util never decides: it says that a
-device had at least one request, and devices serve many at once.
+The only judge of it: of our own runs, and of the load of others that `advise` watched. One currency for all: the part
+of the sessions' time that went to a resource (average sessions by what they waited for). A verdict needs that and, for
+machines' resources, the resource itself busy. %util never decides: it says that a device had at least one request, and
+devices serve many at once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
-from pgdyno.probes.evidence.bottleneck import CPU_BUSY_PCT, DISK_QUEUE, NETWORK_BUSY, WAITING_SHARE
 from pgdyno.probes.held_back_notes import notes
 from pgdyno.probes.run_figures import RunFigures
-from pgdyno.units import digits_text, percent_text
+from pgdyno.units import digits_text, percent_text, plural
 
+CPU_BUSY_PCT = 85.0
+"""Above it queues for a CPU grow fast (M/M/c); steal counts as busy, because it is not there to be used."""
+NETWORK_BUSY = 0.8
+DISK_QUEUE = 1.0
+"""Requests under way on one device, with waits: %util says only that there was one (it is 100 on striped volumes)."""
+WAITING_SHARE = 0.3
+"""Part of the sessions' time that goes to one thing."""
+WAITING_SESSIONS = 1.0
+"""Of a load of others, fewer that wait on average hold nothing back, whatever share of all they are."""
 DRIVER_BUSY_PCT = 70.0
 """CPU of a driver's thread above which it answers late, in percent of a core; the load's own warning uses it too."""
 OUTSIDE_SHARE = 0.5
@@ -80,7 +90,8 @@ def _nothing(run: RunFigures) -> str:
         )
     running = _running(run)
     if run.cpu is not None and running >= OUTSIDE_SHARE:
-        whose = "its one session" if run.load.clients == 1 else f"its {run.load.clients} sessions"
+        clients = run.load.clients
+        whose = "the sessions" if clients is None else "its one session" if clients == 1 else f"its {clients} sessions"
         return (
             f"{percent_text(running)} of the time {whose} ran, on CPUs that were {run.cpu.busy:.0f} % "
             "busy: a faster core "
@@ -94,6 +105,12 @@ def _blind(run: RunFigures) -> str | None:
     if run.active is None:
         return "The CPUs had room, and what the sessions waited for was not seen often enough."
     outside = _outside(run) or 0.0
+    sending = _part(run, sum(run.waiting(*_SENDING).values()))
+    if run.load.clients is None and sending >= WAITING_SHARE:
+        return (
+            f"{percent_text(sending)} of the sessions' time was sending results: whether the network or the clients "
+            "were slow to take them is not known."
+        )
     if run.load.on_the_network is None and outside >= OUTSIDE_SHARE:
         missing = "a round trip takes" if run.load.round_trip_ms is None else "many round trips a transaction makes"
         return (
@@ -102,6 +119,8 @@ def _blind(run: RunFigures) -> str | None:
             f"how {'long ' if run.load.round_trip_ms is None else ''}{missing} is not known."
         )
     running = _running(run)
+    if run.cpu is None and run.load.clients is None:
+        return "No session waited long for anything, and how busy the CPUs of the server's host were is not known."
     if run.cpu is None and running >= OUTSIDE_SHARE:
         return (
             f"{percent_text(running)} of the sessions' time was spent running or waiting for a CPU, and "
@@ -122,10 +141,10 @@ def _cpu(run: RunFigures) -> Candidate | None:
     if cpu is None:
         return None
     is_short = cpu.busy >= CPU_BUSY_PCT
-    parts = f"{cpu.usr:.0f} user, {cpu.sys:.0f} system, {cpu.irq:.0f} interrupts, {cpu.steal:.0f} stolen"
-    said = (
-        f"The {cpu.cpus:.0f} CPUs were {cpu.busy:.0f} % busy ({parts}); {cpu.run_queue:.1f} threads ran or were ready"
-    )
+    parts = f" ({cpu.usr:.0f} user, {cpu.sys:.0f} system, {cpu.irq:.0f} interrupts, {cpu.steal:.0f} stolen)"
+    counted = "CPUs" if cpu.cpus is None else f"{cpu.cpus:.0f} CPUs"
+    said = f"The {counted} were {cpu.busy:.0f} % busy{parts if cpu.is_split else ''}"
+    said += "" if cpu.run_queue is None else f"; {cpu.run_queue:.1f} threads ran or were ready"
     shares = (("the server had", cpu.server_share), ("the driver", cpu.driver_share), ("others", cpu.foreign_share))
     known = [f"{name} {percent_text(share)}" for name, share in shares if share is not None]
     said += f"; of the busy time {', '.join(known)}." if known else "."
@@ -167,11 +186,12 @@ def _wal(run: RunFigures) -> Candidate | None:
         return None
     waits = run.waiting(*_WAL)
     share = _part(run, sum(waits.values()))
+    is_short = share >= WAITING_SHARE and _are_enough(run, waits)
     flushes = [one for one in run.devices if one.f_await_ms is not None]
     said = f"{percent_text(share)} of the sessions' time was waiting for WAL to be written and flushed{_named(waits)}"
     slow = max(flushes, key=lambda one: one.f_await_ms or 0.0, default=None)
     said += "." if slow is None else f"; a flush of {slow.device} took {digits_text(slow.f_await_ms or 0.0)} ms."
-    return Candidate(Resource.WAL_FLUSH, share, share >= WAITING_SHARE, said, _of_time())
+    return Candidate(Resource.WAL_FLUSH, share, is_short, said, _of_time())
 
 
 def _locks(run: RunFigures) -> Candidate | None:
@@ -180,19 +200,22 @@ def _locks(run: RunFigures) -> Candidate | None:
     waits = run.waiting(*_LOCKS, but=_WAL)
     share = _part(run, sum(waits.values()))
     said = f"{percent_text(share)} of the sessions' time was waiting for locks{_named(waits)}."
-    return Candidate(Resource.LOCKS, share, share >= WAITING_SHARE, said, _of_time())
+    is_short = share >= WAITING_SHARE and _are_enough(run, waits)
+    return Candidate(Resource.LOCKS, share, is_short, said, _of_time())
 
 
 def _network(run: RunFigures) -> Candidate | None:
     load, busiest = run.load, max(run.links, key=lambda one: one.share or 0.0, default=None)
-    if busiest is None and run.active is None:
+    if busiest is None and run.interface_share is None and run.active is None:
         return None
-    bound = f"(Threshold {percent_text(NETWORK_BUSY)} of an interface's speed, or "
-    f"{percent_text(WAITING_SHARE)} of the time.)"
+    bound = (
+        f"(Threshold {percent_text(NETWORK_BUSY)} of an interface's speed, or {percent_text(WAITING_SHARE)} of the "
+        "time.)"
+    )
     if load.over_network is False:
         said = "No network lies between: the load came by a Unix socket or by loopback."
         return Candidate(Resource.NETWORK, 0.0, False, said, bound)
-    used = 0.0 if busiest is None else busiest.share or 0.0
+    used = (run.interface_share if busiest is None else busiest.share) or 0.0
     is_full = used >= NETWORK_BUSY
     sending, network = _sending(run), _on_the_network(run)
     said = ""
@@ -206,12 +229,12 @@ def _network(run: RunFigures) -> Candidate | None:
         said += ". "
     writes = run.waiting(*_SENDING)
     said += f"{percent_text(_part(run, sum(writes.values())))} of the sessions' time was sending results to the client"
-    said += " that is too slow to take them" if writes and not sending else ""
-    said += (
-        f"; of interfaces with a known speed {busiest.interface} was the busiest, with {percent_text(used)} of it."
-        if busiest
-        else "; no interface tells its speed."
-    )
+    said += " that is too slow to take them" if writes and not sending and load.clients is not None else ""
+    if busiest is None and run.interface_share is None:
+        said += "; no interface tells its speed."
+    else:
+        which = "one" if busiest is None else busiest.interface
+        said += f"; of interfaces with a known speed {which} was the busiest, with {percent_text(used)} of it."
     outside = (_outside(run) or 0.0) if is_full else network
     share = min(1.0, max(sending + outside, used if is_full else 0.0))
     return Candidate(Resource.NETWORK, share, is_full or share >= WAITING_SHARE, said, bound)
@@ -238,7 +261,7 @@ def _client(run: RunFigures) -> Candidate | None:
         how = "passed" if not network else f"passed, without {percent_text(network)} on the network,"
         said.append(
             f"{percent_text(passed)} of the sessions' time {how} outside the server, between an answer and the "
-            f"next statement of {load.clients} {'client' if load.clients == 1 else 'clients'}."
+            f"next statement of {plural(load.clients or 0, 'client')}."
         )
     if load.pausing >= SEEN_SHARE:
         said.append(
@@ -289,8 +312,11 @@ def _sleeping(run: RunFigures) -> float:
 
 
 def _sending(run: RunFigures) -> float:
-    """Return the part of the time in which results were sent that is the network's: a client may just not read them."""
-    is_the_clients = run.load.over_network is False or _is_saturated(run)
+    """Return the part of the time in which results were sent that is the network's: a client may just not read them.
+
+    Of the clients of others that is not known.
+    """
+    is_the_clients = run.load.over_network is False or run.load.clients is None or _is_saturated(run)
     return 0.0 if is_the_clients else _part(run, sum(run.waiting(*_SENDING).values()))
 
 
@@ -304,7 +330,7 @@ def _driver_busy(run: RunFigures) -> float | None:
     load = run.load
     if load.driver_cpu_s is None or load.load_s <= 0:
         return None
-    return 100 * load.driver_cpu_s / (load.load_s * max(1, min(load.jobs, load.clients)))
+    return 100 * load.driver_cpu_s / (load.load_s * max(1, min(load.jobs, load.clients or load.jobs)))
 
 
 def _is_saturated(run: RunFigures) -> bool:
@@ -313,8 +339,10 @@ def _is_saturated(run: RunFigures) -> bool:
 
 
 def _outside(run: RunFigures) -> float | None:
-    """Return the part of the clients' time that they spent outside the server."""
-    return None if run.active is None else max(0.0, 1 - run.active / max(1, run.load.clients))
+    """Return the part of the clients' time that they spent outside the server; None for clients of others."""
+    if run.active is None or run.load.clients is None:
+        return None
+    return max(0.0, 1 - run.active / max(1, run.load.clients))
 
 
 def _running(run: RunFigures) -> float:
@@ -323,7 +351,12 @@ def _running(run: RunFigures) -> float:
 
 
 def _part(run: RunFigures, sessions: float) -> float:
-    return min(1.0, sessions / max(1, run.load.clients))
+    return min(1.0, sessions / run.base)
+
+
+def _are_enough(run: RunFigures, waits: Mapping[str, float]) -> bool:
+    """Tell whether those that wait can hold a load back: of others' sessions one that waits now and then cannot."""
+    return run.load.clients is not None or sum(waits.values()) >= WAITING_SESSIONS
 
 
 def _named(waits: dict[str, float]) -> str:

@@ -55,7 +55,7 @@ def _others(run: RunFigures) -> str | None:
     foreign = None if run.cpu is None else run.cpu.foreign_share
     if run.cpu is None or foreign is None or foreign < FOREIGN:
         return None
-    if foreign * run.cpu.busy / 100 * run.cpu.cpus < FOREIGN_CORES:
+    if foreign * run.cpu.busy / 100 * (run.cpu.cpus or 1) < FOREIGN_CORES:
         return None
     return (
         f"{100 * foreign:.0f} % of the CPU time that was used was neither the server's nor the load's: on a quiet "
@@ -104,7 +104,7 @@ def _double_buffering(run: RunFigures) -> str | None:
 
 
 def _system_time(run: RunFigures) -> str | None:
-    if run.cpu is None or run.cpu.usr + run.cpu.sys <= 0:
+    if run.cpu is None or not run.cpu.is_split or run.cpu.usr + run.cpu.sys <= 0:
         return None
     system = run.cpu.sys / (run.cpu.usr + run.cpu.sys)
     said = f"CPU time: {run.cpu.usr:.0f} % user and {run.cpu.sys:.0f} % system of all CPUs"

@@ -16,10 +16,14 @@ chance, because a sampler is held up where the server is."""
 
 @dataclass(frozen=True, slots=True)
 class LoadShape:
-    """How the load was driven and what it reached. `driver_cpu_s` is over the whole load of `load_s` seconds."""
+    """How the load was driven and what it reached. `driver_cpu_s` is over the whole load of `load_s` seconds.
 
-    clients: int
-    jobs: int
+    `clients` is None for a load that is not ours: how many users a server has, and what they do between statements, is
+    known to nobody here.
+    """
+
+    clients: int | None
+    jobs: int = 1
     rate: float | None = None
     throughput: float | None = None
     driver_cpu_s: float | None = None
@@ -37,7 +41,7 @@ class LoadShape:
     @property
     def pausing(self) -> float:
         """Return the part of the clients' time that they slept because the load told them to."""
-        return min(1.0, (self.throughput or 0.0) * self.pause_s / max(1, self.clients))
+        return min(1.0, (self.throughput or 0.0) * self.pause_s / max(1, self.clients or 1))
 
     @property
     def on_the_network(self) -> float | None:
@@ -46,23 +50,27 @@ class LoadShape:
             return 0.0
         if self.round_trip_ms is None or self.round_trips is None or self.throughput is None:
             return None
-        return min(1.0, self.throughput * self.round_trips * self.round_trip_ms / 1000 / max(1, self.clients))
+        return min(1.0, self.throughput * self.round_trips * self.round_trip_ms / 1000 / max(1, self.clients or 1))
 
 
 @dataclass(frozen=True, slots=True)
 class CpuFigures:
-    """Means over the window, in percent of all CPUs; `*_share` are parts of the busy time, None where unknown."""
+    """Means over the window, in percent of all CPUs; `*_share` are parts of the busy time, None where unknown.
 
-    cpus: float
+    `is_split` is False where only the busy time as a whole is known; `usr` then has it.
+    """
+
+    cpus: float | None
     usr: float
     sys: float
     irq: float
     iowait: float
     steal: float
-    run_queue: float
+    run_queue: float | None
     server_share: float | None = None
     driver_share: float | None = None
     foreign_share: float | None = None
+    is_split: bool = True
 
     @property
     def busy(self) -> float:
@@ -119,6 +127,8 @@ class RunFigures:
     cpu: CpuFigures | None = None
     devices: tuple[DeviceFigures, ...] = ()
     interfaces: tuple[InterfaceFigures, ...] = ()
+    interface_share: float | None = None
+    """The part of its speed that the busiest interface used, where only that is known of them."""
     blocks_read: float | None = None
     blocks_hit: float | None = None
     block_bytes: int = 8192
@@ -129,6 +139,11 @@ class RunFigures:
     direct_io: bool = False
     driver_host_busy: float | None = None
     """How busy the driver's machine was, in percent of its CPUs, where that is the one that was watched."""
+
+    @property
+    def base(self) -> float:
+        """Return the sessions that shares are parts of: the load's clients, of a load of others those that worked."""
+        return max(1.0, (self.active or 0.0) if self.load.clients is None else self.load.clients)
 
     @property
     def links(self) -> list[InterfaceFigures]:

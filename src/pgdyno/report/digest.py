@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.model.bottleneck import in_short
 from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report import provenance
-from pgdyno.report.held_back_section import WORDS
 from pgdyno.report.sections import Block, Charts, FactList, Section
 
 
@@ -33,10 +33,8 @@ def facts(rows: Sequence[tuple[str, str]]) -> tuple[Block, ...]:
 
 def held_back(label: str, run: RunEvidence) -> list[tuple[str, str]]:
     """Return the bottleneck of a run and its first sentence of evidence."""
-    evidence = next(iter(run.held_back.evidence), "")
-    if not evidence:
-        return []
-    return [(label, f"{WORDS[run.held_back.resource]}. {evidence.partition(' (Threshold')[0]}")]
+    said = in_short(run.held_back)
+    return [(label, said)] if said else []
 
 
 def states(trials: Sequence[Trial]) -> tuple[str, str]:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from pgdyno.model.bottleneck import BottleneckVerdict, Resource
+from pgdyno.model.bottleneck import WORDS, BottleneckVerdict, Resource
 from pgdyno.model.figure import Table
 from pgdyno.report.sections import Block, Prose, Section, TableBlock
 
 QUESTION = "Which resource was short, what would be next, and what is the evidence?"
-WORDS: Mapping[Resource, str] = {
-    Resource.CPU: "the processors",
-    Resource.DISK: "disks",
-    Resource.WAL_FLUSH: "flushing the WAL",
-    Resource.LOCKS: "locks",
-    Resource.NETWORK: "the network",
-    Resource.CLIENT: "the load generator",
-    Resource.NONE: "nothing",
-    Resource.UNKNOWN: "unknown",
-}
 
 
 def held_back_section(runs: Sequence[tuple[str, int, BottleneckVerdict]]) -> Section | None:

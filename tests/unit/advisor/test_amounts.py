@@ -142,9 +142,9 @@ def test_one_session_that_waits_now_and_then_is_no_bottleneck() -> None:
     def judged(waiting: int, every: int) -> str:
         lock = {"state": "active", "wait_event_type": "Lock", "wait_event": "tuple", "sessions": waiting}
         samples = [[lock] if second % every == 0 else [] for second in range(60)]
-        found = bottleneck(HostActivity(MINUTE, idle_pct=99.0), (), concurrency(samples))
+        found = bottleneck(HostActivity(MINUTE, idle_pct=99.0), (), concurrency(samples), moments=60)
         assert not isinstance(found, Unknown)
-        return str(found.kind)
+        return str(found.resource)
 
     assert judged(1, 10) == "none"
     assert judged(4, 1) == "locks"

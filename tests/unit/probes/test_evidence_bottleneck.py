@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from advisor_case import GB, make_host, make_server
+from pgdyno.model.bottleneck import Resource
 from pgdyno.model.classes import SizeClass, Utilization
-from pgdyno.model.evidence import BottleneckKind, Concurrency, DeviceActivity, HostActivity, Window
+from pgdyno.model.evidence import Concurrency, DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
 from pgdyno.probes.evidence.bottleneck import bottleneck
@@ -33,38 +34,71 @@ DISK = DeviceActivity("edb_data_enc", queue=0.1, util_pct=100.0)
 @pytest.mark.parametrize(
     ("host", "device", "sessions", "kind"),
     [
-        (replace(IDLE, idle_pct=3.0, run_queue=30.0), DISK, CALM, BottleneckKind.CPU),
-        (replace(IDLE, idle_pct=40.0, steal_pct=50.0, iowait_pct=0.0), DISK, CALM, BottleneckKind.NONE),
+        (replace(IDLE, idle_pct=3.0, run_queue=30.0), DISK, CALM, Resource.CPU),
+        (replace(IDLE, idle_pct=40.0, steal_pct=50.0, iowait_pct=0.0), DISK, CALM, Resource.NONE),
         (
             replace(IDLE, iowait_pct=40.0, idle_pct=50.0),
             replace(DISK, queue=1477.52),
             replace(CALM, waits={"IO:DataFileRead": 3.0, "CPU": 1.0}),
-            BottleneckKind.DISK,
+            Resource.DISK,
         ),
-        (replace(IDLE, network_utilization=0.95), DISK, CALM, BottleneckKind.NETWORK),
-        (IDLE, DISK, replace(CALM, waits={"Lock:tuple": 2.0, "CPU": 2.0}), BottleneckKind.LOCKS),
-        (IDLE, DISK, CALM, BottleneckKind.NONE),
+        (replace(IDLE, network_utilization=0.95), DISK, CALM, Resource.NETWORK),
+        (IDLE, DISK, replace(CALM, waits={"Lock:tuple": 2.0, "CPU": 2.0}), Resource.LOCKS),
+        (IDLE, DISK, CALM, Resource.NONE),
     ],
 )
 def test_one_resource_is_named_with_its_figures(host, device, sessions, kind):
-    found = bottleneck(host, (device,), sessions)
-    assert found.kind is kind
-    assert found.reason
+    found = bottleneck(host, (device,), sessions, moments=11)
+    assert found.resource is kind
+    assert found.evidence
 
 
 @pytest.mark.requirement("R-STO-10", "R-MON-14")
 def test_full_utilization_alone_is_no_bottleneck():
-    assert bottleneck(IDLE, (DISK,), CALM).kind is BottleneckKind.NONE
+    assert bottleneck(IDLE, (DISK,), CALM, moments=11).resource is Resource.NONE
 
 
 def test_nothing_watched_names_nothing():
     nothing = Unknown("not watched")
-    assert isinstance(bottleneck(nothing, nothing, nothing), Unknown)
-    assert isinstance(bottleneck(nothing, nothing, CALM), Unknown)  # its CPUs may have been busy
+    assert isinstance(bottleneck(nothing, nothing, nothing, moments=0), Unknown)
+    assert isinstance(bottleneck(nothing, nothing, CALM, moments=11), Unknown)  # its CPUs may have been busy
     locked = replace(CALM, waits={"Lock:tuple": 3.0})
-    found = bottleneck(nothing, nothing, locked)
+    found = bottleneck(nothing, nothing, locked, moments=11)
     assert not isinstance(found, Unknown)
-    assert found.kind is BottleneckKind.LOCKS
+    assert found.resource is Resource.LOCKS
+
+
+@pytest.mark.parametrize(
+    ("waits", "resource"),
+    [
+        ({"LWLock:WALWrite": 2.5, "IO:WalSync": 0.5, "CPU": 1.0}, Resource.WAL_FLUSH),
+        ({"IO:DataFileRead": 3.0, "CPU": 1.0}, Resource.NONE),
+    ],
+)
+def test_the_load_of_others_is_told_from_locks_and_disks_as_our_own_runs_are(waits, resource):
+    found = bottleneck(IDLE, (DISK,), replace(CALM, waits=waits), moments=11)
+    assert found.resource is resource
+    assert "of the sessions' time" in " ".join(found.evidence) or resource is Resource.NONE
+
+
+def test_full_cpus_that_the_servers_sessions_hardly_use_are_not_what_held_it_back():
+    full = replace(IDLE, usr_pct=95.0, idle_pct=3.0)
+    idle = Concurrency(connected=3.0, active_mean=0.01, active_max=1, waits={"CPU": 0.01})
+    assert bottleneck(full, (), idle, moments=11, cpus=4).resource is Resource.NONE
+    found = bottleneck(full, (), CALM, moments=11, cpus=4)
+    assert found.resource is Resource.CPU
+    assert "The 4 CPUs were 97 % busy" in found.evidence[0]
+
+
+def test_slow_takers_of_results_are_neither_the_network_nor_the_clients_where_nobody_knows_them():
+    found = bottleneck(IDLE, (), replace(CALM, waits={"Client:ClientWrite": 3.0, "CPU": 1.0}), moments=11)
+    assert isinstance(found, Unknown)
+    assert "whether the network or the clients" in found.reason
+
+
+def test_too_few_looks_at_the_sessions_name_no_wait():
+    locked = replace(CALM, waits={"Lock:tuple": 4.0})
+    assert isinstance(bottleneck(IDLE, (), locked, moments=2), Unknown)
 
 
 @pytest.mark.requirement("R-PG-35")
@@ -95,7 +129,7 @@ def test_knee_of_a_matrix(matrix, clients):
 )
 def test_how_busy_a_database_is(host, sessions, kind):
     inventory = Inventory(make_host(cpus=8), make_server())
-    found = utilization(host, bottleneck(host, (), sessions), sessions, inventory)
+    found = utilization(host, bottleneck(host, (), sessions, moments=11), sessions, inventory)
     assert (None if isinstance(found, Unknown) else found) == kind
 
 

@@ -16,10 +16,9 @@ from advice_example import make_advice, make_effect, make_finding, whole
 from json_schema import errors
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice, Again
+from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
-    Bottleneck,
-    BottleneckKind,
     Evidence,
     WorkingSet,
     WorkingSetClass,
@@ -91,13 +90,16 @@ def test_what_the_load_is_stands_above_the_findings() -> None:
     seen = Evidence(
         workload=WorkloadClass.OLTP,
         working_set=WorkingSet(WorkingSetClass.RAM_TWICE, 1, 2, "seen"),
-        bottleneck=Bottleneck(BottleneckKind.CPU, "95 % busy"),
+        bottleneck=BottleneckVerdict(Resource.CPU, None, ("The CPUs were 95 % busy. (Threshold 85 %.)",)),
         utilization=Utilization.HIGH,
     )
     watched = replace(advice, evidence=seen)
-    assert "load: OLTP, the working set fits twice in RAM, bottleneck CPU, utilization high" in page(watched, 100)
+    assert "load: OLTP, the working set fits twice in RAM, limited by the processors, utilization high" in page(
+        watched, 100
+    )
     rows = {row["name"]: row["value"] for row in json.loads(advice_json(watched))["environment"]}
-    assert (rows["utilization"], rows["bottleneck"]) == ("high", "CPU: 95 % busy")
+    assert rows["utilization"] == "high"
+    assert rows["limited by"] == "the processors. The CPUs were 95 % busy."
     assert rows["size of the databases"] in (None, "small", "medium", "large")
     told = replace(watched, inventory=replace(advice.inventory, utilization=Utilization.LOW))
     assert "utilization low" in page(told, 100)  # somebody who knows more than one window

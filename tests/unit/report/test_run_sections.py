@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pgdyno.cli.compare import command as compare_command
 from pgdyno.cli.report import command as report_command
 from pgdyno.errors import UsageError
-from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
+from pgdyno.model.bottleneck import WORDS, BottleneckVerdict, Candidate, Resource
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.results.parts import PlanChange
@@ -18,7 +18,7 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.report.drawing.markdown import render
-from pgdyno.report.held_back_section import WORDS, headline, held_back_section
+from pgdyno.report.held_back_section import headline, held_back_section
 from pgdyno.report.run_details import (
     failures_text,
     plan_section,

@@ -1,95 +1,101 @@
-"""What held the load back: CPU, disks, network, locks, or none of them, with the figures. Pure.
-
-The limits are the usual ones of capacity work; a verdict needs the resource busy and sessions waiting for it.
-"""
+"""The load that was watched on a server of others, as the figures that the judge of bottlenecks reads. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.model.evidence import Bottleneck, BottleneckKind, Concurrency, DeviceActivity, HostActivity
+from pgdyno.model.bottleneck import BottleneckVerdict, Resource
+from pgdyno.model.evidence import Concurrency, DeviceActivity, HostActivity
 from pgdyno.model.facts import Unknown
-from pgdyno.units import percent_text
+from pgdyno.probes.held_back import held_back
+from pgdyno.probes.run_figures import CpuFigures, DeviceFigures, LoadShape, RunFigures
 
-CPU_BUSY_PCT = 85.0
-"""Above it queues for a CPU grow fast (M/M/c); steal counts as busy, because it is not there to be used."""
-NETWORK_BUSY = 0.8
-DISK_QUEUE = 1.0
-"""Requests under way on one device, with waits: %util says only that there was one (it is 100 on striped volumes)."""
-WAITING_SESSIONS = 1.0
-"""Fewer that wait for a lock, on average over the window, hold no load back, whatever share of all they are."""
-WAITING_SHARE = 0.3
-"""Part of the working sessions that wait for one thing."""
+_OTHERS = LoadShape(clients=None, driver_is_here=False)
 
 
 def bottleneck(
-    host: HostActivity | Unknown, devices: Sequence[DeviceActivity] | Unknown, sessions: Concurrency | Unknown
-) -> Bottleneck | Unknown:
-    """Name what held the load back; unknown when neither host nor sessions were watched.
+    host: HostActivity | Unknown,
+    devices: Sequence[DeviceActivity] | Unknown,
+    sessions: Concurrency | Unknown,
+    *,
+    moments: int,
+    cpus: int | None = None,
+    own_devices: bool = True,
+) -> BottleneckVerdict | Unknown:
+    """Name what held the load back, by the judge of our own runs; unknown with its reason.
 
-    That nothing did takes a host that was watched: sessions alone do not tell how busy its CPUs were.
+    `moments` is how often the sessions were looked at; `own_devices` is False when the server's data lie on no device
+    of this host.
     """
     if isinstance(host, Unknown) and isinstance(sessions, Unknown):
         return Unknown(f"{host.reason}; {sessions.reason}")
-    for judge in (_locks(sessions), _disk(devices, sessions, host), _network(host), _cpu(host)):
-        if judge is not None:
-            return judge
-    if isinstance(host, Unknown):
-        return Unknown(f"no session waited for locks, and how busy the host was is unknown: {host.reason}")
-    return Bottleneck(BottleneckKind.NONE, "no resource was busy and no sessions queued for one")
+    verdict = held_back(_figures(host, devices, sessions, moments, cpus, own_devices=own_devices))
+    if verdict.resource is Resource.UNKNOWN:
+        said = verdict.evidence[0].rstrip(".")
+        return Unknown(said[:1].lower() + said[1:])
+    return verdict
 
 
-def _locks(sessions: Concurrency | Unknown) -> Bottleneck | None:
-    waiting = _waiting(sessions, ("Lock:", "LWLock:"))
-    if waiting is None or waiting[0] < WAITING_SHARE or waiting[2] < WAITING_SESSIONS:
-        return None
-    return Bottleneck(
-        BottleneckKind.LOCKS, f"{percent_text(waiting[0])} of the working sessions waited for locks ({waiting[1]})"
+def _figures(
+    host: HostActivity | Unknown,
+    devices: Sequence[DeviceActivity] | Unknown,
+    sessions: Concurrency | Unknown,
+    moments: int,
+    cpus: int | None,
+    *,
+    own_devices: bool,
+) -> RunFigures:
+    seen = None if isinstance(sessions, Unknown) else sessions
+    return RunFigures(
+        _OTHERS,
+        seconds=float(moments) if isinstance(host, Unknown) else host.window.seconds,
+        moments=moments,
+        active=None if seen is None else _number(seen.active_mean),
+        waits={} if seen is None else {_event(name): count for name, count in seen.waits.items()},
+        cpu=None if isinstance(host, Unknown) else _cpu(host, cpus),
+        devices=() if isinstance(devices, Unknown) else tuple(map(_device, devices)),
+        interface_share=None if isinstance(host, Unknown) else _number(host.network_utilization),
+        own_devices=own_devices,
     )
 
 
-def _disk(
-    devices: Sequence[DeviceActivity] | Unknown, sessions: Concurrency | Unknown, host: HostActivity | Unknown
-) -> Bottleneck | None:
-    rows = () if isinstance(devices, Unknown) else devices
-    queues = [(row.queue, row) for row in rows if not isinstance(row.queue, Unknown)]
-    longest = max(queues, key=lambda item: item[0], default=None)
-    if longest is None or longest[0] < DISK_QUEUE:
-        return None
-    waiting = _waiting(sessions, ("IO:",))
-    iowait = 0.0 if isinstance(host, Unknown) or isinstance(host.iowait_pct, Unknown) else host.iowait_pct
-    if (waiting is None or waiting[0] < WAITING_SHARE) and iowait < 100 * WAITING_SHARE:
-        return None
-    words = f"{longest[0]:.1f} requests were under way on {longest[1].device}, {iowait:.0f} % iowait"
-    share = "" if waiting is None else f", {percent_text(waiting[0])} of the working sessions waited for I/O"
-    return Bottleneck(BottleneckKind.DISK, words + share)
+def _event(name: str) -> str:
+    return "CPU:CPU" if name == "CPU" else name
 
 
-def _network(host: HostActivity | Unknown) -> Bottleneck | None:
-    used = host if isinstance(host, Unknown) else host.network_utilization
-    if isinstance(used, Unknown) or used < NETWORK_BUSY:
+def _cpu(host: HostActivity, cpus: int | None) -> CpuFigures | None:
+    if isinstance(host.idle_pct, Unknown):
         return None
-    return Bottleneck(BottleneckKind.NETWORK, f"the busiest interface was used to {percent_text(used)} of its speed")
+    iowait = _number(host.iowait_pct) or 0.0
+    busy = max(0.0, 100.0 - host.idle_pct - iowait)
+    usr, sys, steal = _number(host.usr_pct), _number(host.sys_pct), _number(host.steal_pct)
+    if usr is None or sys is None or steal is None:
+        usr, sys, steal, is_split = busy, 0.0, 0.0, False
+    else:
+        is_split = True
+    return CpuFigures(
+        cpus=None if cpus is None else float(cpus),
+        usr=usr,
+        sys=sys,
+        irq=max(0.0, busy - usr - sys - steal),
+        iowait=iowait,
+        steal=steal,
+        run_queue=_number(host.run_queue),
+        is_split=is_split,
+    )
 
 
-def _cpu(host: HostActivity | Unknown) -> Bottleneck | None:
-    if isinstance(host, Unknown) or isinstance(host.idle_pct, Unknown):
-        return None
-    iowait = 0.0 if isinstance(host.iowait_pct, Unknown) else host.iowait_pct
-    busy = 100.0 - host.idle_pct - iowait
-    if busy < CPU_BUSY_PCT:
-        return None
-    queue = "" if isinstance(host.run_queue, Unknown) else f", {host.run_queue:.1f} threads ran or were ready"
-    steal = "" if isinstance(host.steal_pct, Unknown) else f", {host.steal_pct:.0f} % steal"
-    return Bottleneck(BottleneckKind.CPU, f"the CPUs were {busy:.0f} % busy{queue}{steal}")
+def _device(row: DeviceActivity) -> DeviceFigures:
+    return DeviceFigures(
+        row.device,
+        read_kb_s=_number(row.read_kb_s) or 0.0,
+        write_kb_s=_number(row.write_kb_s) or 0.0,
+        queue=_number(row.queue) or 0.0,
+        util_pct=_number(row.util_pct) or 0.0,
+        r_await_ms=_number(row.read_await_ms),
+        w_await_ms=_number(row.write_await_ms),
+    )
 
 
-def _waiting(sessions: Concurrency | Unknown, kinds: tuple[str, ...]) -> tuple[float, str, float] | None:
-    """Return the share of working sessions that wait for these, the event that most wait for, and how many wait."""
-    if isinstance(sessions, Unknown) or isinstance(sessions.active_mean, Unknown) or sessions.active_mean <= 0:
-        return None
-    found = {name: count for name, count in sessions.waits.items() if name.startswith(kinds)}
-    if not found:
-        return 0.0, "", 0.0
-    waiting = sum(found.values())
-    return waiting / sessions.active_mean, max(found, key=lambda name: found[name]), waiting
+def _number(value: float | Unknown) -> float | None:
+    return None if isinstance(value, Unknown) else float(value)

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
-    Bottleneck,
-    BottleneckKind,
     Concurrency,
     DeviceActivity,
     Evidence,
@@ -95,7 +94,15 @@ def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork 
     watched = sessions if len(seen.activity) > 1 else ONE_LOOK
     told = _whole(lambda: _start_after_boot(seen))
     start_after_boot = None if isinstance(told, Unknown) else told
-    held_back = bottleneck(host, devices, watched)
+    cpus = inventory.host.processor.cpus
+    limit = bottleneck(
+        host,
+        devices,
+        watched,
+        moments=len(seen.activity),
+        cpus=cpus if isinstance(cpus, int) else None,
+        own_devices=_devices_have_data(inventory),
+    )
     return Evidence(
         log=files.log,
         statistics=numbers,
@@ -117,8 +124,8 @@ def derive(seen: Observation, inventory: Inventory, files: Files, work: OwnWork 
         else oom_kills(seen.kernel_log, start_after_boot),
         kernel_oom_since="since boot" if start_after_boot is None else "since this server started",
         tiny_requests=tiny,
-        bottleneck=held_back,
-        utilization=utilization(host, held_back, watched, inventory),
+        bottleneck=limit,
+        utilization=utilization(host, limit, watched, inventory),
     )
 
 
@@ -242,17 +249,22 @@ def _read_bytes(devices: Sequence[DeviceActivity] | Unknown, inventory: Inventor
     """Return bytes read in the window from the disks below the data, else from all disks; None when they hold none."""
     if isinstance(devices, Unknown):
         return None
-    place = inventory.host.place(Purpose.DATA)
-    point = None if place is None or isinstance(place.mount_point, Unknown) else place.mount_point
-    mount = None if point is None else inventory.host.mount(point)
-    if mount is not None and not devices_hold(mount.filesystem, own_host=True):
+    if not _devices_have_data(inventory):
         return None
+    place = inventory.host.place(Purpose.DATA)
     below = frozenset[str]() if place is None or isinstance(place.disks, Unknown) else place.disks
     rows = [row for row in devices if row.device in below]
     rows = rows or [row for row in devices if not row.device.startswith(UPPER)]
     rates = [row.read_kb_s for row in rows]
     known = [rate for rate in rates if not isinstance(rate, Unknown)]
     return sum(known) * 1024 * seconds if known and len(known) == len(rates) else None
+
+
+def _devices_have_data(inventory: Inventory) -> bool:
+    place = inventory.host.place(Purpose.DATA)
+    point = None if place is None or isinstance(place.mount_point, Unknown) else place.mount_point
+    mount = None if point is None else inventory.host.mount(point)
+    return devices_hold(None if mount is None else mount.filesystem, own_host=True)
 
 
 _KILLED = re.compile(
@@ -277,10 +289,13 @@ BUSY_PCT = 50.0
 
 
 def utilization(
-    host: HostActivity | Unknown, found: Bottleneck | Unknown, sessions: Concurrency | Unknown, inventory: Inventory
+    host: HostActivity | Unknown,
+    found: BottleneckVerdict | Unknown,
+    sessions: Concurrency | Unknown,
+    inventory: Inventory,
 ) -> Utilization | Unknown:
     """Return high when something was the bottleneck, half of the CPU was busy, or sessions used half of the CPUs."""
-    if not isinstance(found, Unknown) and found.kind is not BottleneckKind.NONE:
+    if not isinstance(found, Unknown) and found.resource is not Resource.NONE:
         return Utilization.HIGH
     signs = []
     if not isinstance(host, Unknown) and not isinstance(host.idle_pct, Unknown):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.rulebook import documents
 from pgdyno.model.advice import Advice
+from pgdyno.model.bottleneck import WORDS, in_short
 from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.model.finding import (
     Answer,
@@ -181,7 +182,7 @@ def load_text(advice: Advice) -> str:
     parts = [
         "" if isinstance(seen.workload, Unknown) else str(seen.workload),
         working_set,
-        "" if isinstance(seen.bottleneck, Unknown) else f"bottleneck {seen.bottleneck.kind}",
+        "" if isinstance(seen.bottleneck, Unknown) else f"limited by {WORDS[seen.bottleneck.resource]}",
         "" if (busy := _utilization(advice)).startswith("unknown") else f"utilization {busy}",
     ]
     return ", ".join(part for part in parts if part)
@@ -195,7 +196,7 @@ def _utilization(advice: Advice) -> str:
 
 def _bottleneck(advice: Advice) -> str:
     found = advice.evidence.bottleneck
-    return str(found) if isinstance(found, Unknown) else f"{found.kind}: {found.reason}"
+    return str(found) if isinstance(found, Unknown) else in_short(found)
 
 
 def server_text(advice: Advice) -> str:
@@ -259,7 +260,7 @@ def environment_rows(advice: Advice) -> tuple[tuple[str, str], ...]:
         ("distribution", str(kernel.distribution)),
         ("workload", str(advice.evidence.workload)),
         ("working set", _working_set(advice)),
-        ("bottleneck", _bottleneck(advice)),
+        ("limited by", _bottleneck(advice)),
         ("evidence", window_text(advice)),
         ("utilization", _utilization(advice)),
         ("size of the databases", str(advice.inventory.size)),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.model.bottleneck import WORDS
 from pgdyno.model.figure import Table
 from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
 from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.report import chapters, provenance
-from pgdyno.report.held_back_section import QUESTION, WORDS
+from pgdyno.report.held_back_section import QUESTION
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
 from pgdyno.report.run_details import failures_text, plans_of_sides

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from pgdyno.model.bottleneck import BottleneckVerdict, Resource
+from pgdyno.model.bottleneck import WORDS, BottleneckVerdict, Resource
 from pgdyno.model.results.scale import LevelFigures, ScaleResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Trial, TrialSpec, TrialState
 from pgdyno.report.facts_image import FactsImage, host_of
-from pgdyno.report.held_back_section import WORDS
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix.rows import CellRun, held_locks, host_cpu
