@@ -9,7 +9,7 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
 from pgdyno.knobs.policy import Durability, class_of
 from pgdyno.knobs.values import bounds, number_of, setting_text
-from pgdyno.model.evidence import LogEvidence, Statistics, WorkingSet, WorkloadClass
+from pgdyno.model.evidence import SPILL_SETTINGS, LogEvidence, Statistics, WorkingSet, WorkloadClass
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.finding import Change, ChangeKind, Cost
 from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
@@ -127,6 +127,25 @@ def began_of(found: Statistics) -> float:
 def moment_text(seconds: float) -> str:
     """Write a moment in UTC, to the second."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+MEMORY_SETTINGS = ("shared_buffers", "max_connections", *SPILL_SETTINGS)
+"""Settings that decide how much memory the server may take."""
+
+
+def kills_in_group(case: Case) -> tuple[int, str]:
+    """Return the kills in the server's cgroup that count against its present settings, and those of before in words.
+
+    The kernel counts for as long as the cgroup lives, a container's over every restart of the server. A log that goes
+    back to a restart or a change of the settings, and names no kill since, shows that they were before.
+    """
+    count, log = case.host.memory.group_oom_kills, case.evidence.log
+    if isinstance(count, Unknown) or count == 0:
+        return 0, ""
+    since = None if isinstance(log, Unknown) or log.killed_by_9 else log.anew(*MEMORY_SETTINGS)
+    if since is None:
+        return count, ""
+    return 0, f"{count} in the server's cgroup were before {since}: the log names none since"
 
 
 def working_set_of(case: Case) -> WorkingSet | None:

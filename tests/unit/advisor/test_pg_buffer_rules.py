@@ -172,6 +172,13 @@ def test_half_is_not_offered_where_memory_is_short(memory, evidence, words):
 
 
 @pytest.mark.requirement("CON-08")
+def test_kills_in_the_group_from_before_the_last_start_do_not_speak_against_half():
+    log = LogEvidence(("a",), 1, started="2026-01-02 03:04:05")
+    case = make_case(memory_host(swap=SWAP, group_oom_kills=1), kernel_oom_kills=0, log=log)
+    assert finding_of("shared-buffers-half", case).answer is Answer.FINDING
+
+
+@pytest.mark.requirement("CON-08")
 def test_half_is_unknown_where_nobody_could_see_a_kill():
     finding = finding_of("shared-buffers-half", make_case(memory_host(swap=SWAP)))
     assert finding.answer is Answer.UNKNOWN

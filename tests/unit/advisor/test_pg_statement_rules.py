@@ -25,6 +25,15 @@ def test_bad_statement_comes_above_every_setting():
     assert findings[0].severity is Severity.WARNING
 
 
+def test_sums_since_a_reset_say_that_they_do_not_show_what_was_done_since():
+    month = Statistics(Window(30 * 86400, "since the statistics were reset"))
+    old = Statement(BAD.query, 2000, 800.0, 0.9, 3.0, reads_per_call=40000.0)
+    evidence = finding_of("statements-first", make_case(statements=(old,), statistics=month)).evidence
+    assert "pg_stat_statements_reset()" in evidence[-1]
+    watched = finding_of("statements-first", make_case(statements=(old,), statistics=WINDOW)).evidence
+    assert not any("reset" in sentence for sentence in watched)
+
+
 @pytest.mark.requirement("R-ADV-09")
 def test_without_a_bad_statement_it_is_silent():
     assert finding_of("statements-first", make_case(statements=(POINT,))).answer is Answer.OK

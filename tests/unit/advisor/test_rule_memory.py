@@ -111,6 +111,17 @@ def test_kills_that_only_a_counter_tells_of_are_not_called_postgresqls():
     assert says("oom-kills", counted, kernel_oom_kills=1).title == "Killed on this host: processes of PostgreSQL"
 
 
+@pytest.mark.parametrize("said", [{"started": "2026-01-02 03:04:05"}, {"changed": {"work_mem": "2026-01-02 03:04:05"}}])
+def test_kills_in_the_group_from_before_the_settings_changed_close_the_finding(said):
+    """The cgroup of a container lives on when its server is restarted, and so does the kernel's counter."""
+    counted = with_memory(group_oom_kills=3)
+    closed = says("oom-kills", counted, kernel_oom_kills=0, log=LogEvidence(("log",), 10, **said))
+    assert closed.answer is Answer.OK
+    assert "3 in the server's cgroup were before" in closed.reason
+    again = LogEvidence(("log",), 10, killed_by_9=1, **said)
+    assert says("oom-kills", counted, kernel_oom_kills=0, log=again).severity is Severity.CRITICAL
+
+
 def test_no_kill_is_in_order_only_when_something_was_read():
     assert says("oom-kills", make_host(), kernel_oom_kills=0).answer is Answer.OK
     assert says("oom-kills", make_host()).answer is Answer.UNKNOWN

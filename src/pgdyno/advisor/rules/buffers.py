@@ -22,6 +22,7 @@ from pgdyno.advisor.planned import (
     change_to,
     cost_of,
     counted,
+    kills_in_group,
     memory_of,
     number_or,
     planned,
@@ -208,7 +209,7 @@ def _against_half(case: Case, memory: int, half: float) -> str | None:
     """Return what speaks against half of the memory, None when nothing does. Raises Missing, last of all."""
     if not known(case.host.memory.swap, "swap"):
         return "there is no swap, and a spike would call the OOM killer"
-    kills, in_group = case.evidence.kernel_oom_kills, case.host.memory.group_oom_kills
+    kills, in_group = case.evidence.kernel_oom_kills, kills_in_group(case)[0]
     log = case.evidence.log
     for count, where in ((kills, ""), (in_group, " in the server's cgroup")):
         if isinstance(count, int) and count > 0:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pgdyno.advisor.case import Case
 from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import MEMORY_SETTINGS, kills_in_group
 from pgdyno.model import linux
-from pgdyno.model.evidence import SPILL_SETTINGS, HostActivity, LogEvidence
+from pgdyno.model.evidence import HostActivity, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Severity
 from pgdyno.units import binary_text, percent_text
@@ -19,14 +20,15 @@ def oom_kills(case: Case) -> Judgement:
         seen["terminated by signal 9 in the server's log"] = log.killed_by_9
     if isinstance(kernel, int):
         seen[f"kills of PostgreSQL's processes in the kernel's log {case.evidence.kernel_oom_since}"] = kernel
-    if isinstance(case.host.memory.group_oom_kills, int):
-        seen["kills in the server's cgroup (memory.events)"] = case.host.memory.group_oom_kills
+    in_group, earlier = kills_in_group(case)
+    if isinstance(case.host.memory.group_oom_kills, int) and not earlier:
+        seen["kills in the server's cgroup (memory.events)"] = in_group
     if isinstance(host, HostActivity) and isinstance(host.oom_kills, int):
         seen["OOM kills counted by the kernel in the window"] = host.oom_kills
     if not seen:
         return CannotTell("neither the server's log nor the kernel's counters could be read")
     if not any(seen.values()):
-        return InOrder(f"None: {', '.join(f'{count} {what}' for what, count in seen.items())}{_before(case)}.")
+        return InOrder(f"None: {', '.join(f'{count} {what}' for what, count in seen.items())}{_before(case, earlier)}.")
     evidence = [f"{count} {what}." for what, count in seen.items() if count]
     if isinstance(log, LogEvidence):
         evidence += [f"The log says: {log.quotes[name]}" for name in ("killed_by_9", "oom") if name in log.quotes]
@@ -54,14 +56,14 @@ def _severity(in_log: bool, are_ours: bool, kernel: int | Unknown) -> Severity:
     return Severity.NOTE if not are_ours and kernel == 0 else Severity.WARNING
 
 
-def _before(case: Case) -> str:
-    """Return the kills that the log shows from before the settings were what they are, in words."""
-    log = case.evidence.log
+def _before(case: Case, in_group: str) -> str:
+    """Return the kills that were seen from before the settings were what they are, in words."""
+    log, said = case.evidence.log, f"; {in_group}" if in_group else ""
     count = 0 if isinstance(log, Unknown) else log.earlier.get("killed_by_9", 0)
     if isinstance(log, Unknown) or not count:
-        return ""
-    since = log.anew("shared_buffers", "max_connections", *SPILL_SETTINGS)
-    return f"; {count} of before {since}, when settings may have been others, are not counted"
+        return said
+    since = log.anew(*MEMORY_SETTINGS)
+    return f"; {count} of before {since}, when settings may have been others, are not counted{said}"
 
 
 def _not_in_log(case: Case) -> str:

@@ -38,7 +38,18 @@ def statements_first(case: Case) -> Judgement:
         current=f"{len(heavy)} statement{'s take' if len(heavy) > 1 else ' takes'} {percent_text(share)} of the time",
         proposed="EXPLAIN (ANALYZE, BUFFERS) of each; an index or another form of the statement",
         values={"share": percent_text(share)},
-        evidence=tuple(_sentence(one) for one in heavy[:5]),
+        evidence=(*(_sentence(one) for one in heavy[:5]), *_since(case)),
+    )
+
+
+def _since(case: Case) -> tuple[str, ...]:
+    """Say of sums since a reset that what was done since then does not show in them."""
+    counted = case.evidence.statistics
+    if isinstance(counted, Unknown) or not counted.window.is_mean_of_all:
+        return ()
+    return (
+        "These are sums since their statistics were reset: an index or a better text that came since then shows only "
+        "with --window SECONDS, or after pg_stat_statements_reset().",
     )
 
 
