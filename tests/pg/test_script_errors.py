@@ -21,7 +21,8 @@ DATA = "CREATE TABLE t AS SELECT 1 AS i;\n"
         ),
         ("SELECT 1 \\; SELECT i FROM t;\n", [], ["cannot insert multiple commands", "SQLSTATE 42601", "-M simple"]),
         ("SELECT i FROM t;\nSELECT 1/0;\n", ["-M", "simple"], ["line 2: division by zero", "SQLSTATE 22012"]),
-        ("\\set a 0\nSELECT 1/(i * :a) FROM t;\n", ["-M", "simple"], ["division by zero", "SQLSTATE unknown"]),
+        ("\\set a 0\nSELECT 1/(i * :a) FROM t;\n", ["-M", "simple"], ["division by zero", "SQLSTATE 22012, by"]),
+        ("DO $$ BEGIN RAISE 'no such words' USING ERRCODE = 'AB123'; END $$;\n", [], ["SQLSTATE unknown: the error"]),
         ("\\set a nofunc(1)\nSELECT 1;\n", [], ['script "s", line 1', "unexpected function name"]),
     ],
 )

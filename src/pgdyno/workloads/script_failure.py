@@ -1,8 +1,9 @@
 """Why a script fails: which command of it, on which line, and what the server says of it, with its SQLSTATE.
 
 pgbench names a command by its number and gives no SQLSTATE. The server is asked for that by preparing the statement,
-and by EXPLAIN, which both run nothing of it; an error that only shows when it runs has no SQLSTATE here. Of such a one
-the message tells whether a server, its host or a person is the cause, where the server writes English.
+and by EXPLAIN, which both run nothing of it; an error that only shows when it runs has the SQLSTATE of its message,
+where that is one of the server's. Of such a one the message tells whether a server, its host or a person is the cause,
+where the server writes English.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError, ScriptError
 from pgdyno.server.postgres import Postgres
+from pgdyno.workloads.message_states import state_of
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import commands_of, numbered, with_values
 
@@ -97,7 +99,7 @@ def script_error(
             protocol_is_cause = protocol != "simple" and _simple_would_do(session, command.text, failure.message)
     except (ConnectError, psycopg.Error):
         pass  # what pgbench said is told without it
-    state = f"SQLSTATE {sqlstate}" if sqlstate else "SQLSTATE unknown: the error appears only when the statement runs"
+    state = f"SQLSTATE {sqlstate}" if sqlstate else _state_in_words(failure.message)
     return ScriptError(
         f'script "{script.name}", line {command.line}: {failure.message}',
         detail=f"{state}; the statement is: {_shortened(command.text)}",
@@ -108,6 +110,14 @@ def script_error(
         else _FIX,
         is_certain=sqlstate is not None,
     )
+
+
+def _state_in_words(message: str) -> str:
+    """Return the SQLSTATE of an error that only shows when the statement runs, which is not done here."""
+    state = state_of(message)
+    if state is not None:
+        return f"SQLSTATE {state}, by its message"
+    return "SQLSTATE unknown: the error appears only when the statement runs, and pgbench prints none"
 
 
 def _shortened(text: str) -> str:

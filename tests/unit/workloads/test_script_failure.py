@@ -100,6 +100,10 @@ def test_an_error_that_shows_when_it_runs_promises_nothing_of_the_next_run():
     assert error is not None
     assert (error.message, error.is_certain) == ('script "s", line 2: division by zero', False)
     assert error.hint == "Fix the script, or the --init script that makes its data."
+    assert error.detail == "SQLSTATE 22012, by its message; the statement is: SELECT 1/:a"
+    raised = error_of("client 0 script 0 aborted in command 1 query 0: ERROR:  no such words")
+    assert raised is not None
+    assert (raised.detail or "").startswith("SQLSTATE unknown: the error appears only when the statement runs, and")
 
 
 def test_a_command_of_pgbench_is_told_by_its_line_and_text():
