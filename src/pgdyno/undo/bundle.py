@@ -41,6 +41,8 @@ from pgdyno.owner.process_image import ProcessImage
 from pgdyno.routes.written import Written
 from pgdyno.server import places, snapshot
 from pgdyno.server.snapshot import SettingState
+from pgdyno.undo.journal import CLOSED as CLOSED
+from pgdyno.undo.journal import JOURNAL as JOURNAL
 from pgdyno.undo.journal import Journal, JournalReading, read_journal
 from pgdyno.undo.manifest import Manifest
 from pgdyno.undo.undo_text import undo_text
@@ -49,8 +51,6 @@ RESERVE_BYTES = 1 << 20
 DATA_RESERVE = "pgdyno.reserve"
 DATA_RESERVE_BYTES = 17 << 20
 """One WAL segment and a little: what a server needs to start again on a disk that is full."""
-CLOSED = "closed"
-JOURNAL = "journal.jsonl"
 DAMAGED_JOURNAL = "journal.damaged"
 _DRAFT = ".draft-"
 _STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%SZ", 16
@@ -314,7 +314,7 @@ def _fill(
     durable.reserve_space(draft / "reserve", reserve_bytes)
     sums = {name: digest(data) for name, data in written.items()}
     begun = {"study": manifest.study, "target": manifest.target, _SUMS: sums}
-    Journal.create(draft / "journal.jsonl").append("begun", begun)
+    Journal.create(draft / JOURNAL).append("begun", begun)
     durable.fsync_directory(draft)
 
 

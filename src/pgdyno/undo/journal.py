@@ -19,6 +19,9 @@ from pathlib import Path
 from pgdyno.errors import RollbackError, SessionTakenOver
 from pgdyno.owner import durable
 
+JOURNAL = "journal.jsonl"
+CLOSED = "closed"
+"""The kind of a closed session's last record."""
 _SEED = "pgdyno journal 1"
 
 
@@ -92,6 +95,22 @@ def read_journal(path: Path) -> JournalReading:
         return decode(path.read_bytes())
     except OSError as error:
         return JournalReading((), False, f"{path} cannot be read: {error.strerror}", 0, "")
+
+
+def may_be_open(undo_root: Path) -> bool:
+    """Tell whether a session below `undo_root` is not closed, or cannot be read.
+
+    Needs nothing but the journals: who only asks for that spends no start-up on what undoes a session. Raises OSError
+    where the folder cannot be listed.
+    """
+    if not undo_root.is_dir():
+        return False
+    for path in undo_root.iterdir():
+        if not path.name.startswith(".") and path.is_dir():
+            records = read_journal(path / JOURNAL).records
+            if not records or records[-1].kind != CLOSED:
+                return True
+    return False
 
 
 class Journal:

@@ -98,6 +98,17 @@ def test_what_a_verb_begins_with_loads_no_more_than_that(module, needless):
     assert done.stdout.strip() == "[]"
 
 
+def test_advice_without_an_open_session_loads_nothing_that_undoes_one(tmp_path):
+    code = (
+        "import sys; from types import SimpleNamespace; from pgdyno.studies.advice import advise; "
+        "assert not advise._open_sessions(SimpleNamespace(remote=None)); "
+        "print([name for name in ('pgdyno.undo.rollback', 'pgdyno.routes', 'pgdyno.control') if name in sys.modules])"
+    )
+    environment = {**os.environ, "PGDYNO_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_dashboard_loads_nothing_of_a_server_before_a_study_is_silent(tmp_path):
     code = (
         "import sys; import pgdyno.web.server as server; server.run_server = lambda *_, **__: None; "

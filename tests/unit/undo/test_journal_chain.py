@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.errors import RollbackError
-from pgdyno.undo.journal import Journal, JournalRecord, decode, encode
+from pgdyno.undo.journal import Journal, JournalRecord, decode, encode, may_be_open
 
 json_values = st.recursive(
     st.none()
@@ -152,3 +152,23 @@ def test_an_append_is_synced_before_it_returns(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "fsync", watched)
     journal.append("intent")
     assert synced == [journal.path.stat().st_size]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_open"),
+    [([], False), (["begun", "closed"], False), (["begun"], True), (["begun", "closed", "in force"], True)],
+)
+def test_a_session_may_be_open_until_its_journal_ends_with_the_close(tmp_path, kinds, is_open):
+    assert not may_be_open(tmp_path / "none")
+    (tmp_path / ".draft-1").mkdir()
+    if kinds:
+        (tmp_path / "20260102T030405Z-a").mkdir()
+        journal = Journal.create(tmp_path / "20260102T030405Z-a" / "journal.jsonl")
+        for kind in kinds:
+            journal.append(kind, {})
+    assert may_be_open(tmp_path) is is_open
+
+
+def test_a_session_whose_journal_cannot_be_read_may_be_open(tmp_path):
+    (tmp_path / "20260102T030405Z-a").mkdir()
+    assert may_be_open(tmp_path)

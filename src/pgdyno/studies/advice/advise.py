@@ -150,7 +150,15 @@ def _open_sessions(target: Target) -> Sequence[str]:
     if target.remote is not None:
         return ()  # its sessions are of the whole host, whichever server
     from pgdyno.server import places
-    from pgdyno.undo.rollback import SessionState, sessions_of
+    from pgdyno.undo.journal import may_be_open
+
+    undo_root = places.state_dir() / "undo"
+    try:
+        if not may_be_open(undo_root):
+            return ()
+    except OSError:  # who may not look at them gets advice all the same
+        return ()
+    from pgdyno.undo.rollback import SessionState, sessions_of  # brings all that undoes a session
 
     told = {
         SessionState.RUNNING: "runs here: the settings in force are those of its trials. Ask again when it has ended",
@@ -158,8 +166,8 @@ def _open_sessions(target: Target) -> Sequence[str]:
         "pgdyno rollback {}",
     }
     try:
-        found = sessions_of(target, places.state_dir() / "undo")
-    except (PgdynoError, OSError):  # who may not look at them gets advice all the same
+        found = sessions_of(target, undo_root)
+    except (PgdynoError, OSError):
         return ()
     names = [(info.directory.name, told[info.state]) for info in found if info.state in told]
     return [f"session {name} {words.format(name)}" for name, words in names]
