@@ -114,14 +114,14 @@ def _print(comparison: RunComparison) -> None:
     from rich.table import Table
 
     from pgdyno.model.verdict import RUN_METRICS, Metric
-    from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
+    from pgdyno.report.drawing.console import PlainConsole, pipe_width
     from pgdyno.report.wording import number_text
 
     def cell(trial: Trial, metric: Metric) -> str:
         figure = trial.figure(metric)
         return "unknown" if figure is None else number_text(figure)
 
-    console = PlainConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    console = PlainConsole(width=None if sys.stdout.isatty() else pipe_width())
     names = f"run {comparison.a.id}", f"run {comparison.b.id}"
     table = Table("metric", *names, " / ".join(reversed(names)), box=None, pad_edge=False)
     for metric in RUN_METRICS:

@@ -129,3 +129,6 @@ def test_what_roles_set_for_themselves_is_told_and_not_taken_for_the_servers():
     finding = finding_of("work-mem", make_case(server=make_server(overrides=apart), statistics=quiet))
     assert finding.answer is Answer.OK
     assert finding.reason.endswith("It is set apart for role reporting: 1GB.")
+    unseen = finding_of("work-mem", make_case(server=make_server(overrides=apart)))
+    assert unseen.answer is Answer.UNKNOWN
+    assert unseen.reason.endswith("it is set apart for role reporting: 1GB")

@@ -20,6 +20,7 @@ from pgdyno.model.study import StudyState
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval, Metric
 from pgdyno.report.drawing import html, markdown
+from pgdyno.report.drawing.console import pipe_width
 from pgdyno.report.drawing.text import print_report, print_summary
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.neighbours import phases
@@ -90,6 +91,21 @@ def test_a_terminal_gets_its_own_width_and_no_colour_where_that_is_asked(
     assert "\x1b[1;32m" not in shown[False]
     plain = re.sub(r"\x1b\[[\d;]*m", "", shown[False])
     assert max(map(len, plain.splitlines())) == 80
+
+
+@pytest.mark.parametrize(
+    ("asked", "width"), [(None, 120), ("80", 80), ("1", 40), ("", 120), ("wide", 120), ("-5", 120), ("99999", 120)]
+)
+def test_a_pipe_is_as_wide_as_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None, width: int
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("COLUMNS", asked)
+    assert pipe_width() == width
+    stream = StringIO()
+    print_summary(make(tmp_path, example.add_tune), stream)
+    assert 0.9 * width < max(map(len, stream.getvalue().splitlines())) <= width
 
 
 def test_a_table_of_the_short_form_has_its_numbers_whole_on_a_narrow_terminal(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.amounts import SPILLED_BYTES, total
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
 from pgdyno.advisor.memory_size import BUFFER_OVERHEAD, CACHED, NODES, PROCESS_BYTES, query_bytes, reserve_bytes
 from pgdyno.advisor.planned import (
     active_sessions,
@@ -108,9 +108,13 @@ def work_mem(case: Case) -> Judgement:
     )
     if demand > room and is_set(case.row("work_mem")):
         return _too_much(case, current, sessions, room, formula, decided)
-    spills = _spills(case)
+    apart = case.overrides("work_mem")
+    try:
+        spills = _spills(case)
+    except Missing as missing:
+        reason = missing.answer().reason
+        return CannotTell(f"{reason}; it is set apart for {'; '.join(apart)}" if apart else reason)
     if spills is None:
-        apart = case.overrides("work_mem")
         words = f" It is set apart for {'; '.join(apart)}." if apart else ""
         return InOrder(
             f"work_mem = {shown(case, 'work_mem')}: no temporary files worth a change were seen.{words}", decided

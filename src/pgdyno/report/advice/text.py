@@ -20,7 +20,7 @@ from pgdyno.model.finding import Answer, Finding, ProofState, RuleGroup, Severit
 from pgdyno.report.advice import words
 from pgdyno.report.advice.parts import MARKS, head, heading, next_rows, next_steps, under
 from pgdyno.report.advice.short import short_page
-from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
+from pgdyno.report.drawing.console import PlainConsole, pipe_width
 
 _STATES = {ProofState.TESTED: "bold green", ProofState.REFUTED: "bold red", ProofState.NEEDS_TEST: "yellow"}
 _WIDE = 110
@@ -34,7 +34,7 @@ _MANY = 3
 def print_advice(
     advice: Advice, stream: TextIO, *, show_all: bool = False, width: int | None = None, again: Again | None = None
 ) -> None:
-    """Print advice to a stream: as wide as the terminal, or 120 columns into a file; the short page or all of it.
+    """Print advice to a stream, the short page or all of it: as wide as the terminal; into a file COLUMNS, else 120.
 
     `again` are the flags that the commands at the end need to be about this target.
     """
@@ -42,7 +42,7 @@ def print_advice(
         console = PlainConsole(stream)
         _draw(console, advice, console.width, show_all=show_all, again=again)
         return
-    buffer, columns = StringIO(), width or PIPE_WIDTH
+    buffer, columns = StringIO(), width or pipe_width()
     console = PlainConsole(buffer, columns)
     _draw(console, advice, columns, show_all=show_all, again=again)
     stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from pgdyno.model.figure import Figure, FigureKind, Table
 from pgdyno.report.drawing import text_charts, text_tracks
-from pgdyno.report.drawing.console import PIPE_WIDTH, PlainConsole
+from pgdyno.report.drawing.console import PlainConsole, pipe_width
 from pgdyno.report.drawing.line_breaks import held
 from pgdyno.report.drawing.tables import MOST_TEXT_ROWS, cut_text
 from pgdyno.report.sections import (
@@ -53,7 +53,7 @@ GAP = 2
 
 
 def print_report(report: Report, stream: TextIO) -> None:
-    """Print a report to a stream: as wide as the terminal, or 120 columns into a file."""
+    """Print a report to a stream: as wide as the terminal, or COLUMNS, else 120, into a file."""
     _print(lambda width: render(report, width), stream)
 
 
@@ -73,7 +73,8 @@ def _print(draw: Callable[[int], RenderableType], stream: TextIO) -> None:
         console.print(draw(console.width))
         return
     buffer = StringIO()  # rich fills lines up with blanks, which a file is better without
-    PlainConsole(buffer, PIPE_WIDTH).print(draw(PIPE_WIDTH))
+    width = pipe_width()
+    PlainConsole(buffer, width).print(draw(width))
     stream.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
