@@ -97,7 +97,8 @@ def _nothing(run: RunFigures) -> str:
             "busy: a faster core "
             "or less work for each statement would help, and more sessions at once would use what was free."
         )
-    return "No resource met its threshold: see what each of them showed."
+    table = "" if run.load.clients is None else ": see what each of them showed"  # only pages of runs have it
+    return f"No resource met its threshold{table}."
 
 
 def _blind(run: RunFigures) -> str | None:

@@ -84,7 +84,8 @@ def test_the_load_of_others_is_told_from_locks_and_disks_as_our_own_runs_are(wai
 def test_full_cpus_that_the_servers_sessions_hardly_use_are_not_what_held_it_back():
     full = replace(IDLE, usr_pct=95.0, idle_pct=3.0)
     idle = Concurrency(connected=3.0, active_mean=0.01, active_max=1, waits={"CPU": 0.01})
-    assert bottleneck(full, (), idle, moments=11, cpus=4).resource is Resource.NONE
+    nothing = bottleneck(full, (), idle, moments=11, cpus=4)
+    assert (nothing.resource, nothing.evidence[0]) == (Resource.NONE, "No resource met its threshold.")
     found = bottleneck(full, (), CALM, moments=11, cpus=4)
     assert found.resource is Resource.CPU
     assert "The 4 CPUs were 97 % busy" in found.evidence[0]
