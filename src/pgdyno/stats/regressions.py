@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 WIDTHS = (1, 2, 5, 10)
 """Periods on either side of a moment. Means that wander are steadier from one period to the next than over ten."""
 _STAYS = 5
-"""A step must last for so many periods."""
+"""The median of the newest so many periods must have a step: it is told after three of them at the earliest."""
 _KEPT = 2 * WIDTHS[-1]
 LEAST_CALLS = 5
 """A period with fewer calls of a statement does not count for it."""
@@ -220,7 +220,7 @@ class Regressions:
         weights[known] = capped(before[known])
         shared = _shared(contrast[known], weights[known])
         if width >= _STAYS:
-            yield from self._look_at_server(contrast, known, weights, shared, width)
+            yield from self._look_at_server(logs, contrast, weights, shared, width)
         common = shared if known.sum() >= _COMMON else 0.0
         own, usual = contrast - common, self._usual[width]
         scatter = usual.scatter(_FLOOR, self._sampled(width))
@@ -244,9 +244,10 @@ class Regressions:
         return np.asarray((_MEDIAN if width > 2 else 1.0) * 2 * of_period / width, dtype=np.float64)
 
     def _look_at_server(
-        self, contrast: Floats, known: Bools, weights: Floats, shared: float, width: int
+        self, logs: Floats, contrast: Floats, weights: Floats, shared: float, width: int
     ) -> Iterator[Slowdown]:
-        index, usual = float((weights[known] * contrast[known]).sum()), self._server[width]
+        known, usual = np.isfinite(contrast), self._server[width]
+        index = float((weights[known] * contrast[known]).sum())
         scatter = usual.scatter(_SERVER_FLOOR)
         usual.learn(np.array([index]), np.array([True]), scatter)
         if self.period < max(LEARN, self._from + 2 * width) or abs(index) <= max(
@@ -257,7 +258,9 @@ class Regressions:
         if abs(shared) < abs(index) / 2:
             return
         if index > 0 or None in self._slower:
-            yield Slowdown(None, math.exp(index), self.period - width, 1.0, is_back=index < 0)
+            begin = _moment(_course(logs[known, -2 * width :], weights[known]), width)
+            since = self.period - (2 * width - begin) + 1
+            yield Slowdown(None, math.exp(index), since, 1.0, is_back=index < 0)
             self._slower = self._slower | {None} if index > 0 else self._slower - {None}
             self._from = self.period
 
@@ -299,6 +302,17 @@ def _moment(logs: Floats, width: int) -> int:
 
     known = [place for place in places if np.isfinite(logs[:place]).any() and np.isfinite(logs[place:]).any()]
     return min(known, key=left)
+
+
+def _course(logs: Floats, weights: Floats) -> Floats:
+    """Return how long calls take in each period, in logarithms about the usual of each statement; NaN: unknown.
+
+    `logs` has a row a statement and a column a period; a statement counts by its weight where it is known.
+    """
+    counts = weights[:, None] * np.isfinite(logs)
+    sums = np.nansum(counts * (logs - _medians(logs)[:, None]), axis=0)
+    total = counts.sum(axis=0)
+    return np.asarray(np.divide(sums, total, out=np.full(total.size, np.nan), where=total > 0), dtype=np.float64)
 
 
 def _medians(rows: Floats) -> Floats:
