@@ -1,0 +1,133 @@
+"""What a session and its watchdog must be sure of before and after, by servers that are made up."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from test_apply_bundle import make
+
+from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.linux.identity import ProcessIdentity
+from pgdyno.owner.process_image import ProcessImage, capture
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.snapshot import SettingState
+from pgdyno.targets.target import Target
+from pgdyno.undo import baseline, server_process, watch_proof
+from pgdyno.undo.bundle import UndoBundle
+from pgdyno.undo.server_process import STARTED, Before
+
+NOBODY = cast("Postgres", None)
+HERE, EARLIER = ProcessIdentity.own(), ProcessIdentity(1, 1, "boot")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "PG_VERSION").write_text("18\n")
+    (folder / "postgresql.conf").write_text("port = 5432\n")
+    return folder
+
+
+def of_earlier() -> ProcessImage:
+    """Return this process as if it were another one, with another environment."""
+    found = capture(os.getpid())
+    return replace(found, identity=EARLIER, environment={**found.environment, "PGDYNO_TEST_WAS": "1"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "theirs", "started", "is_damage"),
+    [
+        ("pg_ctl", False, HERE, True),
+        ("pg_ctlcluster", False, HERE, True),
+        ("systemd", False, HERE, False),
+        (None, False, HERE, False),
+        ("pg_ctl", True, HERE, False),
+        ("pg_ctl", False, EARLIER, False),
+    ],
+)
+def test_only_what_a_start_of_ours_changed_of_the_process_is_damage(
+    tmp_path: Path,
+    server: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str | None,
+    theirs: bool,
+    started: ProcessIdentity,
+    is_damage: bool,
+) -> None:
+    made = make(tmp_path / "undo", server)
+    bundle = UndoBundle(made.directory, replace(made.manifest, control=None if kind is None else {"kind": kind}))
+    journal = bundle.journal()
+    journal.append(STARTED, {**asdict(started), "theirs": theirs})
+    monkeypatch.setattr(server_process, "_postmaster", lambda _: HERE)
+    damage = Before(bundle, of_earlier(), theirs=theirs).damage(journal, restarted=False)
+    assert bool(damage) is is_damage
+    assert all(text.startswith("the server's process came back with ") for text in damage)
+
+
+def test_a_process_that_is_the_one_of_before_or_gone_has_no_damage(
+    tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = make(tmp_path / "undo", server)
+    before = Before(bundle, of_earlier())
+    for now in (None, EARLIER):
+        monkeypatch.setattr(server_process, "_postmaster", lambda _, now=now: now)
+        assert before.damage(bundle.journal(), restarted=True) == ()
+
+
+def waiting(name: str, *, is_waiting: bool) -> SettingState:
+    return SettingState(name, "1", "1", None, "integer", "postmaster", "x", "file", "/f", 1, is_waiting)
+
+
+def test_a_session_is_refused_by_five_of_what_is_not_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baseline, "read_files", lambda _: SimpleNamespace(unread=lambda: ["a line is not read"]))
+    target = cast("Target", SimpleNamespace(postgres=SimpleNamespace(label="x")))
+    settings = {f"knob_{number}": waiting(f"knob_{number}", is_waiting=number != 1) for number in range(8)}
+    with pytest.raises(EnvironmentUnsuitable, match="not in force") as caught:
+        baseline._check_read(target, settings)
+    assert caught.value.detail == "\n".join(f"knob_{number} waits for a restart" for number in (0, 2, 3, 4, 5))
+    with pytest.raises(EnvironmentUnsuitable) as caught:
+        baseline._check_read(target, {})
+    assert caught.value.detail == "a line is not read"
+    monkeypatch.setattr(baseline, "read_files", lambda _: SimpleNamespace(unread=list))
+    baseline._check_read(target, {"knob_1": settings["knob_1"]})
+
+
+@pytest.fixture
+def obstacle(tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str | None]:
+    """Return what keeps a watchdog from putting files back, where it may write or not and may signal or not."""
+    bundle = make(tmp_path / "undo", server)
+
+    def ask(*, writes: bool = True, signals: bool = True, tells: bool = False) -> str | None:
+        def require_right(_: Path) -> None:
+            if not signals:
+                raise PermissionError("not permitted")
+
+        monkeypatch.setattr(UndoBundle, "hands", lambda _: SimpleNamespace(may_write=lambda _: writes))
+        monkeypatch.setattr(watch_proof.sighup, "require_right", require_right)
+        monkeypatch.setattr(watch_proof, "_tells", lambda _: tells)
+        try:
+            watch_proof._prove_files(bundle, None)
+        except EnvironmentUnsuitable as error:
+            return error.message
+        return None
+
+    return ask
+
+
+def test_a_watchdog_must_write_where_each_file_is_and_have_the_files_read(
+    obstacle: Callable[..., str | None], server: Path
+) -> None:
+    assert obstacle() is None
+    assert obstacle(signals=False, tells=True) is None
+    refused = obstacle(writes=False)
+    assert refused is not None
+    assert re.search(f'could not be put back: "{re.escape(str(server))}" cannot be written', refused)
+    assert "takes no signal of this user" in str(obstacle(signals=False))
