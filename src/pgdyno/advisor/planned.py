@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.judgement import Fires
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
 from pgdyno.knobs.policy import Durability, class_of
 from pgdyno.knobs.values import bounds, number_of, setting_text
 from pgdyno.model.evidence import SPILL_SETTINGS, LogEvidence, Statistics, WorkingSet, WorkloadClass
 from pgdyno.model.facts import SettingFact, Unknown
-from pgdyno.model.finding import Change, ChangeKind, Cost
+from pgdyno.model.finding import Change, ChangeKind, Cost, Resolution, Severity
 from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
 
 
@@ -62,6 +64,39 @@ def change_to(case: Case, name: str, value: float | str) -> Change:
 def cost_of(case: Case, name: str) -> Cost:
     """Return what it costs to put a setting in force on this very version: its context says it. Raises Missing."""
     return Cost.RESTART if case.row(name).context == "postmaster" else Cost.RELOAD
+
+
+def proposes(
+    case: Case,
+    *changes: Change,
+    evidence: tuple[str, ...],
+    values: Mapping[str, str] | None = None,
+    doubts: tuple[str, ...] = (),
+    alternatives: tuple[str, ...] = (),
+    resolutions: tuple[Resolution, ...] = (),
+    severity: Severity | None = None,
+    needs_test: bool = False,
+    effects_from: tuple[str, ...] | None = None,
+) -> Fires:
+    """Return what a rule says that proposes these changes of settings, one or more; the rest as in `Fires`.
+
+    It costs what the dearest of them costs, and the rule's texts have the first one's value as `{proposed}`. Raises
+    Missing.
+    """
+    return Fires(
+        changes=changes,
+        current=", ".join(f"{change.knob} = {change.was}" for change in changes),
+        proposed=", ".join(f"{change.knob} = {change.value}" for change in changes),
+        values={"proposed": changes[0].value, **(values or {})},
+        evidence=evidence,
+        doubts=doubts,
+        alternatives=alternatives,
+        resolutions=resolutions,
+        severity=severity,
+        cost=max((cost_of(case, change.knob) for change in changes), key=lambda cost: cost.rank),
+        needs_test=needs_test,
+        effects_from=effects_from,
+    )
 
 
 def is_set(fact: SettingFact) -> bool:

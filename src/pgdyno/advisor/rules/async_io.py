@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, usable_cpus, working_set_of
+from pgdyno.advisor.planned import change_to, proposes, usable_cpus, working_set_of
 from pgdyno.model.evidence import WorkingSetClass
-from pgdyno.model.finding import Cost
 
 DEFAULT_CONCURRENCY = 16
 READS_FROM_DISK = (WorkingSetClass.RAM_ONCE, WorkingSetClass.EXCEEDS)
@@ -31,15 +30,7 @@ def io_method(case: Case) -> Judgement:
 
 def _method(case: Case, value: str, evidence: str) -> Fires:
     change = change_to(case, "io_method", value)
-    return Fires(
-        changes=(change,),
-        current=f"io_method = {change.current}",
-        proposed=f"io_method = {value}",
-        values={"proposed": value},
-        evidence=(evidence,),
-        cost=Cost.RESTART,
-        needs_test=True,
-    )
+    return proposes(case, change, evidence=(evidence,), needs_test=True)
 
 
 def io_workers(case: Case) -> Judgement:
@@ -54,15 +45,7 @@ def io_workers(case: Case) -> Judgement:
     if work.kind not in READS_FROM_DISK or wanted <= current:
         return InOrder(f"{fact}.")
     change = change_to(case, "io_workers", wanted)
-    return Fires(
-        changes=(change,),
-        current=f"io_workers = {current:g}",
-        proposed=f"io_workers = {change.value}",
-        values={"proposed": change.value},
-        evidence=(f"{fact}.",),
-        cost=cost_of(case, "io_workers"),
-        needs_test=True,
-    )
+    return proposes(case, change, evidence=(f"{fact}.",), needs_test=True)
 
 
 def effective_io_concurrency(case: Case) -> Judgement:
@@ -72,12 +55,10 @@ def effective_io_concurrency(case: Case) -> Judgement:
         return InOrder(f"effective_io_concurrency = {current:g}.")
     change = change_to(case, "effective_io_concurrency", DEFAULT_CONCURRENCY)
     source = case.row("effective_io_concurrency").source
-    return Fires(
-        changes=(change,),
-        current=f"effective_io_concurrency = {current:g}",
-        proposed=f"effective_io_concurrency = {change.value}",
+    return proposes(
+        case,
+        change,
         evidence=(
             f"effective_io_concurrency = {current:g} (from: {source}); the default of 18 is 16, of 17 it was 1.",
         ),
-        cost=cost_of(case, "effective_io_concurrency"),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pgdyno.advisor.amounts import FULL_TIMES
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import MEAN_OF_ALL, change_to, cost_of, counted, is_standby, shown, written
+from pgdyno.advisor.judgement import DoesNotApply, InOrder, Judgement
+from pgdyno.advisor.planned import MEAN_OF_ALL, change_to, counted, is_standby, proposes, shown, written
 
 OF_THE_ROUNDS = 0.01
 """Share of its rounds at the limit from which the limit holds the background writer back."""
@@ -30,17 +30,14 @@ def background_writer(case: Case) -> Judgement:
     change = change_to(case, name, 2 * case.number(name))
     delay = written(case, "bgwriter_delay", case.number("bgwriter_delay") / 2)
     multiplier = f"{2 * case.number('bgwriter_lru_multiplier'):g}"
-    return Fires(
-        changes=(change,),
-        current=f"{name} = {change.current}",
-        proposed=f"{name} = {change.value}",
-        values={"proposed": change.value},
+    return proposes(
+        case,
+        change,
         evidence=(
             text,
             f"bgwriter_delay = {shown(case, 'bgwriter_delay')}, "
             f"bgwriter_lru_multiplier = {shown(case, 'bgwriter_lru_multiplier')}.",
         ),
-        cost=cost_of(case, name),
         alternatives=(
             f"In its place, one at a time: bgwriter_delay = {delay} for more rounds, bgwriter_lru_multiplier = "
             f"{multiplier} for twice the expected need.",

@@ -20,12 +20,12 @@ from pgdyno.advisor.memory_size import (
 )
 from pgdyno.advisor.planned import (
     change_to,
-    cost_of,
     counted,
     kills_in_group,
     memory_of,
     number_or,
     planned,
+    proposes,
     shown,
     working_set_of,
     written,
@@ -91,15 +91,12 @@ def _buffers(
     memory = memory_of(case)
     less = proposal < case.number("shared_buffers")
     eighth, half = rounded_bytes(memory / 8), rounded_bytes(memory / 2)
-    return Fires(
-        changes=(change,),
-        current=f"shared_buffers = {change.current}",
-        proposed=f"shared_buffers = {change.value}",
-        values={"proposed": change.value},
+    return proposes(
+        case,
+        change,
         evidence=tuple(evidence),
         resolutions=resolutions,
         severity=severity,
-        cost=cost_of(case, "shared_buffers"),
         needs_test=needs_test,
         effects_from=(("dbtune-ybio",) if needs_test else ()) if less else None,
         alternatives=(
@@ -148,13 +145,10 @@ def effective_cache_size(case: Case) -> Judgement:
         return InOrder(f"{fact}.")
     change = change_to(case, "effective_cache_size", proposal)
     more = "more than there is" if current > memory else f"{percent_text(current / memory)} of it"
-    return Fires(
-        changes=(change,),
-        current=f"effective_cache_size = {change.current}",
-        proposed=f"effective_cache_size = {change.value}",
-        values={"proposed": change.value},
+    return proposes(
+        case,
+        change,
         evidence=(f"{fact}, {more}.", f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))} of it."),
-        cost=cost_of(case, "effective_cache_size"),
         effects_from=() if proposal < current else None,
     )
 

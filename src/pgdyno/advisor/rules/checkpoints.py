@@ -8,16 +8,7 @@ from dataclasses import replace
 from pgdyno.advisor.amounts import too_little_wal
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import (
-    change_to,
-    cost_of,
-    counted,
-    is_standby,
-    log_of,
-    planned,
-    shown,
-    writes,
-)
+from pgdyno.advisor.planned import change_to, counted, is_standby, log_of, planned, proposes, shown, writes
 from pgdyno.advisor.wal_pressure import (
     HEAVY_IMAGES,
     IMAGE_SETTINGS,
@@ -120,14 +111,11 @@ def _sized(case: Case, current: float, rate: WalRate, pressure: tuple[str, ...])
         return _nothing_to_raise(case, tuple(evidence), capped=cap is not None)
     evidence.append(_recovery(min(capped, rate.bytes_s * timeout_s * (1 + target)), rate))
     change = change_to(case, "max_wal_size", capped)
-    return Fires(
-        changes=(change,),
-        current=f"max_wal_size = {change.current}",
-        proposed=f"max_wal_size = {change.value}",
-        values={"proposed": change.value},
+    return proposes(
+        case,
+        change,
         evidence=tuple(evidence),
         doubts=doubts,
-        cost=cost_of(case, "max_wal_size"),
         resolutions=(
             Resolution(
                 "CON-19",
@@ -228,11 +216,9 @@ def checkpoint_timeout(case: Case) -> Judgement:
     changes = [change]
     if needed > planned(case, "max_wal_size"):
         changes.append(change_to(case, "max_wal_size", needed))
-    return Fires(
-        changes=tuple(changes),
-        current=", ".join(f"{one.knob} = {one.current}" for one in changes),
-        proposed=", ".join(f"{one.knob} = {one.value}" for one in changes),
-        values={"proposed": change.value},
+    return proposes(
+        case,
+        *changes,
         evidence=(
             f"WAL is written at {bytes_text(rate.bytes_s)}/s ({rate.source}); {seconds_text(LONG_TIMEOUT_S)} between "
             f"checkpoints need max_wal_size = {bytes_text(needed)}, and it is {shown(case, 'max_wal_size')}.",
@@ -241,7 +227,6 @@ def checkpoint_timeout(case: Case) -> Judgement:
         ),
         doubts=doubts,
         needs_test=True,
-        cost=cost_of(case, "checkpoint_timeout"),
     )
 
 
@@ -262,16 +247,14 @@ def checkpoint_completion_target(case: Case) -> Judgement:
         return InOrder(f"checkpoint_completion_target = {current:g} was chosen by somebody; it is left.", (default,))
     change = change_to(case, "checkpoint_completion_target", 0.9)
     spread = case.number("checkpoint_timeout")
-    return Fires(
-        changes=(change,),
-        current=f"checkpoint_completion_target = {current:g}",
-        proposed=f"checkpoint_completion_target = {change.value}",
+    return proposes(
+        case,
+        change,
         evidence=(
             f"Version {major} spreads a checkpoint over {current:g} of checkpoint_timeout: "
             f"{seconds_text(current * spread)} of {seconds_text(spread)}; with 0.9 it is {seconds_text(0.9 * spread)}.",
         ),
         resolutions=(default,),
-        cost=cost_of(case, "checkpoint_completion_target"),
     )
 
 
@@ -338,10 +321,6 @@ def log_checkpoints(case: Case) -> Judgement:
         if isinstance(case.evidence.log, Unknown)
         else (f"{len(log_of(case).checkpoints)} checkpoint lines were found in the log.",)
     )
-    return Fires(
-        changes=(change,),
-        current="log_checkpoints = off",
-        proposed="log_checkpoints = on",
-        evidence=(f"This is version {case.server.version or case.server.major}: it is {default}.", *seen),
-        cost=cost_of(case, "log_checkpoints"),
+    return proposes(
+        case, change, evidence=(f"This is version {case.server.version or case.server.major}: it is {default}.", *seen)
     )

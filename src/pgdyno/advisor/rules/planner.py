@@ -17,6 +17,7 @@ from pgdyno.advisor.planned import (
     memory_of,
     number_or,
     planned,
+    proposes,
     shown,
     usable_cpus,
 )
@@ -53,14 +54,12 @@ def random_page_cost(case: Case) -> Judgement:
     if random <= 1.5 * seq:
         return InOrder(f"{fact}, close to each other already.", (decided,))
     change = change_to(case, "random_page_cost", round(CLOSE * seq, 4))
-    return Fires(
-        changes=(change,),
-        current=f"random_page_cost = {random:g}",
-        proposed=f"random_page_cost = {change.value}",
+    return proposes(
+        case,
+        change,
         values={"state": f"the working set is cached, try {change.value}"},
         evidence=(f"{state}, and {fact}.",),
         resolutions=(decided,),
-        cost=cost_of(case, "random_page_cost"),
         needs_test=True,
     )
 
@@ -81,16 +80,7 @@ def parallel_workers(case: Case) -> Judgement:
     if wanted == current or (wanted > 0 and current >= wanted):
         return InOrder(fact, decided)
     change = change_to(case, name, wanted)
-    return Fires(
-        changes=(change,),
-        current=f"{name} = {current:g}",
-        proposed=f"{name} = {wanted}",
-        values={"proposed": str(wanted)},
-        evidence=(fact,),
-        resolutions=decided,
-        cost=cost_of(case, name),
-        needs_test=True,
-    )
+    return proposes(case, change, evidence=(fact,), resolutions=decided, needs_test=True)
 
 
 def work_mem(case: Case) -> Judgement:
@@ -166,10 +156,9 @@ def _more(case: Case, current: float, spills: float, formula: str, decided: tupl
     if proposal <= current:
         return InOrder(f"{text} There is no memory for a larger work_mem: {formula}", decided)
     change = change_to(case, "work_mem", proposal)
-    return Fires(
-        changes=(change,),
-        current=f"work_mem = {change.current}",
-        proposed=f"work_mem = {change.value}",
+    return proposes(
+        case,
+        change,
         values={"state": f"queries spill to disk, try {change.value}"},
         evidence=(
             text,
@@ -177,7 +166,6 @@ def _more(case: Case, current: float, spills: float, formula: str, decided: tupl
             f"{bytes_text(_demand(case, proposal, sessions))} of {bytes_text(_room(case, sessions))}.",
         ),
         resolutions=decided,
-        cost=cost_of(case, "work_mem"),
         needs_test=True,
         alternatives=("Set it for the statement or role that spills only: ALTER ROLE ... SET work_mem = '...';",),
     )

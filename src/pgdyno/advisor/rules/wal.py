@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pgdyno.advisor.amounts import FULL_TIMES, too_little_wal
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, counted, is_standby, planned, shown, writes
+from pgdyno.advisor.planned import change_to, counted, is_standby, planned, proposes, shown, writes
 from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGE_SETTINGS, IMAGES_COUNTED
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Cost, Resolution, Severity
@@ -42,14 +42,11 @@ def wal_buffers(case: Case) -> Judgement:
         return InOrder(f"{text}, and the load hardly writes.")
     change = change_to(case, "wal_buffers", wanted)
     seen = () if full is None else (f"It was full {full} times in the window, and sessions had to write it out.",)
-    return Fires(
-        changes=(change,),
-        current=f"wal_buffers = {bytes_text(size)}",
-        proposed=f"wal_buffers = {change.value}",
-        values={"proposed": change.value},
+    return proposes(
+        case,
+        change,
         evidence=(f"{text}.", *seen),
         resolutions=(Resolution("CON-21", f"{text}: smaller than 16MB, so 16MB is offered."),),
-        cost=cost_of(case, "wal_buffers"),
     )
 
 
@@ -169,16 +166,14 @@ def wal_compression(case: Case) -> Judgement:
     if share < HEAVY_IMAGES:
         return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL: little to compress.")
     change = change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on")
-    return Fires(
-        changes=(change,),
-        current="wal_compression = off",
-        proposed=f"wal_compression = {change.value}",
+    return proposes(
+        case,
+        change,
         evidence=(
             f"Full-page images are up to {percent_text(share)} of the WAL in the window ({IMAGES_COUNTED}).",
             _idle(case),
         ),
         needs_test=True,
-        cost=cost_of(case, "wal_compression"),
     )
 
 
