@@ -12,9 +12,9 @@ from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import MEASURED, REJECTED
-from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switch_result import switch_of
 from pgdyno.studies.live.switchback import Switchback
-from simulated_live_world import WATCHED, World
+from simulated_live_world import World
 
 SETTINGS = {"work_mem": "16MB", "random_page_cost": "1.5"}
 
@@ -24,10 +24,7 @@ def final(factor):
     outcome = Switchback(world, world.reference, 30.0, Design(), seed=3).run()
     arms = Arms(BASELINE, Configuration.of(SETTINGS), {"work_mem": "4MB", "random_page_cost": "4"})
     keys = [StatementKey(5, 6, 1000 + number, True) for number in range(200)]
-    found = switched(
-        WATCHED, arms, outcome, world.reference, keys, ({5: "shop"}, {6: "web"}), seed=3, session="x", elapsed_s=9.0
-    )
-    return found.switch
+    return switch_of(arms, outcome, world.reference, keys, ({5: "shop"}, {6: "web"}), seed=3, session="x")
 
 
 BETTER, WORSE = final(0.8), final(1.2)

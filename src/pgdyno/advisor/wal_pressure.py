@@ -5,22 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pgdyno.advisor.amounts import too_little_wal
 from pgdyno.advisor.case import Case, Missing
+from pgdyno.advisor.judgement import CannotTell, InOrder
 from pgdyno.advisor.planned import counted, planned, shown
 from pgdyno.model.evidence import CHECKPOINT_SETTINGS, LogEvidence, Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
-from pgdyno.units import bytes_text, plural, seconds_text
+from pgdyno.units import bytes_text, percent_text, plural, seconds_text
 
-HEAVY_IMAGES = 0.5
-IMAGES_COUNTED = "each counted as a whole page; an image leaves out the unused middle of its page"
+_IMAGES_COUNTED = "each counted as a whole page; an image leaves out the unused middle of its page"
+_HEAVY_IMAGES = 0.5
 """Share of full-page images in the WAL from which the burst after each checkpoint is what the WAL mostly holds."""
 FEWEST_REQUESTED = 3
 """So many more requested checkpoints than timed ones are no longer somebody's CHECKPOINT or a backup."""
-IMAGE_SETTINGS = ("full_page_writes", "wal_compression", *CHECKPOINT_SETTINGS)
+_IMAGE_SETTINGS = ("full_page_writes", "wal_compression", *CHECKPOINT_SETTINGS)
 """Settings that decide how much of the WAL are full-page images."""
 _QUOTED = ("too_frequent", "wal_start", "wal_complete")
 """Lines of the log that show pressure; the last checkpoint of all may be that of a shutdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyImages:
+    """Full-page images that are most of the WAL in the window: their share, and the sentence that says so."""
+
+    share: float
+    sentence: str
+
+
+def heavy_images(case: Case) -> HeavyImages | InOrder | CannotTell:
+    """Return the full-page images where they make up most of the WAL, else the answer of a rule. Raises Missing."""
+    numbers = counted(case, *_IMAGE_SETTINGS)
+    share, little = numbers.full_page_image_share, too_little_wal(numbers)
+    if isinstance(share, Unknown):
+        return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
+    most = f"Full-page images are at most {percent_text(share)} of the WAL"
+    if little is not None:
+        return InOrder(f"{most}, but {little}.")
+    if share < _HEAVY_IMAGES:
+        return InOrder(f"{most}.")
+    said = f"Full-page images are up to {percent_text(share)} of the WAL in the window ({_IMAGES_COUNTED})."
+    return HeavyImages(share, said)
 
 
 @dataclass(frozen=True, slots=True)

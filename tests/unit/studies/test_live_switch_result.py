@@ -24,7 +24,7 @@ from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.course.figures import running
 from pgdyno.studies.live.run import shows
-from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switch_result import switch_of, switched
 from pgdyno.studies.live.switchback import Switchback
 from pgdyno.studies.live.words import REJECTED
 from pgdyno.studies.live.world import LiveStopped, StopAsked
@@ -42,10 +42,9 @@ def told(world, *, most_stops=1, **design):
     return of(world, outcome), outcome
 
 
-def of(world, outcome):
-    result = switched(WATCHED, ARMS, outcome, world.reference, KEYS, NAMES, seed=3, session="x", elapsed_s=9.0)
-    assert result.switch is not None
-    return result
+def of(world, outcome, not_tested=""):
+    found = switch_of(ARMS, outcome, world.reference, KEYS, NAMES, seed=3, session="x", not_tested=not_tested)
+    return switched(WATCHED, found, elapsed_s=9.0)
 
 
 def page_of(result):
@@ -158,8 +157,7 @@ def test_equal_arms_prove_nothing_where_the_load_hardly_saw_the_change():
     _, outcome = told(world)
     assert outcome.verdict.word is Word.EQUIVALENT
     assert of(world, outcome).exit_code is ExitCode.OK
-    result = switched(WATCHED, ARMS, outcome, world.reference, KEYS, NAMES, seed=3, session="x", elapsed_s=9.0,
-                      not_tested="30 % of the body runs cached plans")  # fmt: skip
+    result = of(world, outcome, not_tested="30 % of the body runs cached plans")
     assert result.exit_code is ExitCode.NOT_RESOLVED
     assert result.title == "Not tested: 30 % of the body runs cached plans"
 

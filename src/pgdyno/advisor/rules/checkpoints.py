@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pgdyno.advisor.amounts import too_little_wal
 from pgdyno.advisor.case import Case, Missing
-from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, counted, is_standby, log_of, planned, proposes, shown, writes
+from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import (
+    change_to,
+    is_standby,
+    log_of,
+    planned,
+    proposes,
+    shown,
+    statistics_of,
+    writes,
+)
 from pgdyno.advisor.wal_pressure import (
-    HEAVY_IMAGES,
-    IMAGE_SETTINGS,
-    IMAGES_COUNTED,
+    HeavyImages,
     WalRate,
     cap_bytes,
     checkpoints_unseen,
     cycles,
+    heavy_images,
     is_of_earlier_size,
     power_of_two,
     pressure_by_rate,
@@ -268,23 +275,17 @@ def full_page_burst(case: Case) -> Judgement:
     """Explain the burst of full-page images where they make up most of the WAL."""
     if is_standby(case):
         return DoesNotApply(STANDBY)
-    numbers = counted(case, *IMAGE_SETTINGS)
-    share, little = numbers.full_page_image_share, too_little_wal(numbers)
-    if isinstance(share, Unknown):
-        return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
-    if little is not None:
-        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL, but {little}.")
-    if share < HEAVY_IMAGES:
-        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL.")
-    per_commit = numbers.wal_bytes_per_commit
-    evidence = [f"Full-page images are up to {percent_text(share)} of the WAL in the window ({IMAGES_COUNTED})."]
+    images = heavy_images(case)
+    if not isinstance(images, HeavyImages):
+        return images
+    per_commit, evidence = statistics_of(case).wal_bytes_per_commit, [images.sentence]
     if not isinstance(per_commit, Unknown):
         evidence.append(f"A transaction writes {bytes_text(per_commit)} of WAL on average.")
     return Fires(
         current=f"checkpoint_timeout = {shown(case, 'checkpoint_timeout')}, "
         f"max_wal_size = {shown(case, 'max_wal_size')}",
         proposed="longer distances between checkpoints (max-wal-size, checkpoint-timeout)",
-        values={"share": percent_text(share)},
+        values={"share": percent_text(images.share)},
         evidence=tuple(evidence),
         severity=Severity.NOTE,
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pgdyno.advisor.amounts import FULL_TIMES, too_little_wal
+from pgdyno.advisor.amounts import FULL_TIMES
 from pgdyno.advisor.case import Case, Missing
-from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, counted, is_standby, planned, proposes, shown, writes
-from pgdyno.advisor.wal_pressure import HEAVY_IMAGES, IMAGE_SETTINGS, IMAGES_COUNTED
+from pgdyno.advisor.wal_pressure import HeavyImages, heavy_images
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Cost, Resolution, Severity
-from pgdyno.units import bytes_text, percent_text
+from pgdyno.units import bytes_text
 
 MB = 1 << 20
 _PLAIN_NAMES = re.compile(r"(role [a-z_][a-z0-9_]*)?( in )?(database [a-z_][a-z0-9_]*)?")
@@ -157,22 +157,14 @@ def wal_compression(case: Case) -> Judgement:
         return DoesNotApply("a standby writes no WAL of its own")
     if case.text("wal_compression") != "off":
         return InOrder(f"wal_compression = {case.text('wal_compression')}.")
-    numbers = counted(case, *IMAGE_SETTINGS)
-    share, little = numbers.full_page_image_share, too_little_wal(numbers)
-    if isinstance(share, Unknown):
-        return CannotTell(f"the share of full-page images in the WAL is unknown ({share.reason})")
-    if little is not None:
-        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL, but {little}.")
-    if share < HEAVY_IMAGES:
-        return InOrder(f"Full-page images are at most {percent_text(share)} of the WAL: little to compress.")
+    images = heavy_images(case)
+    if not isinstance(images, HeavyImages):
+        return images
     change = change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on")
     return proposes(
         case,
         change,
-        evidence=(
-            f"Full-page images are up to {percent_text(share)} of the WAL in the window ({IMAGES_COUNTED}).",
-            _idle(case),
-        ),
+        evidence=(images.sentence, _idle(case)),
         needs_test=True,
     )
 

@@ -22,7 +22,7 @@ from pgdyno.studies.live.person.keeping import ANSWER_S, Confirm, concluded
 from pgdyno.studies.live.person.questions import RELOAD, WAITS, plan_question
 from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import untested
-from pgdyno.studies.live.switch_result import switched
+from pgdyno.studies.live.switch_result import switch_of, switched
 from pgdyno.studies.live.switchback import Switchback
 from pgdyno.studies.live.windows import RestartCount, RestartPlan, plan_of
 from pgdyno.studies.live.words import REJECTED, judgement
@@ -165,11 +165,12 @@ def switch_study(
         world = watched.world({A: arms.a, B: arms.b}, arms.names, counted)
 
         def told_by(outcome: LiveOutcome) -> LiveResult:
-            return _with_restarts(counted, options.windows, switched(
-                told, arms, outcome, watched.reference, watched.keys, watched.names,
-                seed=options.seed, session=watched.session, elapsed_s=watched.elapsed_s,
+            switch = switch_of(
+                arms, outcome, watched.reference, watched.keys, watched.names,
+                seed=options.seed, session=watched.session,
                 not_tested=untested((arms.a, arms.b), watched.cached(world.guards.load.body)),
-            ))  # fmt: skip
+            )  # fmt: skip
+            return switched(told, _with_restarts(switch, counted, options.windows), watched.elapsed_s)
 
         study_of_two = Switchback(
             world, watched.reference, period_s, options.design, options.seed,
@@ -206,14 +207,13 @@ def _restart_plan(
     )
 
 
-def _with_restarts(counted: RestartCount | None, windows: tuple[str, ...], told: LiveResult) -> LiveResult:
-    """Return the result with the restarts that were made."""
-    if counted is None or told.switch is None:
-        return told
-    switch = replace(
-        told.switch, restarts=counted.made, restarts_most=counted.most, outages=counted.outages, windows=windows
+def _with_restarts(switch: LiveSwitch, counted: RestartCount | None, windows: tuple[str, ...]) -> LiveSwitch:
+    """Return what came of two arms with the restarts that were made, None where only reloads were."""
+    if counted is None:
+        return switch
+    return replace(
+        switch, restarts=counted.made, restarts_most=counted.most, outages=counted.outages, windows=windows
     )
-    return replace(told, switch=switch)
 
 
 def shows(title: str, most: int, pair_s: float, left_s: float, *, pairs: int = 0) -> str:

@@ -35,21 +35,8 @@ VETOED, VANISHED, SUSPECTED, WATCHED, NOT_WATCHED = "vetoed", "vanished", "suspe
 _RESTORED = {LiveEnding.TOO_MANY_STOPS, LiveEnding.NOT_IN_FORCE, LiveEnding.LEFT_TO_WATCHDOG}
 
 
-def switched(
-    told: LiveResult,
-    arms: Arms,
-    outcome: LiveOutcome,
-    reference: StatementReference,
-    keys: Sequence[StatementKey],
-    names: tuple[Mapping[int, str], Mapping[int, str]],
-    *,
-    seed: int,
-    session: str,
-    elapsed_s: float,
-    not_tested: str = "",
-) -> LiveResult:
+def switched(told: LiveResult, switch: LiveSwitch, elapsed_s: float) -> LiveResult:
     """Return the result of the reference with what came of its two arms."""
-    switch = switch_of(arms, outcome, reference, keys, names, seed=seed, session=session, not_tested=not_tested)
     said = judgement(switch)
     return replace(told, switch=switch, title=said.title, word=said.word, elapsed_s=elapsed_s)
 
