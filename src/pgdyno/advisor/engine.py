@@ -76,7 +76,7 @@ def judge(rule: Rule, case: Case) -> Judgement:
     except (ArithmeticError, ValueError) as error:  # one rule's fault costs its own answer, not those of all others
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {PurePath(frame.filename).name}:{frame.lineno}"
-        return CannotTell(f"the facts of this target make no sum for it: a defect of pgdyno to be reported, {where}")
+        return CannotTell(f"pgdyno failed to judge it by the facts of this target; please report the defect: {where}")
 
 
 def _fires(rule: Rule, case: Case) -> Fires:

@@ -137,7 +137,7 @@ def _sized(configuration: Mapping[str, str], facts: Facts) -> float:
     except (UsageError, ArithmeticError, ValueError) as error:
         raise Missing("the size of shared memory", str(error)) from None
     if not math.isfinite(size) or buffers is None or buffers <= 0:
-        raise Missing("the size of shared memory", "the server's settings make no sum")
+        raise Missing("the size of shared memory", "it cannot be computed from the server's settings")
     return size
 
 

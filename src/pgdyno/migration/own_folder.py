@@ -33,7 +33,7 @@ def require_own(folder: Path, account: Account | None) -> None:
     own = os.geteuid() if account is None else account.uid
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != own or status.st_mode & 0o077:
         raise EnvironmentUnsuitable(
-            f'"{folder}" was there before, and is not a folder of the rehearsal\'s account alone',
+            f'"{folder}" already exists and does not belong to the rehearsal\'s account alone',
             hint="Somebody else made it: name another folder by transfer_to.",
         )
 

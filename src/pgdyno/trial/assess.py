@@ -257,7 +257,7 @@ def disturbance(foreign: float | None, steal: float | None, bounds: Bounds, used
 
 
 _OTHERS = {
-    "foreign_disk_mb_per_s": "others moved {value:.1f} MB/s on the disks, above the bound of {bound:g} MB/s",
+    "foreign_disk_mb_per_s": "disk traffic of others was {value:.1f} MB/s, above the bound of {bound:g} MB/s",
     "foreign_sessions": "{value:.1f} sessions of others were busy on average, above the bound of {bound:g}",
 }
 

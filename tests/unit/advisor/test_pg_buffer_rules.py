@@ -149,7 +149,7 @@ def test_half_is_an_experiment_and_changes_nothing():
     finding = finding_of("shared-buffers-half", make_case(memory_host(swap=SWAP), kernel_oom_kills=0))
     assert (finding.answer, finding.state, finding.changes) == (Answer.FINDING, ProofState.NEEDS_TEST, ())
     assert "64GB" in finding.title
-    for words in ("2023 half of the memory was faster", "OOM killer, which 2023 could not reproduce"):
+    for words in ("2023 half of the memory was faster", "OOM killer, which could not be reproduced in 2023"):
         assert words in finding.why
     assert finding.resolutions[0].id == "CON-08"
 

@@ -19,7 +19,7 @@ def crowd(active, **fields):
 def test_32_clients_on_2_cores_call_for_a_pool():
     finding = finding_of("pooling", make_case(make_host(cpus=2), concurrency=crowd(32.0)))
     assert (finding.answer, finding.changes) == (Answer.FINDING, ())
-    assert "no parameter" in finding.why
+    assert "No parameter" in finding.why
     assert finding_of("pooling", make_case(make_host(cpus=2), concurrency=crowd(2.0))).answer is Answer.OK
 
 

@@ -64,7 +64,7 @@ def test_the_fault_of_one_rule_costs_its_own_answer_and_says_so() -> None:
 
     rule = replace(next(rule for rule in shipped_rules() if rule.id == "shared-buffers"), judge=broken)  # type: ignore[arg-type]
     answer = judge(rule, make_case())
-    assert "a defect of pgdyno to be reported, ZeroDivisionError at test_senseless_facts.py" in answer.reason  # type: ignore[union-attr]
+    assert "please report the defect: ZeroDivisionError at test_senseless_facts.py" in answer.reason  # type: ignore[union-attr]
 
 
 @pytest.mark.requirement("R-ADV-03")

@@ -57,7 +57,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     os.chown(theirs, 12345, 12345)
     with pytest.raises(EnvironmentUnsuitable, match="belongs to user 12345"):
         require_own_way(theirs / "dumps")
-    with pytest.raises(EnvironmentUnsuitable, match="not a folder of the rehearsal's account alone"):
+    with pytest.raises(EnvironmentUnsuitable, match="does not belong to the rehearsal's account alone"):
         require_own(theirs, None)
 
 

@@ -77,7 +77,7 @@ def test_busy_sessions_of_others_are_a_mean():
 @pytest.mark.parametrize(
     ("bounds", "said"),
     [
-        (Bounds(foreign_disk_mb_per_s=5), "others moved"),
+        (Bounds(foreign_disk_mb_per_s=5), "disk traffic of others"),
         (Bounds(foreign_sessions=0.5), "sessions of others were busy"),
     ],
 )

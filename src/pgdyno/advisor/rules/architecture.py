@@ -78,7 +78,7 @@ def polarization(case: Case) -> Judgement:
     return Fires(
         current=f"vertical polarization: {counted}",
         proposed="figures per core with the entitlement beside them",
-        evidence=(f"Of the CPUs {counted} in entitlement: {weak} are not backed by a processor of their own.",),
+        evidence=(f"CPUs by entitlement: {counted}. {weak} are not backed by a processor of their own.",),
     )
 
 
@@ -100,7 +100,7 @@ def shared_processors(case: Case) -> Judgement:
     if shared is True:
         return Fires(
             current="shared processors",
-            proposed="the same figures again at another time of day before they are believed",
+            proposed="repeat the measurement at another time of day before you trust it",
             evidence=(f"The hypervisor shares the processors with other guests{'; ' + taken if taken else ''}.",),
             severity=Severity.NOTE,
         )

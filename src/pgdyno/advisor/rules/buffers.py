@@ -102,8 +102,8 @@ def _buffers(
         alternatives=(
             f"An eighth of the memory ({bytes_text(eighth)}) lost nothing with the OLTP load of 2017 and leaves more "
             "to the page cache.",
-            f"Half of the memory ({bytes_text(half)}) only as an experiment: it called the OOM killer in 2017, which "
-            "2023 could not reproduce; more than half never.",
+            f"Half of the memory ({bytes_text(half)}) only as an experiment: it triggered the OOM killer in 2017, "
+            "which could not be reproduced in 2023; more than half never.",
         ),
     )
 

@@ -124,7 +124,7 @@ class DumpRestore(TargetFiller):
         refused = refused_compression(place.program("pg_dump"), compression, place.account) if compression else ""
         if refused:
             raise UsageError(
-                f'compress "{compression}" is not for this pg_dump',
+                f'this pg_dump does not support compress "{compression}"',
                 detail=refused,
                 hint='Write a level, such as compress = 1, or name a build that has it: programs = "/usr/.../bin".',
             )

@@ -116,5 +116,5 @@ def way_back_words(mode: str) -> str:
     how = "are linked into" if mode == LINK else "are moved into"
     return (
         f"{said}. With mode {mode} the files of the old cluster {how} the new one: the copy of the old cluster is "
-        "unusable afterwards, and in earnest the old cluster would be; only a backup would lead back to it"
+        "unusable afterwards, and in the real migration the old cluster will be; only a backup leads back to it"
     )
