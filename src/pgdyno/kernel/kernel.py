@@ -67,7 +67,9 @@ def capture(names: Iterable[str], places: KernelPlaces, *, tree: Tree = LIVE) ->
 def write(name: str, value: str, places: KernelPlaces, *, tree: Tree = LIVE) -> None:
     """Write a knob and read it back; all or nothing.
 
-    Raises ApplyError when the kernel refuses it or took something else, and the knob is as before then.
+    `value` is the text that the kernel's file takes, `places` are the devices, swap file and server that the knob of
+    one server means, `tree` is the root of /proc and /sys. Raises ApplyError when the kernel refuses it or took
+    something else, and the knob is as before then.
     """
     (before,) = capture((name,), places, tree=tree)
     try:

@@ -147,7 +147,7 @@ class LocalRunner:
         kind: ProgramKind = ProgramKind.PROGRAM,
         image: ProcessImage | None = None,
     ) -> Completed:
-        """Run a program to its end and return its output; see `Runner.run`."""
+        """Run a program to its end and return its output; `check`, `image` and the others as in `Runner.run`."""
         command = argv
         if image is not None:
             command, input_text, cgroups = launch.command(argv), launch.instructions(image, cgroups), ()
@@ -182,7 +182,7 @@ class LocalRunner:
         cgroups: Sequence[Path] = (),
         kind: ProgramKind = ProgramKind.PROGRAM,
     ) -> LocalProcess:
-        """Start a program in the background; see `Runner.start`."""
+        """Start a program in the background; `cgroups` and the other arguments as in `Runner.start`."""
         with stdout.open("wb") as out, stderr.open("wb") as err, Path(os.devnull).open("rb") as stdin:
             return LocalProcess(_popen(argv, env, user, cwd, stdin, out, err, cgroups, kind))
 

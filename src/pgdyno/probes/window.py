@@ -138,7 +138,11 @@ def steal_pct(rows: Rows, from_s: float, to_s: float) -> float | None:
 
 
 def server_cpu_s(rows: Rows, from_s: float, to_s: float, *, load_ended_at: float | None = None) -> float | None:
-    """Return the CPU seconds of the server in the window; None when part of the window has no known share."""
+    """Return the CPU seconds of the server in the window; None when part of the window has no known share.
+
+    `from_s` and `to_s` are its bounds on the clock of the `rows`, of which each stands at the end of its interval;
+    `load_ended_at`, on the same clock, cuts an interval that outlasted the load.
+    """
     total = covered = 0.0
     for row, share in _shares(rows, "cpu", from_s, to_s, load_ended_at):
         if row["server_cpu_s"] is None:

@@ -101,7 +101,11 @@ def mark_directory(directory: Path, hands: Hands) -> None:
 
 
 def finish(record: ExchangeRecord, path: Path, control: Control, hands: Hands, runner: Runner) -> None:
-    """Do the rest of an exchange: move, mark, start the server, and forget it. Raises RestartError for the server."""
+    """Do the rest of an exchange: move, mark, start the server, and forget it. Raises RestartError for the server.
+
+    `path` is the file that holds the `record`, removed once the server runs; `hands` are those of the account that owns
+    the data directory.
+    """
     directory = Path(record.directory)
     exchange(record, hands, runner)
     mark_directory(directory, hands)

@@ -40,7 +40,11 @@ class LiveRecorder:
         self.watcher.phase(text)
 
     def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
-        """Keep a point where a second has passed; may raise what the watcher raises."""
+        """Keep a point where a second has passed; may raise what the watcher raises.
+
+        `elapsed_s` of `duration_s` are over; `load` is None while the generator has said nothing, and the `sampler` has
+        the newest samples of the server.
+        """
         self.row.progress(elapsed_s, duration_s)
         now = self.row.clock()
         if self.row.is_due(now):

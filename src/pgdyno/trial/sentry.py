@@ -281,7 +281,10 @@ def _interrupting_signal() -> signal.Signals:
 def standings_now(
     reader: Reads, plan: GuardPlan, *, clock: Callable[[], float], sleep: Callable[[float], object]
 ) -> dict[str, GuardStatus]:
-    """Return how the guards stand outside of any trial; takes a second, for rates."""
+    """Return how the guards stand outside of any trial, by their names; takes a second, for rates.
+
+    `reader` reads twice, `plan` has the limits that a user set, `clock` and `sleep` count seconds.
+    """
     return _judged(*_twice(reader, clock, sleep), plan)
 
 

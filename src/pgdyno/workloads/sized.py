@@ -76,7 +76,7 @@ class SizedWorkload:
         instance: int = 0,
         gate: StartGate | None = None,
     ) -> RunningLoad:
-        """Start the load. See `Workload.begin`."""
+        """Start the load; `directory`, `instance` and `gate` as in `Workload.begin`."""
         return self._inner.begin(target, dbname, plan, directory, instance=instance, gate=gate)
 
     def examine(self, target: Target, dbname: str, load: LoadResult, outcome: Outcome) -> Examination:

@@ -44,7 +44,10 @@ def run_plan(flags: ExperimentFlags, store: Store, progress: Progress) -> int:
 
 
 def resume_plan(flags: ExperimentFlags, store: Store, progress: Progress, study: Study) -> int:
-    """Go on with an interrupted staircase; its own options hold, only what people confirm is new."""
+    """Go on with an interrupted staircase, `study`. Returns the exit code.
+
+    Its own options hold; of `flags` only what people confirm is new.
+    """
     from pgdyno.studies.staircase.options import StaircaseOptions
 
     options = kept_options(StaircaseOptions, study, OPTION)

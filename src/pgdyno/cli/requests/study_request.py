@@ -198,7 +198,10 @@ def carry_out(
     progress: Progress,
     body: Callable[[StudySession], StudyResult],
 ) -> StudyResult:
-    """Run the study, write its report where one was asked for, print its result and return it."""
+    """Run the study, write its report where one was asked for, print its result and return it.
+
+    `body` is what the study does within its session; `flags` say where the report goes and whether JSON is printed.
+    """
     from pgdyno.cli.requests.study import print_result, run_study
 
     result = run_study(request, store, progress, body, flags.report)

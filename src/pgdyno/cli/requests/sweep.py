@@ -29,7 +29,7 @@ def run_sweep_study(flags: ExperimentFlags, store: Store, progress: Progress) ->
 
 
 def resume_sweep(flags: ExperimentFlags, store: Store, progress: Progress, study: Study) -> int:
-    """Go on with an interrupted sweep or factorial."""
+    """Go on with an interrupted sweep or factorial, `study`: its own options hold. Returns the exit code."""
     from pgdyno.studies.sweep.options import SweepOptions
 
     return _sweep(kept_options(SweepOptions, study, OPTION), flags, store, progress, study)

@@ -320,7 +320,7 @@ def live_ground(
 ) -> Iterator[LiveGround]:
     """See that the server can be watched and changed; signals put it back, and so does every way out.
 
-    Raises EnvironmentUnsuitable, before anything is kept, where it cannot be watched.
+    `options.budget_s` runs from here. Raises EnvironmentUnsuitable before anything is kept where it cannot be watched.
     """
     began, reader = time.time(), StatementReader(target.postgres)
     ends_at = time.monotonic() + options.budget_s

@@ -77,10 +77,11 @@ def watch_baseline(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Watched:
-    """Read the server for so long and return what it did.
+    """Read the server for so many `seconds` and return what it did.
 
-    Raises EnvironmentUnsuitable where it cannot be watched: our role is the load's, no reading can be compared with the
-    one before, or it was away, or refused to be read, for too long.
+    `clock` gives seconds that never go back, and `sleep` waits for so many. Raises EnvironmentUnsuitable where it
+    cannot be watched: our role is the load's, no reading can be compared with the one before, or it was away, or
+    refused to be read, for too long.
     """
     before, read_at = reader.statements(), clock()
     totals = reader.databases()

@@ -195,7 +195,10 @@ def _prepared(
 def matrix_of(
     session: StudySession, plan: MatrixPlan, cells: Sequence[Cell], skipped: tuple[SkippedCell, ...]
 ) -> Matrix:
-    """Return the rows of what the store holds of this study."""
+    """Return the rows of what the store holds of this study.
+
+    Each of `cells` becomes a row, in their order; `skipped` are the others of the `plan`, with their reasons.
+    """
     store, facts = session.store, session.facts
     trials = tuple(store.trials(session.study.id))
     runs = group_runs(

@@ -41,7 +41,11 @@ class RunComparison:
 
 
 def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> RunComparison:
-    """Compare run B with run A. Raises UsageError when either has no usable score or their loads differ."""
+    """Compare run B with run A, by their numbers `a_id` and `b_id` in the store.
+
+    Takes all pairs of their study where both are arms of one and share two blocks or more. Raises UsageError when
+    either has no usable score or their loads differ.
+    """
     a, b = store.trial(a_id), store.trial(b_id)
     for trial in (a, b):
         if trial.state is not TrialState.COMPLETE or trial.figure(metric) is None:

@@ -160,7 +160,11 @@ def current_text(facts: Facts, knob: str) -> str:
 def effects_of(
     effects: Mapping[str, Verdict], winner: Configuration, facts: Facts, catalogue: Catalogue
 ) -> tuple[Effect, ...]:
-    """Return each retained setting with its measured effect, the largest first."""
+    """Return each retained setting with its measured effect, the largest first.
+
+    `effects` are the verdicts of the winner against the winner without one setting, by that setting's name; `facts` and
+    `catalogue` say what the server had before and what a knob costs.
+    """
     rows = sorted(effects.items(), key=lambda item: -abs(item[1].interval.ratio - 1))
     return tuple(
         Effect(**_retained(knob, winner, facts, catalogue), interval=verdict.interval, word=verdict.word)
@@ -171,7 +175,7 @@ def effects_of(
 def unmeasured_of(
     effects: Mapping[str, Verdict], winner: Configuration, facts: Facts, catalogue: Catalogue
 ) -> tuple[Unmeasured, ...]:
-    """Return each retained setting whose own effect was not measured."""
+    """Return each retained setting whose own effect was not measured; arguments as in `effects_of`."""
     return tuple(Unmeasured(**_retained(knob, winner, facts, catalogue)) for knob in winner if knob not in effects)
 
 

@@ -79,7 +79,8 @@ def look(
 ) -> Activity:
     """Look at a server and its host for a while; None is a sandbox that is not started yet, and this host. Reads only.
 
-    The server's own work counts as foreign: nothing of ours has begun. Never raises for what cannot be read.
+    `reader` reads the counters of the host, once before and once after the `seconds`. The server's own work counts as
+    foreign: nothing of ours has begun. Never raises for what cannot be read.
     """
     read = reader or reader_of(target)
     try:

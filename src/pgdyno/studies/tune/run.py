@@ -332,8 +332,9 @@ def _nothing_measured(search: Search) -> str:
 def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
     """Return the knobs to search and their ranges on this target under this load, with the reasons of the others.
 
-    Raises UsageError for a knob of `include`, `exclude` or `only` that does not exist, PolicyError for one that may
-    not be touched, EnvironmentUnsuitable when nothing is left to search.
+    `plan` has the seconds of a trial, whether its data are restored, and the clients, for which memory must do;
+    `options` say which knobs are asked for. Raises UsageError for a knob of them that does not exist, PolicyError for
+    one that may not be touched, EnvironmentUnsuitable when nothing is left to search.
     """
     space = build_space(
         load_catalogue(),

@@ -62,7 +62,10 @@ def keep_question(
 
 
 def undo_question(settings: Mapping[str, str], before: Mapping[str, str], *, undo: str, seconds: float) -> LiveQuestion:
-    """Return the question whether what was kept is taken back again; arguments as in `keep_question`."""
+    """Return the question whether what was kept is taken back again.
+
+    Arguments as in `keep_question`, but that `before` are the values that come back.
+    """
     left = seconds_text(seconds)
     facts = (("now", "in force for good"), ("later", f"{undo}; this question goes after {left}, and they stay"))
     return _question("Take these settings back?", (Action.UNDO, Action.REJECT), seconds, _rows(before, settings), facts)
