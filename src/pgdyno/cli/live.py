@@ -226,7 +226,9 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
         if again:
             options = options.anew(_seed(flags))
         return _search(flags, store, progress, request, options, asked, asker, resumed)
-    arms, options = asked_by(study), options_of(study, 60 * flags.budget, watch, operators)
+    typed = click.get_current_context().get_parameter_source("budget") is ParameterSource.COMMANDLINE
+    keeps_time = "windows" in study.asked and not typed  # which was reckoned from its pairs
+    arms, options = asked_by(study), options_of(study, None if keeps_time else 60 * flags.budget, watch, operators)
     if again:
         options = options.anew(_seed(flags))
     check_answer(flags, (*arms.a, *arms.b))

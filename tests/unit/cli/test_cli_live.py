@@ -410,6 +410,6 @@ def test_who_is_told_gets_no_password_of_the_server(tmp_path, monkeypatch):
 
 
 def test_restarts_are_asked_for_whatever_class_the_settings_are_of():
-    assert not live_approval.asks("class-A", ("work_mem",))
-    assert live_approval.asks("class-A", ("work_mem",), restarts=True)
-    assert not live_approval.asks("auto", ("work_mem",), restarts=True)
+    assert not live_approval.asks("class-A", ())
+    assert live_approval.asks("class-A", (), restarts=True)
+    assert not live_approval.asks("auto", (), restarts=True)

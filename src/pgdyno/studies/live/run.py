@@ -211,9 +211,7 @@ def _with_restarts(switch: LiveSwitch, counted: RestartCount | None, windows: tu
     """Return what came of two arms with the restarts that were made, None where only reloads were."""
     if counted is None:
         return switch
-    return replace(
-        switch, restarts=counted.made, restarts_most=counted.most, outages=counted.outages, windows=windows
-    )
+    return replace(switch, restarts=counted.made, restarts_most=counted.most, outages=counted.outages, windows=windows)
 
 
 def shows(title: str, most: int, pair_s: float, left_s: float, *, pairs: int = 0) -> str:
