@@ -46,6 +46,9 @@ settings.load_profile("shared machine")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# How wide a shell is, is not what reports are read for: as wide as in a pipe.
+os.environ.pop("COLUMNS", None)
+
 # Which server, home or store a developer's shell names is not what the tests are about: they name their own.
 for name in [one for one in os.environ if one.startswith("PG")]:
     if not name.startswith(("PGDYNO_TEST_", "PGDYNO_BLESS")):
