@@ -182,18 +182,13 @@ def validate(flags: _ValidateFlags) -> int:
     Exit code 1 when anything differs, 3 when nothing does but not all could be read.
     """
     from pgdyno.cli.terminal.progress import Progress
+    from pgdyno.cli.terminal.reporting import print_found
     from pgdyno.migration.validation.comparing import compare_databases
-    from pgdyno.model.shapes import plain
-    from pgdyno.outside.words import one_line
     from pgdyno.server.postgres import Postgres
 
     source, target = Postgres.reached(flags.source, "SOURCE"), Postgres.reached(flags.target, "TARGET")
     found = compare_databases(source, target, jobs=flags.jobs, tell=Progress().announce)
-    if flags.as_json:
-        click.echo(json.dumps(plain(found)))
-    else:
-        for line in found.lines():
-            click.echo(one_line(line))
+    print_found(found, found.lines(), as_json=flags.as_json)
     return int(found.exit_code)
 
 
@@ -210,14 +205,14 @@ def forecast(flags: _ForecastFlags) -> int:
     Sizes are those of the source's database. Exit code 0 where the whole 90 % interval fits into the window, 1 where
     none of it does, 3 where that is open, or nothing can be said.
     """
-    from pgdyno.model.shapes import plain
+    from pgdyno.cli.terminal.reporting import print_found
     from pgdyno.studies.migrate.forecast import forecast_of
     from pgdyno.units import parse_quantity
 
     with open_store(flags.store_url) as store:
         results = [_result(store, one) for one in flags.studies]
     found = forecast_of(results, parse_quantity(flags.size, "B"), flags.window)
-    click.echo(json.dumps(plain(found)) if flags.as_json else "\n".join(found.lines()))
+    print_found(found, found.lines(), as_json=flags.as_json)
     return int(found.exit_code)
 
 

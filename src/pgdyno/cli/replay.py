@@ -332,16 +332,11 @@ def _plan_json(ready: Ready, options: ReplayOptions) -> dict[str, object]:
 
 
 def _check(ready: Ready, options: ReplayOptions, *, as_json: bool) -> int:
-    from pgdyno.model.shapes import plain
-    from pgdyno.outside.words import one_line
+    from pgdyno.cli.terminal.reporting import print_found
     from pgdyno.studies.replay.check import check, lines_of
 
     checked = check(options.trace, ready.plan)
-    if as_json:
-        click.echo(json.dumps(plain(checked)))
-    else:
-        for line in lines_of(checked):
-            click.echo(one_line(line))
+    print_found(checked, lines_of(checked), as_json=as_json)
     return int(ExitCode.FINDINGS if checked.failing else ExitCode.OK)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,3 +91,15 @@ def _write(report: Report, chosen: str, output: Path) -> None:
         write_csv(report, output)
         return
     write_text(output, _content(report, chosen), "report", option="--output")
+
+
+def print_found(found: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a result of a verb that keeps none: its `lines` for people, or all of it as JSON."""
+    from pgdyno.model.shapes import plain
+    from pgdyno.outside.words import one_line
+
+    if as_json:
+        click.echo(json.dumps(plain(found)))
+    else:
+        for line in lines:
+            click.echo(one_line(line))
