@@ -64,6 +64,7 @@ def shared_buffers(sandbox: Sandbox) -> object:
     return None
 
 
+@pytest.mark.requirement("R-TUN-06")
 @pytest.mark.parametrize("any_postgres", ONE, indirect=True)
 def test_a_bundle_that_needs_restarts_is_proved_in_its_window(any_postgres: Sandbox, pgdyno_home: Path) -> None:
     target = any_postgres.target()
@@ -100,6 +101,7 @@ def test_a_bundle_that_needs_restarts_is_proved_in_its_window(any_postgres: Sand
         assert "Restarts" in [one.title for one in build_report(store, told.study).sections]
 
 
+@pytest.mark.requirement("R-SAF-02")
 @pytest.mark.parametrize("any_postgres", ONE, indirect=True)
 def test_a_kill_in_a_period_of_b_restores_what_needed_a_restart(any_postgres: Sandbox, pgdyno_home: Path) -> None:
     target, found = any_postgres.target(), shared_buffers(any_postgres)

@@ -53,3 +53,18 @@ def test_what_does_for_the_sessions_that_are_there_and_not_for_all_is_told_befor
     assert "GB of memory" in note
     assert not_kept(settings, make_facts(18, ram_bytes=256 << 30), connections=10) == ()
     assert not_kept(settings, make_facts(18, ram_bytes=8 << 30), connections=100) == (), "it was refused at once"
+
+
+def restarting(**settings):
+    return arms_of({}, settings, make_facts(18), connections=20, may_restart=True)
+
+
+def test_a_bundle_of_restarts_holds_one_setting_at_least_that_needs_them():
+    assert restarting(shared_buffers="256MB", work_mem="8MB").names == ("shared_buffers", "work_mem")
+    with pytest.raises(UsageError, match="nothing of work_mem needs a restart"):
+        restarting(work_mem="8MB")
+
+
+def test_what_a_server_may_not_start_with_is_no_experiment_on_live_users():
+    with pytest.raises(UsageError, match="huge_pages is no experiment"):
+        restarting(huge_pages="on", shared_buffers="256MB")

@@ -165,10 +165,8 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
         a, b = plan.arms.a.get(name, found), plan.arms.b.get(name, found)
         say_wrapped("set", f"{name}: {b} under B, {a} under A, now {found}; {how}")
     say_wrapped("plan", plan.periods)
-    if plan.restarts is not None:
-        say_wrapped("outage", plan.restarts.text)
     say_wrapped("shows", plan.effect)
-    _say_undo(plan)
+    _say_undo(plan, plan.outage)
     if asker is None:
         plan.hands.unasked()
         return True
@@ -211,13 +209,14 @@ def _heard(word: str, yes: Action) -> HeardAnswer | None:
 def show_search(plan: SearchPlan) -> None:
     """Print what a search would do."""
     from pgdyno.cli.requests.study import say_wrapped
+    from pgdyno.studies.live.person.questions import RELOAD
 
     begin_line()
     say_wrapped("target", plan.target)
     say_wrapped("search", ", ".join(f"{name} (now {value})" for name, value in plan.knobs.items()))
     tried = f"at most {plan.candidates} candidates, each against the server as it is, in periods of {plan.period_s:g} s"
     say_wrapped("plan", f"{tried}; the best by fresh pairs; at most {seconds_text(plan.left_s)}")
-    _say_undo(plan)
+    _say_undo(plan, RELOAD)
 
 
 def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
@@ -269,10 +268,10 @@ def _edited(word: str, plan: CandidatePlan) -> dict[str, str]:
     return found
 
 
-def _say_undo(plan: SwitchPlan | SearchPlan) -> None:
+def _say_undo(plan: SwitchPlan | SearchPlan, outage: str) -> None:
     from pgdyno.cli.requests.study import say_wrapped
 
-    say_wrapped("outage", "none: reloads only")
+    say_wrapped("outage", outage)
     say_wrapped(
         "undo", "automatic: at the end, on Ctrl-C, at a guard's breach; after a kill by the watchdog, or by this:"
     )

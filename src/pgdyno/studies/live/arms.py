@@ -14,6 +14,8 @@ from pgdyno.model.facts import Facts
 from pgdyno.model.linux import is_linux_knob
 from pgdyno.trial.restarts import needs_restart
 
+NO_EXPERIMENTS = frozenset({"huge_pages", "shared_preload_libraries"})
+"""Whether a server can start with these is seen beforehand, and what they bring is known: advise has rules for them."""
 _SAME = "Both arms have the same values: a study that ought to show no difference."
 
 
@@ -43,7 +45,8 @@ def arms_of(
     """Return the arms in canonical text, checked against policy, server and the memory that is there.
 
     `connections` is how many sessions may be at work at one time. Raises UsageError for a knob that needs a restart,
-    unless the study `may_restart`, and for one of Linux; else as `policy.check_settings` and `constraints.require`.
+    unless the study `may_restart`, where none does although it may, and for one of Linux; else as
+    `policy.check_settings` and `constraints.require`.
     """
     for name in (*a, *b):
         if is_linux_knob(name):
@@ -54,12 +57,22 @@ def arms_of(
     first, second = check_settings(a, facts), check_settings(b, facts)
     names = tuple(sorted({*first, *second}))
     for name in names:
+        if name in NO_EXPERIMENTS and may_restart:
+            raise UsageError(
+                f"{name} is no experiment on a server that people use",
+                hint="Leave it out; pgdyno advise says whether the server could start with it, and what it brings.",
+            )
         if needs_restart(name, facts) and not may_restart:
             raise UsageError(
                 f"{name} needs a restart, and without --allow-restart a live study makes none",
                 hint="Leave it out, measure it on a sandbox with pgdyno experiment, or name maintenance windows: "
                 "--allow-restart --windows 01:00-05:00.",
             )
+    if may_restart and not any(needs_restart(name, facts) for name in names):
+        raise UsageError(
+            f"nothing of {', '.join(names)} needs a restart",
+            hint="Leave out --allow-restart: by reloads, periods are short and many.",
+        )
     for word, configuration in (("A", first), ("B", second)):
         require(configuration, facts, connections=connections, what=f"arm {word}")
     before = {name: canonical_text(row, row.setting) for name in names if (row := facts.row(name)) is not None}

@@ -79,8 +79,13 @@ class SwitchPlan:
             effect=self.effect,
             notes=self.notes,
             seconds=seconds,
-            outage=RELOAD if self.restarts is None else self.restarts.text,
+            outage=self.outage,
         )
+
+    @property
+    def outage(self) -> str:
+        """Return what the switches cost the users, in words."""
+        return RELOAD if self.restarts is None else self.restarts.text
 
     @property
     def periods(self) -> str:
@@ -127,7 +132,7 @@ def switch_study(
     """Watch the server, and if a person approves compare B with A on its own load; keep all of it as a study.
 
     A `resumed` one goes on with its reference and its pairs. `confirm` asks for `answer_s` whether a winner is kept,
-    where the dashboard may answer.
+    where the dashboard may answer; not where that is one more restart, which `pgdyno apply` makes when it suits.
 
     Raises, before anything is kept, UsageError for an arm that cannot be, and EnvironmentUnsuitable where the server
     cannot be watched or changed. Signals restore the server; what was judged until then is kept.
@@ -183,7 +188,7 @@ def switch_study(
         watched.tell_back()
         return concluded(
             watched, told_by(outcome),
-            confirm=None if confirm is None else confirm(watched.hands), answer_s=answer_s,
+            confirm=None if confirm is None or options.windows else confirm(watched.hands), answer_s=answer_s,
         )  # fmt: skip
 
 

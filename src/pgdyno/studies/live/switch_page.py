@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Table
 from pgdyno.model.results.live import LiveChange, LiveSwitch
 from pgdyno.model.verdict import Word
@@ -131,12 +133,14 @@ def _pairs(switch: LiveSwitch) -> Section:
         ("not judged", "; ".join(f"{count} x {cause}" for cause, count in switch.lost.items()) or "none"),
         ("in the claim", f"statements that hold {100 * switch.covered:.0f} % of the time"),
         ("the rest", "not known" if switch.tail is None else f"{switch.tail} of its time under A"),
-        ("order", f"by coin in each pair, seed {switch.seed}"),
+        ("order", f"by coin in each pair, seed {switch.seed}" if switch.restarts is None else "A B, then B A"),
     ]
     blocks: list[Block] = [FactList(tuple(rows))]
     if switch.verdict is not None and switch.pairs:
         ratios = {f"pair {one.number}, {one.first} first\n{one.ratio:.3f}x": one.ratio for one in switch.pairs}
         estimate = pairs_figure([MetricRow(switch.verdict, ratios)], subject="B", reference="A")
+        if switch.restarts is not None:
+            estimate = replace(estimate, caption="The order of the pairs is A B, then B A.")
         course = running(switch, switch.verdict)
         blocks.insert(0, Charts((estimate,) if course is None else (estimate, course)))
         columns = ("pair", "first", "B / A", "offered work B / A")
