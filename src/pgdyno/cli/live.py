@@ -302,11 +302,14 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
     pair_min = USUAL_PAIR_MIN if times is None else 2 * times.period_s / 60
     if windows:
         source = click.get_current_context().get_parameter_source
-        times, pair_min = FileTimes(60 * flags.period, 60 * flags.wash_out), 2 * flags.period + 3
+        typed = {one for one in ("period", "wash_out") if source(one) is ParameterSource.COMMANDLINE}
+        if times is None or typed:  # those of DBtune's file do where nobody typed others
+            times = FileTimes(60 * flags.period, 60 * flags.wash_out)
+        pair_min = 2 * times.period_s / 60 + 3
         max_pairs = max_pairs if source("max_pairs") is ParameterSource.COMMANDLINE else PAIRS
-        if flags.wash_out >= flags.period:
+        if times.wash_s >= times.period_s:
             raise UsageError(
-                f"--wash-out {flags.wash_out:g} min leaves nothing of a --period of {flags.period:g} min",
+                f"--wash-out {times.wash_s / 60:g} min leaves nothing of a --period of {times.period_s / 60:g} min",
                 hint="Give a shorter --wash-out; a third of the period is usual.",
             )
         if source("budget") is not ParameterSource.COMMANDLINE:

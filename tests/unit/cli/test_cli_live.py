@@ -150,6 +150,26 @@ def test_its_times_are_a_period_with_a_wash_out_and_cost_a_budget_that_holds_thr
     assert times == dbtune.FileTimes(420.0, 120.0)
 
 
+@pytest.mark.parametrize(
+    ("words", "times", "period_s", "wash_s", "pairs", "budget_min"),
+    [
+        ((), None, 1800, 600, 4, 30 + 6 * 63),
+        ((), dbtune.FileTimes(3000.0, 1200.0), 3000, 1200, 4, 30 + 6 * 103),
+        (("--period", "20", "--wash-out", "5"), dbtune.FileTimes(3000.0, 1200.0), 1200, 300, 4, 30 + 6 * 43),
+        (("--max-pairs", "6", "--budget", "20h"), None, 1800, 600, 6, 1200),
+    ],
+)
+def test_a_study_in_windows_has_long_periods_few_pairs_and_time_for_them(
+    words, times, period_s, wash_s, pairs, budget_min
+):
+    given = ["--b", "shared_buffers=1GB", "--allow-restart", "--windows", "01:00-05:00", *words]
+    with live.command.make_context("live", given) as context:
+        found = live._options(live.LiveFlags.of(context.params), times)
+    assert (found.period_s, found.wash_s, found.design.max_pairs) == (period_s, wash_s, pairs)
+    assert found.budget_s == 60 * budget_min
+    assert found.windows == ("01:00-05:00",)
+
+
 def test_several_settings_are_split_at_the_commas_between_them_alone():
     with live.command.make_context(
         "live", ["--b", "work_mem=64MB, random_page_cost=1.1", "--b", "temp_tablespaces=a,b"]
