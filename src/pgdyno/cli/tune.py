@@ -143,7 +143,7 @@ def checks(options: TuneOptions, plan: LoadPlan, *, ask: bool) -> Check:
         from pgdyno.cli.requests.study import RELOADS_ONLY, confirm_changes, outage_of
         from pgdyno.knobs.constraints import require
         from pgdyno.knobs.policy import check_settings
-        from pgdyno.studies.tune.run import reach_sentences, search_space
+        from pgdyno.studies.tune.space import reach_sentences, search_space
 
         for name, settings in options.rivals.items():
             require(check_settings(settings, facts), facts, connections=plan.connections, what=f"rival {name}")
@@ -166,7 +166,7 @@ def _kernel_knobs(options: TuneOptions, plan: LoadPlan) -> KernelKnobs:
 
     def names(_: Target, facts: Facts, workload: WorkloadSpec) -> Sequence[str]:
         from pgdyno.studies.session.study_session import linux_knobs
-        from pgdyno.studies.tune.run import search_space
+        from pgdyno.studies.tune.space import search_space
 
         space = search_space(facts, workload, plan, options)
         return linux_knobs(space.names(), *options.rivals.values())

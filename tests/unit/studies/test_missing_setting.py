@@ -13,7 +13,16 @@ from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.studies.pairs.blocks import BASE, FOUND, WINNER, Blocks
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.frugal import FrugalWinner
-from pgdyno.studies.tune.missing import TRIALS, seek_missing
+from pgdyno.studies.tune.missing import (
+    ARM,
+    LOOK_TRIALS,
+    TRIALS,
+    WHOLE,
+    loss_at_a_look,
+    loss_in_proof,
+    seek_missing,
+    seek_seen,
+)
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import WITHOUT, GivenUp, is_hopeless, needed_settings
 from pgdyno.studies.tune.run import tune
@@ -47,6 +56,7 @@ class Searched:
     options: TuneOptions = OPTIONS
     fresh: list[Trial] = field(default_factory=list)
     refuses: str = ""
+    noise_sd: float = NOISE
 
     @property
     def laboratory(self) -> Searched:
@@ -59,9 +69,11 @@ class Searched:
     def accepts(self, configuration: Configuration) -> bool:
         return not self.refuses or self.refuses in configuration
 
-    def learn(self, one: Trial) -> bool:
+    def learn(self, one: Trial) -> None:
         self.fresh.append(one)
-        return True
+
+    def score(self, one: Trial) -> float:
+        return math.log(one.figure(OPTIONS.metric) / 30)
 
 
 @pytest.mark.parametrize("missing", range(1, 16))
@@ -70,14 +82,15 @@ def test_the_setting_that_was_left_out_is_found_in_four_trials(missing):
     winner = ALL.without(*(f"knob{n:02}" for n in range(1, 16)))
     one = GivenUp(blocks(winner, winner=30 * math.exp(0.5), found=30 * math.exp(1.7)))
     search = Searched(effects)
-    assert seek_missing(search, one, ("knob00",), block=9001) == ("knob00", f"knob{missing:02}")
+    assert seek_missing(search, loss_in_proof(one, search), ("knob00",), block=9001) == ("knob00", f"knob{missing:02}")
     assert 0 < len(search.fresh) <= TRIALS
     assert all("knob00" in one.spec.configuration for one in search.fresh)
 
 
 def test_where_a_half_cannot_be_measured_nothing_is_said():
     one = GivenUp(blocks(ALL.without("knob01", "knob02"), winner=50.0, found=160.0))
-    assert seek_missing(Searched({}, refuses="knob02"), one, (), block=9001) is None
+    search = Searched({}, refuses="knob02")
+    assert seek_missing(search, loss_in_proof(one, search), (), block=9001) is None
 
 
 @pytest.mark.parametrize(("winner", "hopeless"), [(50.0, True), (110.0, True), (140.0, False), (160.0, False)])
@@ -114,12 +127,13 @@ def two_that_matter(settings):
 
 
 def test_a_short_tune_whose_model_was_wrong_is_mended_in_its_time(monkeypatch):
-    """The demo's time: the model took work_mem alone."""
+    """The model took work_mem alone, and a look at it did not show that it is poor."""
+    monkeypatch.setattr(tune_module, "loss_at_a_look", lambda *_, **__: None)
     choose, parts = tune_module.frugal, list[Configuration]()
 
     def wrong_at_first(search, found, **learnt):
         parts.append(found)
-        if len(parts) > 1:
+        if len(parts) > 2:  # a look, and a proof
             return choose(search, found, **learnt)
         return FrugalWinner(Configuration.of({"work_mem": found["work_mem"]}), {}, ())
 
@@ -134,3 +148,57 @@ def test_a_short_tune_whose_model_was_wrong_is_mended_in_its_time(monkeypatch):
     assert tuned.is_offered
     assert len(tuned.proof.blocks.complete) == options.confirm_min
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
+
+
+def buffers_and_a_little(settings):
+    return shared_buffers_cliff(settings) * (1.3 if settings.get("io_method") == "sync" else 1.0)
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_no_proof_of_a_demo_s_time_is_spent_on_a_part_that_has_little_of_the_gain(monkeypatch, seed):
+    """Such a demo took all of its time to prove 2 of 16 settings, with a third of what another one would have."""
+    choose, asked = tune_module.frugal, []
+
+    def wrong_at_first(search, found, *, refused, **learnt):
+        asked.append(len(refused))
+        if len(refused) > 1:
+            return choose(search, found, refused=refused, **learnt)
+        return FrugalWinner(Configuration.of({"io_method": "sync", "jit": "off"}), {}, ())
+
+    monkeypatch.setattr(tune_module, "frugal", wrong_at_first)
+    options = TuneOptions(
+        seed=seed, trials=16, budget_s=280.0, noise_runs=4, confirm_max=4, rivals={"hand": {"jit": "off"}}
+    )
+    laboratory = SimulatedLaboratory(buffers_and_a_little, seed=seed, duration=lambda number: 5.1)
+    laboratory.budget(options.budget_s)
+    said: list[str] = []
+    tuned = tune(laboratory, options, said.append)
+    assert any("has less than half of their gain" in line for line in said)
+    assert "shared_buffers" in tuned.winner
+    assert tuned.is_offered
+    looked = [one for one in laboratory.store.kept if one.spec.arm in (ARM, WHOLE)]
+    assert len(looked) <= LOOK_TRIALS
+    assert laboratory.clock_s <= laboratory.stopwatch.end_s
+
+
+@pytest.mark.parametrize(("kept", "plain"), [(0.2, True), (0.45, True), (0.6, False), (1.0, False)])
+def test_a_part_is_poor_where_it_plainly_lacks_half_of_the_gain(kept, plain):
+    search = Searched({"knob00": 1.5 * kept, "knob01": 1.5 * (1 - kept)})
+    assert bool(loss_at_a_look(search, ALL.without("knob01"), ALL, block=9001)) is plain
+
+
+def test_noise_makes_no_part_poor_and_a_whole_that_gains_nothing_no_loss():
+    small = Searched({"knob00": 0.05, "knob01": 0.15})
+    assert loss_at_a_look(small, ALL.without("knob01"), ALL, block=9001) is None
+    worse = Searched({"knob00": -0.9, "knob01": 0.9})
+    assert loss_at_a_look(worse, ALL.without("knob01"), ALL, block=9001) is None
+
+
+def test_what_a_look_comes_to_is_seen_in_a_trial_before_it_is_believed():
+    """Spread over two settings that need each other, the gain is in no single one."""
+    both = Searched({})
+    both.run = lambda spec: replace(
+        trial(spec.configuration, 200.0 if {"knob03", "knob12"} <= set(spec.configuration) else 30.0), spec=spec
+    )
+    loss = loss_at_a_look(both, ALL.without("knob03"), ALL, block=9001)
+    assert seek_seen(both, loss, block=9002) is None

@@ -13,7 +13,7 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.run import reach_sentences, search_space
+from pgdyno.studies.tune.space import reach_sentences, search_space
 
 
 def test_tune_options_round_trip_through_json():

@@ -19,8 +19,8 @@ from pgdyno.studies.pairs.blocks import REPEATS
 from pgdyno.studies.tune import search as tune_search
 from pgdyno.studies.tune.noise_runs import measure_noise
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.run import search_space
 from pgdyno.studies.tune.search import Search
+from pgdyno.studies.tune.space import search_space
 from pgdyno.trial.hopeless import FLOOR_SHARE
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 

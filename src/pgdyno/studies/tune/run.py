@@ -17,26 +17,24 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pgdyno.errors import EnvironmentUnsuitable, OutOfTime
-from pgdyno.knobs.budget import TrialBudget
-from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import SearchSpace, build_space, starting_points
+from pgdyno.errors import OutOfTime
+from pgdyno.knobs.space import starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.facts import Facts
-from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LoadPlan, Role, Trial, WorkloadSpec
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, Trial
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.studies.pairs.blocks import FOUND, WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.pairs.judging import Unjudged
 from pgdyno.studies.tune.frugal import FrugalWinner, frugal
 from pgdyno.studies.tune.halves import split_group
-from pgdyno.studies.tune.missing import TRIALS, seek_missing
+from pgdyno.studies.tune.missing import LOOK_TRIALS, TRIALS, loss_at_a_look, loss_in_proof, seek_missing, seek_seen
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import RIVAL, WITHOUT, WITHOUT_REST, GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.tune.restart_room import arms_with_restarts
 from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.smaller import leave_out_unshown
+from pgdyno.studies.tune.space import reach_sentences, search_space
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import BudgetSpent
@@ -127,6 +125,10 @@ def search_and_prove(
     needed: Sequence[str] = ()
     idle, is_told, whole = frozenset[str](), False, False
     before = _timed(laboratory)
+    if _can_look(laboratory, options):
+        needed, poor = _look(search, found, options, first_block, announce)
+        refused += poor
+        first_block += 2
     for turn in range(ROUNDS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
@@ -176,7 +178,9 @@ def search_and_prove(
         idle |= frozenset(part.settings) - frozenset(needed)
         if is_last or not _can_repair(laboratory, options):
             needed = needed[:1]
-        elif missing := seek_missing(search, proof, needed, block=first_block):
+        elif (loss := loss_in_proof(proof, search)) and (
+            missing := seek_missing(search, loss, needed, block=first_block)
+        ):
             needed, idle = missing, frozenset(found) - frozenset(missing)
             first_block += 1
     first_block = leave_out_unshown(tuned, options, first_block=first_block, announce=announce)
@@ -207,6 +211,28 @@ def _can_repair(laboratory: Laboratory, options: TuneOptions) -> bool:
     watch, arms = laboratory.stopwatch, arms_with_restarts(laboratory, options, (BASELINE,))
     has_restarts = arms is None or arms >= REPAIR_ARMS
     return has_restarts and (watch is None or watch.has_room(TRIALS + REPAIR_ARMS * options.confirm_min))
+
+
+def _can_look(laboratory: Laboratory, options: TuneOptions) -> bool:
+    """Tell whether a part is to be looked at before its proof: time is bounded, and has room for look and proof."""
+    watch, arms = laboratory.stopwatch, arms_with_restarts(laboratory, options, (BASELINE,))
+    has_restarts = arms is None or arms >= REPAIR_ARMS + math.ceil(LOOK_TRIALS / options.confirm_min)
+    return has_restarts and watch is not None and watch.has_room(LOOK_TRIALS + REPAIR_ARMS * options.confirm_min)
+
+
+def _look(
+    search: Search, found: Configuration, options: TuneOptions, block: int, announce: Callable[[str], None]
+) -> tuple[tuple[str, ...], list[Configuration]]:
+    """Look at the part that would be proved first; return what has most of the gain if it has not, and what is poor."""
+    most = _most_settings(_affordable(search.laboratory, found, options), options)
+    part = frugal(search, found, most=most, refused=[BASELINE]).settings
+    if part == found or not (loss := loss_at_a_look(search, part, found, block=block)):
+        return (), []
+    announce(
+        f"a trial of {which_settings(len(part), len(found))} that the search found has less than half of their gain: "
+        "what they lack is sought"
+    )
+    return seek_seen(search, loss, block=block + 1) or (), [part]
 
 
 def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = False) -> int:
@@ -327,49 +353,3 @@ def _nothing_measured(search: Search) -> str:
         f"no configuration was tried: {search.stopped}; a longer --budget, or a shorter --warmup and "
         f"--measure, leaves room"
     )
-
-
-def search_space(facts: Facts, workload: WorkloadSpec, plan: LoadPlan, options: TuneOptions) -> SearchSpace:
-    """Return the knobs to search and their ranges on this target under this load, with the reasons of the others.
-
-    `plan` has the seconds of a trial, whether its data are restored, and the clients, for which memory must do;
-    `options` say which knobs are asked for. Raises UsageError for a knob of them that does not exist, PolicyError for
-    one that may not be touched, EnvironmentUnsuitable when nothing is left to search.
-    """
-    space = build_space(
-        load_catalogue(),
-        facts,
-        include=options.include or None,
-        exclude=options.exclude,
-        only=options.only or None,
-        reload_only=options.never_restarts,
-        linux=options.linux,
-        budget=TrialBudget(
-            warmup_s=plan.warmup_s,
-            measure_s=plan.measure_s,
-            read_only=workload.read_only,
-            restores=plan.reset != "never" and not workload.read_only,
-            connections=plan.clients,
-        ),
-    )
-    if not space.dimensions:
-        asked = [out for out in space.excluded if not options.only or out.name in options.only]
-        remedies = dict.fromkeys(facts.obstacles[out.name].remedy for out in asked if out.name in facts.obstacles)
-        raise EnvironmentUnsuitable(
-            "there is no knob to search",
-            detail="; ".join(f"{out.name}: {out.reason}" for out in asked),
-            hint=" ".join(remedies) or "Lengthen --measure, allow restarts, or name knobs with --include.",
-        )
-    return space
-
-
-def reach_sentences(space: SearchSpace, facts: Facts, options: TuneOptions) -> list[str]:
-    """Return, for the plan, which knobs ALTER SYSTEM sets here, and why others are left out.
-
-    Those are the knobs that could not come into force, and those that were asked for by name.
-    """
-    asked = {*options.only, *options.include}
-    moved = [name for name in space.names() if name in facts.by_alter_system]
-    said = [f"{', '.join(moved)} by ALTER SYSTEM, because postgresql.auto.conf sets them"] if moved else []
-    out = [f"{out.name} {out.reason}" for out in space.excluded if out.name in facts.obstacles or out.name in asked]
-    return [*said, *(f"left out: {words}" for words in out)]

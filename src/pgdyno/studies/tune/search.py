@@ -222,10 +222,13 @@ class Search:
         """
         return [self._point(t) for t in self.trials if t.state not in LOST and not self._has_figure(t)]
 
-    def learn(self, trial: Trial) -> bool:
-        """Let the model learn from a trial that it did not ask for; return whether there is anything to learn."""
+    def learn(self, trial: Trial) -> None:
+        """Let the model learn from a trial that it did not ask for, where there is anything to learn."""
         self.fresh += [trial] if self._has_figure(trial) else []
-        return self._has_figure(trial)
+
+    def score(self, trial: Trial) -> float | None:
+        """Return ln of a known trial's gain over the baseline of its time; None where it has no figure."""
+        return next((score for one, score in self._scored() if one.id == trial.id), None)
 
     def _has_figure(self, trial: Trial) -> bool:
         known = trial.figure(self.options.metric) is not None
