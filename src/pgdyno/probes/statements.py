@@ -1,8 +1,8 @@
 """What pg_stat_statements counts, read as a live study needs it: without texts, in binary, from one session of ours.
 
 The function materialises all its entries whatever one asks for, so that one reading of all of them costs what a
-reading of a few does (4,765 entries on 18.6: 8 ms of CPU on the server, 7 ms here; each five seconds that is 0.2 % of a
-core). Nothing is ever reset.
+reading of a few does. Rows come as one record each, which costs the server a little more and this side less than half
+(`bench/live_cost.py`, row L11). Nothing is ever reset.
 """
 
 from __future__ import annotations
@@ -20,16 +20,13 @@ from psycopg.rows import DictRow, tuple_row
 
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.probes.observer import FALLBACK_DATABASE, OBSERVER_DATABASE, quieten
+from pgdyno.probes.statement_rows import RECORD_OID, PackedRecord, statement_rows
 from pgdyno.probes.views import load_views, queries_for
 from pgdyno.server.extensions import schema_of
 from pgdyno.server.postgres import Postgres, query_error
 from pgdyno.stats.statement_deltas import StatementSnapshot
 
 T = TypeVar("T")
-MOST_COUNTED = 1e19
-"""More than a bigint holds."""
-_SINCE = 6
-"""The column that is a moment, unknown before 17."""
 EXTENSION = "pg_stat_statements"
 _VIEWS = (
     "live_statements", "live_server", "live_sessions", "live_databases", "live_entries", "live_crossing",
@@ -87,18 +84,6 @@ class DatabaseTotals:
     blocks_read: float = 0.0
 
 
-def _table(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
-    """Return the counters by column. Raises DataError for what counts nothing: whoever owns the server may lie."""
-    try:
-        table = np.array(rows, dtype=np.float64).reshape(len(rows), 8).T
-    except (TypeError, ValueError) as error:
-        raise psycopg.DataError(str(error)) from error
-    counters = np.delete(table, _SINCE, axis=0)
-    if not bool(np.all((counters >= 0) & (counters <= MOST_COUNTED))):
-        raise psycopg.DataError("a counter of pg_stat_statements is no count")
-    return table
-
-
 @dataclass(frozen=True, slots=True)
 class Housework:
     """Checkpoints that began since the statistics were reset, and how many tables are being vacuumed now."""
@@ -124,6 +109,8 @@ class StatementReader:
         self.keys: list[StatementKey] = []
         self._numbers: dict[tuple[object, ...], int] = {}
         self._free: list[int] = []
+        self._seen: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+        """Keys of the latest reading in its order, and their numbers: mostly the next one has the same."""
 
     def open(self) -> str | None:
         """Open the session and return its database; None where no database that we may enter has the extension.
@@ -144,11 +131,12 @@ class StatementReader:
 
     def adopt(self, keys: Sequence[StatementKey]) -> None:
         """Number statements as an earlier reader did; before anything is read."""
-        self.keys = list(keys)
+        self.keys, self._seen = list(keys), None
         self._numbers = {(key.database, key.role, key.queryid, key.toplevel): i for i, key in enumerate(keys)}
 
     def release(self, numbers: Iterable[int]) -> None:
         """Give these numbers to others: of statements that were in no recent reading, the last one included."""
+        self._seen = None
         for number in numbers:
             key = self.keys[number]
             if self._numbers.pop((key.database, key.role, key.queryid, key.toplevel), None) is not None:
@@ -276,18 +264,20 @@ class StatementReader:
     def _statements(self, connection: psycopg.Connection[DictRow]) -> StatementSnapshot:
         before = connection.execute(self._queries["live_server"]).fetchone()
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            cursor.adapters.register_loader(RECORD_OID, PackedRecord)
             rows = cursor.execute(self._queries["live_statements"]).fetchall()
         assert before is not None, "one row, whatever is there"
-        others = [row for row in rows if row[1] != self._own_role]
-        numbers = np.array([self._number(row[:4]) for row in others], dtype=np.int64)
+        found = statement_rows([row[0] for row in rows])
+        is_own = found.keys[:, 1] == self._own_role
+        numbers = self._numbers_of(found.keys[~is_own])
         order = np.argsort(numbers)
-        table = _table([row[4:] for row in others])[:, order]
-        if len({*numbers.tolist()}) < len(others):
+        ids, table = numbers[order], found.counters[:, ~is_own][:, order]
+        if (ids[1:] == ids[:-1]).any():
             raise psycopg.DataError("a statement is counted twice")
         return StatementSnapshot(
             at=float(before["at"]),
             started_at=float(before["started_at"]),
-            ids=numbers[order],
+            ids=ids,
             calls=table[0],
             exec_ms=table[1],
             sd_ms=table[2],
@@ -298,9 +288,17 @@ class StatementReader:
             blocks=table[7],
             dealloc=before["dealloc"],
             reset_at=before["reset_at"],
-            own_ms=sum(row[5] + row[8] for row in rows if row[1] == self._own_role),
+            own_ms=float(found.counters[[1, 4]][:, is_own].sum()),
             loaded_at=float(before["loaded_at"]),
         )
+
+    def _numbers_of(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        if self._seen is not None and np.array_equal(self._seen[0], keys):
+            return self._seen[1]
+        found = ((database, role, queryid, toplevel != 0) for database, role, queryid, toplevel in keys.tolist())
+        numbers = np.array([self._number(key) for key in found], dtype=np.int64)
+        self._seen = keys, numbers
+        return numbers
 
     def _number(self, key: tuple[int, int, int, bool]) -> int:
         number = self._numbers.get(key)
