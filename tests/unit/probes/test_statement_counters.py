@@ -62,5 +62,6 @@ def test_a_number_stays_with_its_statement_in_whatever_order_it_comes():
     reader.release([1])
     assert reader._numbers_of(np.array([[5, 10, 9, 1], *first[[2, 0]].tolist()])).tolist() == [1, 2, 0]
     assert reader.keys[1:] == [StatementKey(5, 10, 9, True), StatementKey(5, 10, 1, False)]
+    assert reader._numbers_of(first[[2, 0]]).tolist() == [2, 0]
     reader.adopt([StatementKey(5, 10, 1, False)])
     assert reader._numbers_of(first[[2, 0]]).tolist() == [0, 1], "what was read before it took them over is forgotten"
