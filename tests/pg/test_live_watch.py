@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -103,11 +104,16 @@ def test_sessions_tell_who_waits_for_a_lock_and_when_statements_began(owner: Pos
     with opened(owner) as reader, app_session(owner) as holder, app_session(owner) as waiter:
         before = reader.sessions(0.0, 0.0)
         holder.execute("SELECT pg_advisory_lock(77)")
+        with ThreadPoolExecutor(1) as pool:
+            counted = pool.submit(waiter.execute, "SELECT count(*) FROM generate_series(1, 10000000)")
+            eventually(lambda: counted.done() or reader.sessions(0.0).computing > 0, "a session that computes")
+            assert not counted.done(), "it computed for longer than one look takes"
         thread = threading.Thread(target=lambda: waiter.execute("SELECT pg_advisory_lock(77)"))
         thread.start()
         try:
             eventually(lambda: reader.sessions(0.0).blocked > before.blocked, "a session that waits for a second")
             found = reader.sessions(0.0, before.at)
+            assert found.computing < found.active, "who waits for a lock needs no CPU"
             assert [one for one in found.begun if before.at <= one < found.at - 1.0]
             assert reader.sessions(0.0, found.at + 60.0).begun == ()
         finally:

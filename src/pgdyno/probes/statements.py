@@ -57,7 +57,8 @@ class SessionCounts:
     """Sessions of others `at` one moment by the server's clock; `old` began before the reading did.
 
     `oldest_s` is how long the longest statement has run, `blocked` are those that wait for a lock in one of more than a
-    second, and `begun` says when statements began, the oldest twenty of those that were asked for.
+    second, and `begun` says when statements began, the oldest twenty of those that were asked for. `computing` are the
+    processes, parallel workers too, that wait for nothing but perhaps a CPU.
     """
 
     sessions: int
@@ -67,6 +68,7 @@ class SessionCounts:
     at: float = 0.0
     blocked: int = 0
     begun: tuple[float, ...] = ()
+    computing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ class StatementReader:
                 at=float(row["at"]),
                 blocked=int(row["blocked"]),
                 begun=tuple(map(float, row["begun"] or ())),
+                computing=int(row["computing"]),
             )
 
         return self._asked(read)

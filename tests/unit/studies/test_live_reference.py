@@ -168,15 +168,19 @@ def test_one_statement_that_takes_longer_than_a_fourth_of_a_period_is_told(monke
 
 
 @pytest.mark.requirement("R-TUN-14")
-def test_a_saturated_server_says_so():
-    assert not any("saturated" in note for note in result()[1].notes)
+@pytest.mark.parametrize(("computing", "is_saturated"), [(9, True), (8, False), (2, False)])
+def test_a_server_without_a_cpu_for_each_process_says_so_and_one_where_sessions_wait_does_not(computing, is_saturated):
     clock = Clock()
     server = Server(clock)
-    server.sessions = lambda since: SessionCounts(10, 9, 4, 0.5)
+    server.sessions = lambda since: SessionCounts(40, 20, 4, 0.5, computing=computing)
     seen = watch_baseline(server, 600.0, announce=lambda _: None, clock=clock, sleep=clock.sleep)
     study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
     told = live_result(study, make_facts(18, cores=8), seen, KEYS, NAMES, around=("So and so.",), elapsed_s=1.0)
-    assert any("more than 8 sessions" in note for note in told.notes)
+    assert (
+        any("more processes computed or waited for a CPU than there are CPUs (8)" in note for note in told.notes)
+        is is_saturated
+    )
+    assert told.reference.computing_median == computing
     assert told.notes[-1] == "So and so."
 
 

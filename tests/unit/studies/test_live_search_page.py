@@ -85,7 +85,7 @@ def test_the_page_shows_the_offer_the_finalists_the_candidates_and_what_was_left
 
 @pytest.mark.requirement("R-TUN-14")
 @pytest.mark.parametrize(
-    ("active", "cores", "fields", "about"),
+    ("computing", "cores", "fields", "about"),
     [
         (20.0, 8, {}, "about 16"),
         (20.0, 8, {"finals": (BETTER,), "chosen": 0}, "about 16"),
@@ -93,13 +93,16 @@ def test_the_page_shows_the_offer_the_finalists_the_candidates_and_what_was_left
         (8.0, 8, {}, None),
         (20.0, Unknown("no /proc"), {}, None),
         (20.0, 8, {"candidates": CANDIDATES[:1]}, None),  # nothing was measured
+        (None, 8, {}, None),  # a study from before it was counted
+        (2.0, 8, {}, None),  # the others of those at work wait for locks or disks
     ],
 )
-def test_a_server_that_is_saturated_whatever_is_set_is_told_on_the_page(active, cores, fields, about):
-    notes = uncured(replace(WATCHED.reference, active_median=active), search(**fields), cores)
+def test_cpus_that_are_saturated_whatever_is_set_are_told_on_the_page(computing, cores, fields, about):
+    at_work = replace(WATCHED.reference, active_median=40.0, computing_median=computing)
+    notes = uncured(at_work, search(**fields), cores)
     assert [about in note for note in notes] == [True] * (about is not None)
     html = render_html(compose(StudyRecord(study(search(**fields, notes=notes)), [])))
-    assert ("The server is saturated, and no setting that was tried cures that" in html) is (about is not None)
+    assert ("The CPUs are saturated, and no setting that was tried cures that" in html) is (about is not None)
 
 
 def test_notes_of_a_search_without_a_finalist_are_on_its_page():

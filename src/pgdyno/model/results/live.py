@@ -72,7 +72,8 @@ class LiveReference:
 
     `statements` ran in it, of `entries` in pg_stat_statements. `own_share` is our own role's part of the statements'
     time, `new_share` that of statements which were not there at its begin. `visible` is the statements' time over the
-    time that sessions were at work (None before 14). Sessions are those of others.
+    time that sessions were at work (None before 14). Sessions are those of others; `computing_median` is how many
+    processes of theirs waited for nothing but perhaps a CPU (None in studies from before it was counted).
     """
 
     seconds: float
@@ -91,6 +92,7 @@ class LiveReference:
     active_most: int
     old_share: float
     oldest_s: float
+    computing_median: Annotated[float | None, OMITTED] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

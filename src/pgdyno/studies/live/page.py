@@ -162,6 +162,12 @@ def _load(seen: LiveReference) -> FactList:
         ),
         ("sessions", f"{number_text(seen.sessions)}, {100 * seen.old_share:.0f} % of them from before"),
         ("at work", f"median {number_text(seen.active_median)}, at most {seen.active_most}"),
+        (
+            "computing, or waiting for a CPU",
+            "unknown: not counted then"
+            if seen.computing_median is None
+            else f"median {number_text(seen.computing_median)}, parallel workers included",
+        ),
         ("longest statement seen", seconds_text(seen.oldest_s)),
         ("new statements", f"{100 * seen.new_share:.1f} % of the time"),
         ("our own role", f"{100 * seen.own_share:.1f} % of the time, left out"),

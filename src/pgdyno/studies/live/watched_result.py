@@ -148,6 +148,7 @@ def _reference(seen: Watched, reference: StatementReference, size: int) -> LiveR
         active_most=active[-1] if active else 0,
         old_share=_old_share(seen),
         oldest_s=max((one.oldest_s for one in counted), default=0.0),
+        computing_median=statistics.median(one.computing for one in counted) if counted else None,
     )
 
 
@@ -218,12 +219,11 @@ def _notes(
         "The time of a commit is in no counter of a statement: what commit_delay, wal_buffers, wal_compression or the "
         f"disk of the WAL do is not visible here.{share}"
     )
-    cores, busy = facts.host.cores, sorted(one.active for one in seen.sessions)
+    cores, busy = facts.host.cores, sorted(one.computing for one in seen.sessions)
     if isinstance(cores, int) and busy and busy[len(busy) // 2] > cores:
         found.append(
-            f"Half of the time more than {agreeing(cores, 'session', 'was', 'were')} at work, which is all the "
-            "cores: on a saturated server everything waits for everything, and effects are hard to tell. "
-            "Look for quieter hours."
+            f"Half of the time more processes computed or waited for a CPU than there are CPUs ({cores}): on a "
+            "saturated server everything waits for everything, and effects are hard to tell. Look for quieter hours."
         )
     if _only_reads(seen, reference):
         found.append(

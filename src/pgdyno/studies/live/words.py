@@ -59,21 +59,23 @@ def search_judgement(search: LiveSearch) -> Judgement:
 
 
 def uncured(reference: LiveReference, search: LiveSearch, cores: object) -> tuple[str, ...]:
-    """Return a note where the server was saturated and would still be so with the fastest configuration tried.
+    """Return a note where CPUs were saturated and would still be so with the fastest configuration tried.
 
-    By Little's law sessions at work are proportional to the time that the same calls take. Nothing where `cores` are
-    not known, there was a core for each session at work half of the time, or nothing was measured.
+    By Little's law processes that compute are proportional to the time that the same calls take; those that wait for
+    locks, disks or clients are none of them. Nothing where `cores` or their number are not known, there was a core for
+    each of them half of the time, or nothing was measured.
     """
     tried = [one.ratio for one in search.candidates if one.ratio is not None]
     tried += [one.verdict.interval.ratio for one in search.finals if one.verdict is not None]
-    if not isinstance(cores, int) or reference.active_median <= cores or not tried:
+    computing = reference.computing_median
+    if not isinstance(cores, int) or computing is None or computing <= cores or not tried:
         return ()
-    least = min(1.0, *tried) * reference.active_median
+    least = min(1.0, *tried) * computing
     if least <= cores:
         return ()
     return (
-        f"the server is saturated, and no setting that was tried cures that: half of the time "
-        f"{digits_text(reference.active_median, 2)} sessions or more were at work on {plural(cores, 'core')}, and with "
-        f"the fastest configuration that was measured it would be about {digits_text(least, 2)}. Fewer sessions at a "
-        "time (a connection pool), cheaper statements or more cores help: see pgdyno advise",
+        f"the CPUs are saturated, and no setting that was tried cures that: half of the time "
+        f"{digits_text(computing, 2)} processes or more computed or waited for a CPU on {plural(cores, 'core')}, and "
+        f"with the fastest configuration that was measured it would be about {digits_text(least, 2)}. Fewer sessions "
+        "at a time (a connection pool), cheaper statements or more cores help: see pgdyno advise",
     )
