@@ -10,6 +10,7 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Word
 from pgdyno.studies.kinds import judged
+from pgdyno.studies.tune import proof as proof_module
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.frugal import FrugalWinner
 from pgdyno.studies.tune.missing import ARM
@@ -86,6 +87,28 @@ def test_the_proof_vetoes_a_model_that_was_wrong_and_the_model_learns_from_it(mo
     assert not tuned.proof.is_vetoed
     fresh = {trial.id for trial in tuned.search.fresh}
     assert not fresh & {trial.id for block in tuned.proof.blocks.complete for trial in block.values()}
+
+
+def test_a_winner_that_shows_nothing_where_the_whole_is_better_is_not_the_last_one(monkeypatch):
+    asked = wrong_at_first(monkeypatch, "random_page_cost")
+    monkeypatch.setattr(proof_module, "is_hopeless", lambda *_: False)
+    monkeypatch.setattr(proof_module, "_is_vetoed", lambda *_: False)
+    tuned, said = run(SimulatedLaboratory(shared_buffers_cliff))
+    assert any("not shown to be better, and all of them are: the model learns" in line for line in said)
+    assert len(asked) == 2
+    assert tuned.is_offered
+    assert set(tuned.winner) == {"shared_buffers"}
+
+
+def test_a_proof_that_was_given_up_with_the_fewest_pairs_is_followed_by_another_one(monkeypatch):
+    asked = wrong_at_first(monkeypatch, "random_page_cost")
+    monkeypatch.setattr(proof_module, "FEWEST_LOST", OPTIONS.confirm_min)
+    monkeypatch.setattr(proof_module, "_is_vetoed", lambda *_: False)
+    monkeypatch.setattr(proof_module.Proof, "is_only_together", False)
+    tuned, _ = run(SimulatedLaboratory(shared_buffers_cliff))
+    assert len(asked) == 2
+    assert tuned.is_offered
+    assert not tuned.proof.is_given_up
 
 
 def test_what_only_proved_better_as_a_whole_is_not_offered(monkeypatch):

@@ -54,12 +54,28 @@ class Proof:
     """What the search had found against the baseline; None as above."""
     is_vetoed: bool
     """Whether the winner is shown to be worse than what was found, by more than a frugal one may lose."""
+    is_given_up: bool
+    """Whether it ended early, as the winner surely loses too much and another part could still be proved."""
     gone: Mapping[str, Removal]
     """The settings that went, with what their removal cost; settings that went together share theirs."""
     rest: tuple[str, ...] = ()
     """The settings that were left out together; they are of the answer only where `rest_effect` is better."""
     rest_effect: Verdict | None = None
     """The winner against the winner without all of them; None where that could not be measured."""
+
+    @property
+    def is_only_together(self) -> bool:
+        """Return whether what was found is shown to be better as a whole, and this part of it is not."""
+        is_better = self.headline.verdict.word is Word.BETTER
+        return not is_better and self.together is not None and self.together.word is Word.BETTER
+
+    @property
+    def lacks_something(self) -> bool:
+        """Return whether another part of what was found is worth a proof: this one loses too much, or shows too little.
+
+        Where the whole is not shown to be better either, another part would only be another draw of luck.
+        """
+        return self.is_vetoed or self.is_given_up or self.is_only_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +120,10 @@ def prove(
     roles |= dict.fromkeys(asked, Role.EFFECT) | dict.fromkeys(beside, Role.RIVAL)
     design = options.design(min_pairs=options.confirm_min)
     effect_design = options.design(min_pairs=options.confirm_min, comparisons=max(1, len(alone) + bool(rest)))
+    gives_up = False
 
     def is_enough(blocks: Blocks) -> bool:
+        nonlocal gives_up
         gives_up = is_hopeless(blocks, options, noise_sd) and has_another_try()
         return gives_up or _is_settled(blocks, options, design, effect_design)
 
@@ -128,7 +146,7 @@ def prove(
         return None
     if not blocks.stopped_short and len(blocks.complete) < options.confirm_min:
         return GivenUp(blocks)
-    return _proof(blocks, options, design, effect_design, tuple(rest))
+    return _proof(blocks, options, design, effect_design, tuple(rest), is_given_up=gives_up)
 
 
 def _is_settled(blocks: Blocks, options: TuneOptions, design: Design, effect_design: Design) -> bool:
@@ -156,7 +174,15 @@ def _is_told(blocks: Blocks, arm: str, options: TuneOptions, design: Design) -> 
     return abs(math.log(found.ratio)) >= TOLD * math.log(found.hi / found.ratio)
 
 
-def _proof(blocks: Blocks, options: TuneOptions, design: Design, effect_design: Design, rest: tuple[str, ...]) -> Proof:
+def _proof(
+    blocks: Blocks,
+    options: TuneOptions,
+    design: Design,
+    effect_design: Design,
+    rest: tuple[str, ...],
+    *,
+    is_given_up: bool,
+) -> Proof:
     """Return what complete blocks say; an arm that could not be measured is not in them."""
 
     def verdict(a: str, b: str, by: Design) -> Verdict | None:
@@ -182,6 +208,7 @@ def _proof(blocks: Blocks, options: TuneOptions, design: Design, effect_design: 
         unpruned=verdict(FOUND, answer, design),
         together=verdict(BASE, FOUND, design),
         is_vetoed=is_vetoed,
+        is_given_up=is_given_up,
         gone=gone,
         rest=rest,
         rest_effect=rest_effect,

@@ -3,9 +3,9 @@
     noise     baseline runs alone: how small an effect can be seen here?
     search    single-shot trials asked by the optimiser, baselines interleaved
     proof     fresh randomised blocks: baseline, the frugal part of what was found, that part without each of its
-              settings, all that was found, rivals. Where the part is worse than the whole, the model that chose it
-              learns from these blocks and chooses another one for the next. What is not shown to matter goes, of
-              what was left out together half by half.
+              settings, all that was found, rivals. Where the part is worse than the whole, or only the whole is
+              shown to be better, the model that chose it learns from these blocks and chooses another one for the
+              next. What is not shown to matter goes, of what was left out together half by half.
 
 The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
 and the laboratory gives back the trials that the store has.
@@ -166,9 +166,11 @@ def search_and_prove(
         if isinstance(proof, Proof):
             if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
                 tuned.take(proof, part)
-            if not proof.is_vetoed:
+            if not proof.lacks_something:
                 break
-        announce(f"proof: {which} are worse than all of them: the model learns from that")
+        less = isinstance(proof, Proof) and proof.is_only_together and not proof.is_vetoed
+        why = "are not shown to be better, and all of them are" if less else "are worse than all of them"
+        announce(f"proof: {which} {why}: the model learns from that")
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
         refused.append(part.settings)
         needed = needed_settings(proof.blocks, options, search.noise_sd)
