@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.configuration import Configuration
+from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.shapes import plain
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Word
@@ -16,6 +16,7 @@ from pgdyno.studies.tune.frugal import FrugalWinner
 from pgdyno.studies.tune.missing import ARM
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
+from pgdyno.studies.tune.search import Search
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff, work_mem_and_buffers
 from simulated_tune import OPTIONS, run
@@ -109,6 +110,31 @@ def test_a_proof_that_was_given_up_with_the_fewest_pairs_is_followed_by_another_
     assert len(asked) == 2
     assert tuned.is_offered
     assert not tuned.proof.is_given_up
+
+
+def test_where_nothing_found_shows_the_model_learns_and_another_draw_is_judged_more_strictly(monkeypatch):
+    best, asked = Search.winner, []
+
+    def winner(search):
+        asked.append(len(search.fresh))
+        return Configuration.of({"jit": "off"}) if len(asked) == 1 else best(search)
+
+    monkeypatch.setattr(Search, "winner", winner)
+    tuned, said = run(SimulatedLaboratory(shared_buffers_cliff))
+    assert any("are not shown to be better, nor are all of them" in line for line in said)
+    assert asked[0] == 0 < asked[1]
+    assert set(tuned.winner) == {"shared_buffers"}
+    assert tuned.is_offered
+    assert "shared_buffers" in tuned.found
+    assert tuned.headline.verdict.interval.confidence == pytest.approx(0.975)
+
+
+def test_draws_end_where_the_model_knows_nothing_better_than_the_baseline(monkeypatch):
+    drawn = iter((Configuration.of({"jit": "off"}),))
+    monkeypatch.setattr(Search, "winner", lambda _: next(drawn, BASELINE))
+    tuned, _ = run(SimulatedLaboratory(shared_buffers_cliff))
+    assert not tuned.is_offered
+    assert dict(tuned.found) == dict(tuned.winner) == {"jit": "off"}
 
 
 def test_what_only_proved_better_as_a_whole_is_not_offered(monkeypatch):

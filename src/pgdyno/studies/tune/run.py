@@ -129,6 +129,7 @@ def search_and_prove(
         needed, poor = _look(search, found, options, first_block, announce)
         refused += poor
         first_block += 2
+    stricter = replace(options, confidence=1 - (1 - options.confidence) / (ROUNDS - 1))
     for turn in range(ROUNDS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
@@ -165,14 +166,20 @@ def search_and_prove(
         first_block += len(proof.blocks.complete) + proof.blocks.lost + len(proof.blocks.unmeasured)
         if isinstance(proof, Proof):
             if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
+                tuned.found = found
                 tuned.take(proof, part)
-            if not proof.lacks_something:
+            ends = tuned.is_offered or is_last or not _can_repair(laboratory, options)
+            if not proof.lacks_something and ends:
                 break
-        less = isinstance(proof, Proof) and proof.is_only_together and not proof.is_vetoed
-        why = "are not shown to be better, and all of them are" if less else "are worse than all of them"
-        announce(f"proof: {which} {why}: the model learns from that")
+        announce(f"proof: {which} {_lack_text(proof)}: the model learns from that")
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
         refused.append(part.settings)
+        if isinstance(proof, Proof) and not proof.lacks_something:
+            needed, idle, whole = (), frozenset(), False
+            options, found = stricter, search.winner()  # another draw: all later ones share the error of the first one
+            if not found:
+                break
+            continue
         needed = needed_settings(proof.blocks, options, search.noise_sd)
         if part.rest:  # a gain that is spread: no single setting is missing, and all of them explain it together
             whole = True
@@ -191,6 +198,12 @@ def search_and_prove(
         _note_proof(tuned, tuned.proof, options)
     elif not is_told:
         tuned.notes.append(_no_proof(laboratory, options, has_begun=_timed(laboratory) > before))
+
+
+def _lack_text(proof: Proof | GivenUp) -> str:
+    if isinstance(proof, GivenUp) or proof.is_vetoed or proof.is_given_up:
+        return "are worse than all of them"
+    return f"are not shown to be better, {'and all of them are' if proof.is_only_together else 'nor are all of them'}"
 
 
 def _trials(proof: Proof | GivenUp) -> list[Trial]:
