@@ -29,6 +29,8 @@ BUDGET_S = 600.0
 """More than any of them needs, on a machine with thirty others on it, too."""
 LONG_S = 12.0
 """Long enough for a guard, which begins anew with each period."""
+WINDOW_S, WASH_S = 6.0, 2.0
+"""A period in a window, and its wash-out."""
 
 
 def approved(_plan: SwitchPlan) -> bool:
@@ -103,9 +105,10 @@ def say(text: str) -> None:
 
 if __name__ == "__main__":
     name, _, value = sys.argv[2].partition("=")
+    windows = tuple(sys.argv[3:])
     with opened(TargetRequest(dsn=sys.argv[1])) as server:
         told = short_study(
-            server, {name: value}, max_pairs=40, announce=say, windows=tuple(sys.argv[3:]),
-            period_s=LONG_S if sys.argv[3:] else PERIOD_S,
+            server, {name: value}, max_pairs=4 if windows else 40, announce=say, windows=windows,
+            period_s=WINDOW_S if windows else PERIOD_S, wash_s=WASH_S if windows else None,
         )  # fmt: skip
     sys.exit(int(told.exit_code))

@@ -6,17 +6,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from fix_postgres import one_build
-from live_driver import short_study
+from fix_postgres import find_build, one_build
+from live_driver import resumed_study, short_study
 from live_load import planted_load
 from pgdyno.errors import ExitCode, PgdynoError
+from pgdyno.model.results.live import LiveResult
 from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
@@ -101,13 +102,23 @@ def test_a_bundle_that_needs_restarts_is_proved_in_its_window(any_postgres: Sand
         assert "Restarts" in [one.title for one in build_report(store, told.study).sections]
 
 
-@pytest.mark.requirement("R-SAF-02")
-@pytest.mark.parametrize("any_postgres", ONE, indirect=True)
-def test_a_kill_in_a_period_of_b_restores_what_needed_a_restart(any_postgres: Sandbox, pgdyno_home: Path) -> None:
+def restarted(told: LiveResult) -> tuple[int, int]:
+    """Return how often the server was restarted, by the study's own count, and how often at most."""
+    assert told.switch is not None
+    assert told.switch.restarts is not None
+    assert told.switch.restarts_most is not None
+    return told.switch.restarts, told.switch.restarts_most
+
+
+@pytest.mark.requirement("R-SAF-02", "R-TUN-06")
+@pytest.mark.parametrize("any_postgres", one_build("debian-15"), indirect=True)
+def test_a_study_that_was_killed_under_b_goes_on_and_counts_every_restart(
+    any_postgres: Sandbox, pgdyno_home: Path
+) -> None:
     target, found = any_postgres.target(), shared_buffers(any_postgres)
     assert target.directory is not None
-    before = files_of(target.directory)
-    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"):
+    before = settings_of(any_postgres), files_of(target.directory)
+    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
         argv = [sys.executable, str(DRIVER), target.postgres.conninfo, "shared_buffers=160MB", now_open()]
         with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
             try:
@@ -116,4 +127,72 @@ def test_a_kill_in_a_period_of_b_restores_what_needed_a_restart(any_postgres: Sa
             finally:
                 process.kill()
         eventually(lambda: shared_buffers(any_postgres) == found, "the baseline, by a restart of the watchdog")
-        eventually(lambda: files_of(target.directory or Path()) == before, "the files as found")
+        eventually(lambda: files_of(target.directory or Path()) == before[1], "the files as found")
+        with Store.open(places.data_dir() / "pgdyno.db") as store:
+            (study,) = store.studies()
+        told = resumed_study(target, study.id)
+        made, most = restarted(told)
+        eventually(lambda: len(began) - 1 == made, "as many starts as were counted")
+    assert (settings_of(any_postgres), files_of(target.directory)) == before
+    assert made <= most
+    assert told.switch is not None
+    assert told.switch.verdict is not None, (told.switch.ending, told.switch.stopped, told.switch.lost)
+    assert told.switch.verdict.word is Word.BETTER
+
+
+@pytest.mark.requirement("R-SAF-07")
+@pytest.mark.parametrize("any_postgres", ONE, indirect=True)
+def test_a_b_that_does_not_come_up_is_taken_back_and_no_verdict(any_postgres: Sandbox, pgdyno_home: Path) -> None:
+    """More memory than there is: 13 tells at a real start alone."""
+    target = any_postgres.target()
+    assert target.directory is not None
+    before = settings_of(any_postgres), files_of(target.directory)
+    b = {**B, "max_locks_per_transaction": "8000000"}
+    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"):
+        told = short_study(target, b, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, windows=(now_open(),))
+    assert (settings_of(any_postgres), files_of(target.directory)) == before
+    assert told.switch is not None
+    assert told.switch.verdict is None
+    assert told.exit_code is ExitCode.RESTORED
+    assert "did not come up" in told.switch.stopped, told.switch
+    made, most = restarted(told)
+    assert 1 <= made <= most
+
+
+@pytest.mark.requirement("R-TUN-12")
+@pytest.mark.parametrize("does", ["restart", "alter"])
+@pytest.mark.parametrize("build", one_build("npm-13"))
+def test_a_colleague_in_a_window_costs_pairs_or_the_study_and_keeps_what_is_theirs(
+    build: str, does: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: Path
+) -> None:
+    """Under B: a restart of theirs is none of ours, and a setting of theirs survives the way back."""
+    server = make_sandbox(f"windows-{does}", bin_dir=find_build(build))
+    server.start()
+    control, postgres = server.target().control, server.target().postgres
+    assert control is not None
+
+    def colleague() -> None:
+        eventually(lambda: shared_buffers(server) == "160MB", "B in force")
+        if does == "restart":
+            control.restart()
+            return
+        postgres.execute("ALTER SYSTEM SET random_page_cost = 3.3")
+        postgres.execute("SELECT pg_reload_conf()")
+
+    with planted_load(postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(server) as began:
+        theirs = threading.Thread(target=colleague)
+        theirs.start()
+        told = short_study(server.target(), B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, windows=(now_open(),))
+        theirs.join(60)
+        made, most = restarted(told)
+        eventually(lambda: len(began) - 1 == made + (does == "restart"), "ours and theirs, each counted once")
+    assert made <= most
+    assert shared_buffers(server) == "128MB"
+    assert told.switch is not None
+    if does == "alter":
+        assert "random_page_cost" in told.switch.stopped
+        assert told.exit_code is ExitCode.RESTORED
+        assert postgres.fetch("SELECT current_setting('random_page_cost') AS value")[0]["value"] == "3.3"
+    else:
+        lost, stopped = told.switch.lost, bool(told.switch.breaches or told.switch.stopped)
+        assert "the server was started anew" in lost or stopped, told.switch

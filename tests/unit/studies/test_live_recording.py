@@ -13,6 +13,7 @@ from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.recording import RecordedPair, RecordedReference, Recording
 from pgdyno.studies.live.switchback import Switchback
+from pgdyno.studies.live.windows import RestartsMade
 from pgdyno.studies.live.world import BASELINE_ARM, B, StopAsked
 from pgdyno.trial.live_cycle import LiveEnding
 from simulated_live_world import World, breached
@@ -160,3 +161,15 @@ def test_a_stop_is_kept_too_where_the_study_is_ended_on_the_way_back_from_it(tmp
         Switchback(world, world.reference, 30.0, Design(), seed=3, most_stops=1, recording=Recording(tmp_path)).run()
     assert world.back == 1
     assert len(Recording(tmp_path).stops()) == 1
+
+
+def test_restarts_are_kept_until_another_reference_is_and_damage_is_told(tmp_path):
+    recording = Recording(tmp_path)
+    assert recording.restarts() == RestartsMade()
+    recording.keep_restarts(RestartsMade(3, (4.5, 5.25)))
+    assert Recording(tmp_path).restarts() == RestartsMade(3, (4.5, 5.25))
+    (tmp_path / "restarts.json").write_text('{"made": "many"}')
+    with pytest.raises(UsageError, match=r"restarts\.json.* is damaged"):
+        recording.restarts()
+    recording.keep_reference(REFERENCE)
+    assert recording.restarts() == RestartsMade()

@@ -262,3 +262,14 @@ def test_a_length_with_too_few_neighbours_says_unknown_and_not_that_nothing_woul
     for row in block.table.rows:
         assert ("unknown" in row[5:]) is (row[1] == "unknown"), row
     assert "unknown" in {row[1] for row in block.table.rows}
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_sessions_that_stay_keep_their_plans_unless_arms_come_by_restarts(is_restarted):
+    clock = Clock()
+    server = Server(clock)
+    server.sessions = lambda since: SessionCounts(10, 2, 9, 0.5)
+    seen = watch_baseline(server, 600.0, announce=lambda _: None, clock=clock, sleep=clock.sleep)
+    study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
+    told = live_result(study, make_facts(18), seen, KEYS, NAMES, elapsed_s=1.0, is_restarted=is_restarted)
+    assert any("cached generic plans" in note for note in told.notes) is not is_restarted

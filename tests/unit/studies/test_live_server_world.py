@@ -408,9 +408,12 @@ def test_a_switch_that_restarts_is_counted_and_the_last_restart_is_for_the_way_b
 
     server.apply = apply
     server.rollback = lambda: SimpleNamespace(restarted=False)
-    server.world.restarts = count = RestartCount(3)
+    kept = []
+    server.world.restarts = count = RestartCount(3, keep=lambda made: kept.append(made.made))
     server.world.apply(B)
+    assert kept == [2, 2], "from before it is begun on, with the way back that a watchdog makes after a kill"
     server.world.apply(A)
+    assert kept[2:] == [2, 2]
     with pytest.raises(LiveStopped, match=r"3 restarts were announced, and the last is for the way back"):
         server.world.apply(B)
     server.world.put_back()

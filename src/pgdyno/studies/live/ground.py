@@ -164,7 +164,9 @@ class LiveGround:
                 *surroundings(self.facts, self.overrides, ()),
                 *cost_of_periods(self.options),
             )
-            told = live_result(study, self.facts, seen, keys, names, around=around, elapsed_s=time.time() - self.began)
+            elapsed_s, is_restarted = time.time() - self.began, bool(self.options.windows)
+            told = live_result(study, self.facts, seen, keys, names,
+                               around=around, elapsed_s=elapsed_s, is_restarted=is_restarted)  # fmt: skip
             period_s = self.options.period_s or told.period_s
             if period_s is not None:
                 _require_calm(others)

@@ -23,9 +23,10 @@ from pgdyno.model.shapes import plain, shaped
 from pgdyno.outputs import write_output
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference
+from pgdyno.studies.live.windows import RestartsMade
 
 Columns = dict[str, NDArray[np.generic]]
-_REFERENCE, _PAIR, _STOPS = "reference.npz", "pair-{:04}.npz", "stops.json"
+_REFERENCE, _PAIR, _STOPS, _RESTARTS = "reference.npz", "pair-{:04}.npz", "stops.json", "restarts.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class Recording:
     def keep_reference(self, found: RecordedReference) -> None:
         """Keep the reference; what an earlier attempt at it left goes."""
         self.forget()
-        (self.folder / _STOPS).unlink(missing_ok=True)
+        for name in (_STOPS, _RESTARTS):
+            (self.folder / name).unlink(missing_ok=True)
         keys, reference = found.keys, found.reference
         self._write(_REFERENCE, {
             "databases": np.array([key.database for key in keys], dtype=np.int64),
@@ -92,6 +94,18 @@ class Recording:
         try:
             rows = json.loads(path.read_text()) if path.exists() else []
             return tuple(shaped(Breach, one, "a stop") for one in rows)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise _foreign(path) from error
+
+    def keep_restarts(self, made: RestartsMade) -> None:
+        """Keep how often the server was restarted so far."""
+        write_output(self.folder / _RESTARTS, json.dumps(plain(made)))
+
+    def restarts(self) -> RestartsMade:
+        """Return how often the server was restarted. Raises UsageError where the file is not one of ours."""
+        path = self.folder / _RESTARTS
+        try:
+            return shaped(RestartsMade, json.loads(path.read_text()), "restarts") if path.exists() else RestartsMade()
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise _foreign(path) from error
 

@@ -24,7 +24,7 @@ from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import untested
 from pgdyno.studies.live.switch_result import switch_of, switched
 from pgdyno.studies.live.switchback import Switchback
-from pgdyno.studies.live.windows import RestartCount, RestartPlan, plan_of
+from pgdyno.studies.live.windows import RestartCount, RestartPlan, RestartsMade, plan_of
 from pgdyno.studies.live.words import REJECTED, judgement
 from pgdyno.studies.live.world import A, B
 from pgdyno.studies.night.window import NightWindow
@@ -158,6 +158,9 @@ def switch_study(
         if stops:
             announce(f"before it was ended: {stops[-1]}{'; B does not come again' if is_dead else ''}")
         restarts = _restart_plan(ground, options, of_reference_s=0.0, pairs=len(recorded))
+        before = watched.recording.restarts() if resumed else RestartsMade()
+        if before.made:
+            announce(f"before it was ended, {plural(before.made, 'restart')}, the way back included")
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
         watched.recorder.phase(WAITS)
@@ -166,14 +169,20 @@ def switch_study(
             require_no_stop(watched.stop)  # which is nobody's answer
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
-        counted = None if restarts is None else RestartCount(restarts.most)
+        counted = (
+            None
+            if restarts is None
+            else RestartCount(
+                before.made + restarts.most, before.made, before.outages, keep=watched.recording.keep_restarts
+            )
+        )
         world = watched.world({A: arms.a, B: arms.b}, arms.names, counted)
 
         def told_by(outcome: LiveOutcome) -> LiveResult:
             switch = switch_of(
                 arms, outcome, watched.reference, watched.keys, watched.names,
                 seed=options.seed, session=watched.session,
-                not_tested=untested((arms.a, arms.b), watched.cached(world.guards.load.body)),
+                not_tested="" if counted else untested((arms.a, arms.b), watched.cached(world.guards.load.body)),
             )  # fmt: skip
             return switched(told, _with_restarts(switch, counted, options.windows), watched.elapsed_s)
 

@@ -171,13 +171,17 @@ class ServerWorld:
                 f"{plural(self.restarts.most, 'restart')} were announced, and the last is for the way back"
             )
         self._watching.close()  # a restart ends its sessions
+        is_b = arm == B
+        self.restarts.begin(is_b=is_b)
         try:
             applied = self.session.apply(settings)
         except PgdynoError:
-            self.restarts.count()
+            self.restarts.count(is_b=is_b)
             raise
         if applied.restarted:
-            self.restarts.count(applied.outage_s)
+            self.restarts.count(applied.outage_s, is_b=is_b)
+        else:
+            self.restarts.settle(is_b=is_b)
         return applied.restarted
 
     def wash(self, least_s: float, most_s: float) -> bool:

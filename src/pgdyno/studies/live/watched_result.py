@@ -64,8 +64,12 @@ def live_result(
     *,
     around: Sequence[str] = (),
     elapsed_s: float,
+    is_restarted: bool = False,
 ) -> LiveResult:
-    """Return what a watched baseline says; `around` are notes on what else was found there."""
+    """Return what a watched baseline says; `around` are notes on what else was found there.
+
+    Where arms come by restarts (`is_restarted`), no session keeps a plan from one to the other.
+    """
     design, size = Design(), len(keys)
     reference = reference_of(seen.whole, size)
     parts = [counts(one, size) if isinstance(one, StatementDeltas) else None for one in seen.steps]
@@ -84,7 +88,12 @@ def live_result(
         body=tuple(one for one in listed if one.weight is not None)[:MOST_LISTED],
         beside=tuple(one for one in listed if one.weight is None)[:MOST_LISTED],
         confidence=design.confidence,
-        notes=(*_notes(facts, seen, reference, shown, size), *watch_notes(facts), *around),
+        notes=(
+            *_notes(facts, seen, reference, shown, size),
+            *(() if is_restarted else _kept_plans(seen)),
+            *watch_notes(facts),
+            *around,
+        ),
         environment=study.environment,
         elapsed_s=elapsed_s,
     )
@@ -245,9 +254,14 @@ def _notes(
             f"Statements that were not there at first took {100 * new:.0f} % of the time: tables made anew, IN lists "
             "of changing length, or a deployment. Pairs with more than 5 % of it would not count."
         )
-    if _old_share(seen) > POOLED:
-        found.append(
-            f"{100 * _old_share(seen):.0f} % of the sessions were there before and stayed: their cached generic plans "
-            "do not notice a reload before they connect again."
-        )
     return found
+
+
+def _kept_plans(seen: Watched) -> tuple[str, ...]:
+    share = _old_share(seen)
+    if share <= POOLED:
+        return ()
+    return (
+        f"{100 * share:.0f} % of the sessions were there before and stayed: their cached generic plans do not notice a "
+        "reload before they connect again.",
+    )

@@ -6,7 +6,7 @@ is as it was found. The order is A B, B A: one restart a pair, and one more to e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
@@ -126,19 +126,40 @@ def plan_of(
     return RestartPlan(bookings, planned, planned + SPARE, outage, tuple(map(str, windows)), until)
 
 
+@dataclass(frozen=True, slots=True)
+class RestartsMade:
+    """The restarts that a study has made, with those outages in seconds that are known."""
+
+    made: int = 0
+    outages: tuple[float, ...] = ()
+
+
 @dataclass(slots=True)
 class RestartCount:
-    """The restarts of one approved plan: those made, and whether another switch still leaves room for the way back."""
+    """The restarts of approved plans: those made, and whether another switch still leaves room for the way back.
+
+    `keep` puts them on disk, the way back included where one is due: a study that is killed comes back by it.
+    """
 
     most: int
     made: int = 0
     outages: tuple[float, ...] = ()
+    keep: Callable[[RestartsMade], None] = lambda _made: None
 
     def has_room(self, *, to_b: bool) -> bool:
         """Tell whether a switch that restarts may be made: to B only where the way back has one left."""
         return self.made + (2 if to_b else 1) <= self.most
 
-    def count(self, outage_s: float | None = None) -> None:
-        """Count one that was made, or tried."""
+    def begin(self, *, is_b: bool) -> None:
+        """Count on disk one that is about to be made, for B with its way back: nobody may be left to count it then."""
+        self.keep(RestartsMade(self.made + 1 + is_b, self.outages))
+
+    def count(self, outage_s: float | None = None, *, is_b: bool = False) -> None:
+        """Count one that was made, or tried, after which arm B may be in force."""
         self.made += 1
         self.outages += () if outage_s is None else (outage_s,)
+        self.settle(is_b=is_b)
+
+    def settle(self, *, is_b: bool) -> None:
+        """Keep what was made so far, with the way back from B."""
+        self.keep(RestartsMade(self.made + is_b, self.outages))
