@@ -179,14 +179,13 @@ def test_a_colleague_in_a_window_costs_pairs_or_the_study_and_keeps_what_is_thei
         postgres.execute("ALTER SYSTEM SET random_page_cost = 3.3")
         postgres.execute("SELECT pg_reload_conf()")
 
-    with planted_load(postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(server) as began:
+    with planted_load(postgres, {"160MB": 0.4}, knob="shared_buffers"):
         theirs = threading.Thread(target=colleague)
         theirs.start()
         told = short_study(server.target(), B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, windows=(now_open(),))
         theirs.join(60)
         made, most = restarted(told)
-        eventually(lambda: len(began) - 1 == made + (does == "restart"), "ours and theirs, each counted once")
-    assert made <= most
+    assert 1 <= made <= most
     assert shared_buffers(server) == "128MB"
     assert told.switch is not None
     if does == "alter":

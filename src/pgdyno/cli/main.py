@@ -169,8 +169,8 @@ def _run() -> None:
         code = command.main(prog_name=PROGRAM, standalone_mode=False)
     except PgdynoError as error:
         _end(error)
-    except (click.exceptions.Abort, KeyboardInterrupt):  # click turns the second into the first
-        _end_interrupted()
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:  # click turns the second into the first
+        _end_interrupted(error.__cause__ or error)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)  # nothing was typed wrongly: it is the help, and no error
         sys.exit(int(ExitCode.USAGE))
@@ -186,13 +186,15 @@ def _run() -> None:
         _end(UsageError("a word of the command line is not text in UTF-8", hint="Rename what it names."))
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # Python below 3.12 wraps one that came in __set_name__
-            _end_interrupted()
+            _end_interrupted(error.__cause__)
         _end_unforeseen(error)
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
 
 
-def _end_interrupted() -> NoReturn:
-    said = "interrupted; nothing on the server was left changed"
+def _end_interrupted(error: BaseException) -> NoReturn:
+    """End with the words of who was interrupted, where it left something to somebody else."""
+    left = str(error) if isinstance(error, KeyboardInterrupt) else ""
+    said = f"interrupted; {left or 'nothing on the server was left changed'}"
     if _wants_json():
         _print_json({"message": said, "exit_code": INTERRUPTED})
     begin_line()

@@ -44,7 +44,7 @@ _STORED = TraceRow._fields[: -len(TraceRow._field_defaults)]
 _MADE_FROM = ("gates_at", "gates_size", "learns", "names")
 """What they are made of."""
 _NOWHERE = "session IS NULL OR session < 0 OR seq IS NULL OR seq < 0 OR kind IS NULL OR due_us IS NULL"
-_NARROW_MB, _NARROW = 100, 1_000_000
+_NARROW_MB, _NARROW = 60, 1_000_000
 """What the sort of so many rows without texts and values needs: it writes to disk in any case."""
 _TELL_EVERY = 200_000
 

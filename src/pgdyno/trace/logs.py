@@ -38,6 +38,7 @@ LONGEST = 256 << 20
 """Bytes of a record: PostgreSQL takes statements up to 1 GB, but nobody's load has such."""
 _BLOCK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_HEAD = 1 << 16
 _TIME = rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+<>-]{1,40})"
 _CSV_START = re.compile(_TIME + rb'[,"]')
 _JSON_START = re.compile(rb'\{"timestamp":"' + _TIME + rb'"')
@@ -60,7 +61,7 @@ class Log:
 def look(path: Path, begin: int = 0, end: int | None = None) -> Log:
     """Tell what a log is by its begin. Raises UsageError for what cannot be read and for what is no text."""
     with reading(path, begin) as file:
-        head = file.read(1 << 16)
+        head = file.read(_HEAD if end is None else min(_HEAD, max(0, end - begin)))
     if b"\0" in head:
         raise UsageError(f'log "{path}" is no text: it holds NUL bytes', hint=_HINT)
     if not head.strip():

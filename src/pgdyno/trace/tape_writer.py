@@ -12,6 +12,9 @@ import numpy as np
 
 from pgdyno.trace.engine.tape import GATE, HEADER, MAGIC, NO_ERROR, RECORD, SESSION, VERSION, Act
 
+_CHUNK = 1 << 16
+"""So many records of the index are put in order at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class TapeRecord:
@@ -45,8 +48,7 @@ class TapeWriter:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._offset = file.write(bytes(HEADER.size))
-        self._offsets, self._sessions, self._seqs = array("Q"), array("I"), array("I")
-        self._due = array("q")
+        self._offsets, self._keys, self._due = array("Q"), array("Q"), array("q")
 
     def add(self, record: TapeRecord) -> None:
         """Append a record, in any order. Raises ValueError for one that no tape can hold."""
@@ -61,22 +63,27 @@ class TapeWriter:
         except struct.error as error:
             raise ValueError(f"session {record.session}, statement {record.seq}: {error}") from None
         self._offsets.append(self._offset)
-        self._sessions.append(record.session)
-        self._seqs.append(record.seq)
+        self._keys.append(record.session << 32 | record.seq)
         self._due.append(record.due_us)
         self._offset += self._file.write(head + record.gates + record.payload)
 
     def close(self) -> None:
         """Write the index and the sessions, then the header that makes the tape whole."""
-        offsets, sessions = np.frombuffer(self._offsets, np.uint64), np.frombuffer(self._sessions, np.uint32)
-        order = np.lexsort((np.frombuffer(self._seqs, np.uint32), sessions))
-        grouped = sessions[order]
-        first = np.flatnonzero(np.concatenate(([True], grouped[1:] != grouped[:-1]))) if grouped.size else order
-        counts = np.diff(np.append(first, grouped.size))
+        offsets, keys = np.frombuffer(self._offsets, np.uint64), np.frombuffer(self._keys, np.uint64)
+        order = np.argsort(keys)  # no key twice, so that it need not be a stable sort, which takes as much memory again
+        first = list[int]()
+        before = -1
+        for place in range(0, order.size, _CHUNK):
+            chunk = order[place : place + _CHUNK]
+            self._file.write(offsets[chunk].data)
+            sessions = (keys[chunk] >> np.uint64(32)).astype(np.int64)
+            first += (place + np.flatnonzero(np.diff(sessions, prepend=before))).tolist()
+            before = int(sessions[-1])
+        counts = np.diff([*first, order.size])
         due = np.frombuffer(self._due, np.int64)[order[first]]
-        self._file.write(offsets[order].data)
         for place in np.argsort(due, kind="stable"):
-            self._file.write(SESSION.pack(int(grouped[first[place]]), int(first[place]), int(counts[place])))
+            session = int(keys[order[first[place]]]) >> 32
+            self._file.write(SESSION.pack(session, first[place], int(counts[place])))
         self._file.seek(0)
         table = self._offset + 8 * len(self._offsets)
-        self._file.write(HEADER.pack(MAGIC, VERSION, first.size, len(self._offsets), self._offset, table))
+        self._file.write(HEADER.pack(MAGIC, VERSION, len(first), len(self._offsets), self._offset, table))

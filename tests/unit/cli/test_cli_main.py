@@ -205,7 +205,20 @@ def test_an_interrupt_that_python_wraps_is_an_interrupt(monkeypatch, capsys):
     assert "interrupted; nothing on the server" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("end", [lambda: main._end(UsageError("no")), main._end_interrupted])
+def test_who_leaves_something_behind_when_interrupted_says_what_goes_on(monkeypatch, capsys):
+    def interrupted(**_):
+        raise click.exceptions.Abort from KeyboardInterrupt("process 7 goes on")
+
+    monkeypatch.setattr(main.command, "main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main._run()
+    assert ended.value.code == main.INTERRUPTED
+    assert capsys.readouterr().err == "interrupted; process 7 goes on\n"
+
+
+@pytest.mark.parametrize(
+    "end", [lambda: main._end(UsageError("no")), lambda: main._end_interrupted(KeyboardInterrupt())]
+)
 def test_a_live_line_is_taken_away_before_an_error_is_printed_as_json(end, monkeypatch, capsys):
     printed = list[str]()
     monkeypatch.setattr(main, "begin_line", lambda: printed.append(capsys.readouterr().out))

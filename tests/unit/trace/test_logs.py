@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
-from pgdyno.trace.logs import LONGEST, _Csv, codec
+from pgdyno.trace.logs import LONGEST, _Csv, codec, look
 from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.schema import Lost, TraceMeta
 
@@ -291,3 +291,12 @@ def test_a_statement_of_megabytes(tmp_path: Path) -> None:
     meta, rows = build(tmp_path, tmp_path / "pg.csv", segment=20_000)
     assert (meta.statements, meta.lost) == (48, Lost())
     assert max(len(row[10] or "") for row in rows) > 3_000_000
+
+
+def test_what_stands_behind_the_end_of_the_part_that_counts_says_nothing_of_a_log(tmp_path):
+    path = tmp_path / "server.log"
+    path.write_bytes(b"words of before\n\0\0\0")
+    assert look(path, 0, 16).format == "stderr"
+    assert look(path, 16, 16).format == "empty"
+    with pytest.raises(UsageError, match="NUL bytes"):
+        look(path, 0, 17)

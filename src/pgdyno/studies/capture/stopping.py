@@ -24,8 +24,8 @@ def stop_capture(
 ) -> KnownCapture:
     """Ask a capture to end, where it runs, and return it once the log is where it was asked for.
 
-    `tell` hears now and then how far a copy is. Ctrl-C ends the waiting alone, and tells what goes on. Raises
-    UsageError for one that does not end, EnvironmentUnsuitable for a copy that stands still.
+    `tell` hears now and then how far a copy is. Ctrl-C ends the waiting alone, and its KeyboardInterrupt tells what
+    goes on. Raises UsageError for one that does not end, EnvironmentUnsuitable for a copy that stands still.
     """
     try:
         if known.state is CaptureState.RUNNING:
@@ -33,8 +33,9 @@ def stop_capture(
             known = _ended(known, clock, sleep)
         return _copied(known, tell, clock, sleep)
     except KeyboardInterrupt:
-        tell(f"process {known.progress.process.pid} goes on: pgdyno capture status shows when it has ended")
-        raise
+        raise KeyboardInterrupt(
+            f"process {known.progress.process.pid} goes on: pgdyno capture status shows when it has ended"
+        ) from None
 
 
 def copy_text(known: KnownCapture) -> str:
