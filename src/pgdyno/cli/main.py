@@ -44,7 +44,7 @@ VERBS: dict[str, str] = {
     "queue": "Queue runs for the night, and run them in a window with host and server to themselves.",
     "compare": "Compare two recorded runs, platforms or iostat reports.",
     "bundle": "Copy studies to the store of another machine, in one file.",
-    "demo": "Tune the embedded PostgreSQL on a YBIO load, in at most seven minutes on two cores.",
+    "demo": "Tune the embedded PostgreSQL on a YBIO load, in about five minutes on two cores.",
     "inspect": "Show what is known about a server and its host, or capture it into a folder.",
     "report": "Write the report of a study as text, Markdown, HTML, PDF, JSON or CSV.",
     "serve": "Show in a browser what is running, what is waiting and what was found.",
