@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.outside.way import doubt_about_parts, ways
+from pgdyno.outside.way import doubt_about_parts, name_of, ways
 from pgdyno.owner.account import Account
 from pgdyno.owner.runner import LocalRunner
 
@@ -31,11 +32,18 @@ def require_own(folder: Path, account: Account | None) -> None:
     """Raise EnvironmentUnsuitable where a folder is not the account's alone, None for ours."""
     status = folder.lstat()
     own = os.geteuid() if account is None else account.uid
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != own or status.st_mode & 0o077:
-        raise EnvironmentUnsuitable(
-            f'"{folder}" already exists and does not belong to the rehearsal\'s account alone',
-            hint="Somebody else made it: name another folder by transfer_to.",
-        )
+    if not stat.S_ISDIR(status.st_mode):
+        doubt, hint = "is no folder", "Name another folder by transfer_to."
+    elif status.st_uid != own:
+        doubt = f"belongs to {name_of(status.st_uid)} and not to {name_of(own)}, whose programs copy to it"
+        hint = "Name another folder by transfer_to."
+    elif opened := status.st_mode & 0o077:
+        may = "write to" if opened & 0o022 else "read"
+        doubt = f"is open to others: with mode {stat.S_IMODE(status.st_mode):04o} they may {may} it"
+        hint = f"chmod 700 {shlex.quote(str(folder))}, or name another folder by transfer_to."
+    else:
+        return
+    raise EnvironmentUnsuitable(f'"{folder}" already exists and {doubt}', hint=hint)
 
 
 def require_reach(folder: Path, account: Account | None, *, writes: bool) -> None:

@@ -57,7 +57,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     os.chown(theirs, 12345, 12345)
     with pytest.raises(EnvironmentUnsuitable, match="belongs to user 12345"):
         require_own_way(theirs / "dumps")
-    with pytest.raises(EnvironmentUnsuitable, match="does not belong to the rehearsal's account alone"):
+    with pytest.raises(EnvironmentUnsuitable, match='belongs to user 12345 and not to user "root"'):
         require_own(theirs, None)
 
 
@@ -67,9 +67,14 @@ def test_a_folder_that_others_read_is_not_copied_to(tmp_path: Path) -> None:
     open_one.chmod(0o755)
     link = tmp_path / "link"
     link.symlink_to(make_folder(tmp_path, "study", None))
-    for folder in (open_one, link):
-        with pytest.raises(EnvironmentUnsuitable):
-            require_own(folder, None)
+    with pytest.raises(EnvironmentUnsuitable, match="is no folder"):
+        require_own(link, None)
+    with pytest.raises(EnvironmentUnsuitable, match="mode 0755 they may read it") as refused:
+        require_own(open_one, None)
+    assert refused.value.hint == f"chmod 700 {open_one}, or name another folder by transfer_to."
+    open_one.chmod(0o720)
+    with pytest.raises(EnvironmentUnsuitable, match="mode 0720 they may write to it"):
+        require_own(open_one, None)
 
 
 def test_the_copy_of_a_dump_goes_with_it(tmp_path: Path) -> None:
