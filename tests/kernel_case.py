@@ -13,6 +13,7 @@ from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.model.evidence import Concurrency, DeviceActivity, Evidence, HostActivity, Window
 from pgdyno.model.finding import Finding
 from pgdyno.model.inventory import HostInventory, Inventory, ServerInventory
+from pgdyno.probes.evidence.bottleneck import bottleneck
 
 WINDOW = Window(60.0, "sampled")
 RATIOS = {
@@ -69,12 +70,14 @@ def says(rule: str, target: HostInventory, server: ServerInventory | None = None
 def busy(**changed: object) -> Mapping[str, object]:
     """Return evidence that meets the four conditions of the migration cost: tasks, idle time, no bottleneck, no locks.
 
-    `changed` are fields of HostActivity, Concurrency, or `devices`.
+    `changed` are fields of HostActivity, Concurrency, or `devices`; what limited the load is judged from them.
     """
     host = {"idle_pct": 30.0, "iowait_pct": 1.0, "usr_pct": 60.0, "network_utilization": 0.1}
-    concurrency = {"active_mean": 64.0, "lock_waiters_mean": 0.5}
+    concurrency = {"active_mean": 64.0, "lock_waiters_mean": 0.5, "waits": {"CPU": 60.0, "IO:DataFileRead": 4.0}}
     device = DeviceActivity("vda", queue=2.0, read_await_ms=0.5, write_await_ms=1.0, util_pct=40.0)
     devices = changed.pop("devices", (device,))
     for name, value in changed.items():
         (host if name in HostActivity.__dataclass_fields__ else concurrency)[name] = value
-    return {"host": HostActivity(WINDOW, **host), "concurrency": Concurrency(**concurrency), "devices": devices}
+    activity, sessions = HostActivity(WINDOW, **host), Concurrency(**concurrency)
+    limit = bottleneck(activity, devices, sessions, moments=60)
+    return {"host": activity, "concurrency": sessions, "devices": devices, "bottleneck": limit}

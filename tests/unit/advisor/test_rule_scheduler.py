@@ -66,6 +66,7 @@ def test_no_change_from_5_13_on_could_be_taken_for_a_sysctl(kernel, interface):
     assert all(change.device == DEBUGFS for change in finding.changes)
 
 
+READING = {"IO:DataFileRead": 32.0, "CPU": 32.0}
 SLOW = DeviceActivity("dasda", queue=300.0, read_await_ms=0.5, write_await_ms=11.0, util_pct=100.0)
 
 
@@ -75,8 +76,9 @@ SLOW = DeviceActivity("dasda", queue=300.0, read_await_ms=0.5, write_await_ms=11
     [
         ({"active_mean": 4.0}, "more users than processors"),
         ({"idle_pct": 2.0}, "no idle time"),
-        ({"iowait_pct": 35.0}, "disks are the bottleneck"),
-        ({"devices": (SLOW,)}, "dasda"),
+        ({"iowait_pct": 35.0, "waits": READING}, "disks are the bottleneck: 50 % of the sessions' time"),
+        ({"devices": (SLOW,), "waits": READING}, "dasda"),
+        ({"waits": {"IO:WalSync": 40.0, "CPU": 24.0}}, "flushing the WAL is the bottleneck"),
         ({"network_utilization": 0.95}, "network is the bottleneck"),
         ({"lock_waiters_mean": 30.0}, "locking"),
     ],
@@ -87,13 +89,23 @@ def test_each_condition_that_does_not_hold_silences_the_rule(broken, word):
     assert word in finding.reason
 
 
+@pytest.mark.requirement("R-SCH-02", "R-STO-10")
+@pytest.mark.parametrize("seen", [{"devices": (SLOW,)}, {"iowait_pct": 15.0}, {"waits": READING}])
+def test_the_judge_of_bottlenecks_decides_and_a_busy_device_alone_is_none(seen):
+    """Only where sessions wait for a device that is busy is it what holds them back."""
+    device = DeviceActivity("vda", queue=0.2, read_await_ms=0.1, write_await_ms=0.1, util_pct=3.0)
+    finding = says("migration-cost", lpar(), **busy(**{"devices": (device,), **seen}))
+    assert finding.answer is Answer.FINDING, finding.reason
+    assert any("No bottleneck of disks or network" in text for text in finding.evidence)
+
+
 @pytest.mark.requirement("R-SCH-02")
 def test_unknown_conditions_are_named_and_a_broken_one_still_decides():
-    unknown = busy(lock_waiters_mean=Unknown("no samples"), network_utilization=Unknown("speed not shown"))
+    unknown = {**busy(lock_waiters_mean=Unknown("no samples")), "bottleneck": Unknown("speed not shown")}
     finding = says("migration-cost", lpar(), **unknown)
     assert finding.answer is Answer.UNKNOWN
     assert "wait for locks" in finding.reason
-    assert "network" in finding.reason
+    assert "what limited the load (speed not shown)" in finding.reason
     broken = busy(lock_waiters_mean=Unknown("no samples"), idle_pct=0.0)
     assert says("migration-cost", lpar(), **broken).answer is Answer.NOT_APPLICABLE
     assert says("migration-cost", lpar()).answer is Answer.UNKNOWN

@@ -8,21 +8,19 @@ from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.kernel_table import DEBUGFS_SINCE
 from pgdyno.model import linux
-from pgdyno.model.evidence import Concurrency, DeviceActivity, HostActivity
+from pgdyno.model.bottleneck import WORDS, Resource
+from pgdyno.model.evidence import Concurrency, HostActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
-from pgdyno.units import agreeing, percent_text, plural
+from pgdyno.units import agreeing, plural
 
 DEBUGFS_FILE = "/sys/kernel/debug/sched/migration_cost_ns"
 DEFAULT_NS, LOWERED_NS = 500_000, 50_000
 IDLE_LEAST_PCT = 10.0
-IOWAIT_MOST_PCT = 10.0
-UTILIZATION_MOST_PCT = 90.0
-QUEUE_MOST, AWAIT_MOST_MS = 32.0, 20.0
-"""A device is a bottleneck with a long queue and slow answers at once; %util alone says little of storage servers."""
-NETWORK_MOST = 0.8
 LOCK_WAITERS_SHARE = 0.1
 """Of the active sessions; more that wait for locks is application locking."""
+_ELSEWHERE = (Resource.DISK, Resource.WAL_FLUSH, Resource.NETWORK)
+"""Whoever waits for these gains nothing by another processor."""
 _REFUSED = ("not read", "eperm", "eacces", "permi", "lockdown", "not mounted", "capture")
 """Words of reasons that say nothing of the kernel, only of what this look at it may do."""
 LARGE_CPUS = 16
@@ -97,28 +95,14 @@ def _idle_time(case: Case) -> tuple[bool, str]:
 
 
 def _no_bottleneck(case: Case) -> tuple[bool, str]:
-    host = _host(case)
-    iowait = known(host.iowait_pct, "the time waiting for I/O")
-    if iowait > IOWAIT_MOST_PCT:
-        return False, f"the CPUs wait for I/O {iowait:.3g} % of the time: disks are the bottleneck"
-    devices = known(case.evidence.devices, "the activity of the disks")
-    slow = [device.device for device in devices if _is_slow(device)]
-    if slow:
-        return False, f"disks are the bottleneck: {', '.join(slow)} with long queues and slow answers"
-    network = known(host.network_utilization, "the use of the network")
-    if network > NETWORK_MOST:
-        return False, f"the network is the bottleneck: {percent_text(network)} of its speed is used"
-    return True, f"No bottleneck: {iowait:.3g} % waiting for I/O, {percent_text(network)} of the network's speed."
-
-
-def _is_slow(device: DeviceActivity) -> bool:
-    """Return True for a device that is a bottleneck by queue and answer time. Raises Missing without both."""
-    queue = known(device.queue, f"the queue of {device.device}")
-    answers = [value for value in (device.read_await_ms, device.write_await_ms) if not isinstance(value, Unknown)]
-    if not answers:
-        raise Missing(f"the answer times of {device.device}", "iostat shows none")
-    busy = isinstance(device.util_pct, Unknown) or device.util_pct >= UTILIZATION_MOST_PCT
-    return busy and (queue > QUEUE_MOST or max(answers) > AWAIT_MOST_MS)
+    """Ask the judge of bottlenecks, whose limits are those of our own runs; %util alone decides nothing there."""
+    verdict = known(case.evidence.bottleneck, "what limited the load")
+    short = next((one for one in verdict.candidates if one.is_short and one.resource in _ELSEWHERE), None)
+    if short is not None:
+        verb = "are" if short.resource is Resource.DISK else "is"
+        return False, f"{WORDS[short.resource]} {verb} the bottleneck: {short.sentence}"
+    shown = next(iter(verdict.evidence), "").partition(" (Threshold")[0]
+    return True, f"No bottleneck of disks or network. {shown}".rstrip()
 
 
 def _no_locking(case: Case) -> tuple[bool, str]:
