@@ -9,7 +9,7 @@ from pathlib import Path
 from pgdyno.model.trial import LatencySummary, Outcome, Trial, TrialState
 from pgdyno.studies.scale.file import parse_plan
 from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, ScalePlan
-from pgdyno.studies.scale.runs import HeldBack, ScaleRun
+from pgdyno.studies.scale.runs import BottleneckWords, ScaleRun
 
 PLAN = """\
 version = 1
@@ -110,5 +110,5 @@ def made_runs(
     return found
 
 
-def judged(_trial: Trial, busy: float | None) -> HeldBack:
-    return HeldBack(words="nothing" if (busy or 0) < 0.9 else "the level's CPUs", evidence=("seen",))
+def judged(_trial: Trial, busy: float | None) -> BottleneckWords:
+    return BottleneckWords(words="nothing" if (busy or 0) < 0.9 else "the level's CPUs", evidence=("seen",))

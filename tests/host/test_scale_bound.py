@@ -145,7 +145,7 @@ def test_a_hot_row_keeps_a_level_from_scaling_and_is_named(server: Sandbox, tmp_
     top = result.levels[-1]
     # One row of 20 ms is at most 50 updates a second: 24 of them are kept up with, and 96 are not.
     assert (done.return_value, top.standing) == (1, Constancy.NOT_CONSTANT)
-    assert top.held_back == "locks"
+    assert top.bottleneck == "locks"
     assert dict(top.others)["behind its rate"] >= 4
     assert result.curve is not None
     assert result.curve.amdahl is not None

@@ -41,8 +41,8 @@ def test_a_row_that_all_clients_want_is_a_lock_and_counted_by_mode(lab):
     trial = lab.run(script, replace(SHORT, clients=8))
     found = lab.evidence(trial)
     assert trial.state in (TrialState.COMPLETE, TrialState.UNSTEADY)
-    assert found.held_back.resource is Resource.LOCKS
-    assert "Lock:" in found.held_back.evidence[0]
+    assert found.bottleneck.resource is Resource.LOCKS
+    assert "Lock:" in found.bottleneck.evidence[0]
     assert trial.outcome is not None
     assert (trial.outcome.counters["over_network"], trial.outcome.counters["round_trips"]) == (0, 4)
     modes = {one.mode: one for one in found.locks}
@@ -52,9 +52,9 @@ def test_a_row_that_all_clients_want_is_a_lock_and_counted_by_mode(lab):
 
 
 @pytest.mark.requirement("R-MON-14")
-def test_a_throttled_client_is_held_back_by_nothing(lab):
+def test_a_throttled_client_is_limited_by_nothing(lab):
     trial = lab.run("SELECT n FROM item WHERE id = 7;\n", replace(SHORT, clients=1, rate=40.0))
-    found = lab.evidence(trial).held_back
+    found = lab.evidence(trial).bottleneck
     assert found.resource in (Resource.NONE, Resource.CPU)  # others may keep the CPUs busy
     assert found.resource is Resource.CPU or "not asked for more" in found.evidence[0]
 
@@ -63,7 +63,7 @@ def test_a_throttled_client_is_held_back_by_nothing(lab):
 def test_more_work_than_cpus_is_the_cpu(lab):
     clients = 3 * (os.cpu_count() or 2)
     trial = lab.run("SELECT count(*) FROM generate_series(1, 30000);\n", replace(SHORT, clients=clients, measure_s=2.0))
-    found = lab.evidence(trial).held_back
+    found = lab.evidence(trial).bottleneck
     assert found.resource is Resource.CPU
     (cpu,) = [one for one in found.candidates if one.resource is Resource.CPU]
     assert "the server had" in cpu.sentence
@@ -72,7 +72,7 @@ def test_more_work_than_cpus_is_the_cpu(lab):
 @pytest.mark.requirement("R-MON-14")
 def test_time_that_the_clients_think_is_not_the_servers(lab):
     trial = lab.run("\\sleep 100 ms\nSELECT n FROM item WHERE id = 7;\n", SHORT)
-    found = lab.evidence(trial).held_back
+    found = lab.evidence(trial).bottleneck
     (client,) = [one for one in found.candidates if one.resource is Resource.CLIENT]
     assert client.share > 0.7
     assert found.resource in (Resource.CLIENT, Resource.CPU)  # others may keep the CPUs busy

@@ -156,4 +156,4 @@ def check_plans(steps, result, report):
     assert [row[:2] for row in sections["plans"]["blocks"][-1]["table"]["rows"]] == [
         ["step good", "changed"], ["step harmful", "changed"], ["all kept against the baseline", "changed"],
     ]  # fmt: skip
-    assert {"held-back", "inside"} <= sections.keys()
+    assert {"bottleneck", "inside"} <= sections.keys()

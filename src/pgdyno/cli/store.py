@@ -279,13 +279,13 @@ def _print_trial(store: Store, trial: Trial) -> None:
 def _print_evidence(store: Store, trial: Trial) -> None:
     """Say what held the run back and what failed in it, and which texts it left."""
     from pgdyno.model.record import TextRecord
-    from pgdyno.report.held_back_section import headline
+    from pgdyno.report.bottleneck_section import headline
     from pgdyno.report.run_details import failures_text
     from pgdyno.trial.run_evidence import read_evidence
 
     evidence = read_evidence(store, store.study(trial.study_id), trial)
-    print_told("evidence  ", headline(evidence.held_back))
-    for sentence in (*evidence.held_back.evidence, *evidence.held_back.notes):
+    print_told("evidence  ", headline(evidence.bottleneck))
+    for sentence in (*evidence.bottleneck.evidence, *evidence.bottleneck.notes):
         print_told(" " * 10, sentence)
     print_told("failures  ", failures_text(evidence))
     for text in store.records(trial.id, TextRecord):

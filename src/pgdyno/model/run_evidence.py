@@ -44,7 +44,7 @@ class RunEvidence:
     still filled in the measured window, empty when there were none; `scope` says what the host's counters cover.
     """
 
-    held_back: Annotated[BottleneckVerdict, Named("bottleneck")]
+    bottleneck: BottleneckVerdict
     failures: Mapping[str, int] | None = None
     failed_transactions: int = 0
     smoothness: Smoothness | None = None

@@ -31,9 +31,9 @@ def facts(rows: Sequence[tuple[str, str]]) -> tuple[Block, ...]:
     return (FactList(known),) if known else ()
 
 
-def held_back(label: str, run: RunEvidence) -> list[tuple[str, str]]:
+def bottleneck_rows(label: str, run: RunEvidence) -> list[tuple[str, str]]:
     """Return the bottleneck of a run and its first sentence of evidence."""
-    said = in_short(run.held_back)
+    said = in_short(run.bottleneck)
     return [(label, said)] if said else []
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pgdyno.model.results.tune import Retained
 from pgdyno.model.study import StudyState
 from pgdyno.report import chapters, provenance
+from pgdyno.report.bottleneck_section import bottleneck_section
 from pgdyno.report.facts_image import server_of
-from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.judgement import Judgement, standing
 from pgdyno.report.run_details import run_details
 from pgdyno.report.sections import Prose, Report, Section, Tile
@@ -88,4 +88,4 @@ def _failed(record: StudyRecord) -> Section | None:
 def inside_runs(record: StudyRecord, plans: Section | None = None) -> tuple[Section | None, ...]:
     """Return what held the recorder's runs back, the `plans` that changed, the recorder, and what else is known."""
     recorder = chapters.flight(record.traces)
-    return held_back_section(record.held_back), plans, recorder, run_details(record.judged)
+    return bottleneck_section(record.bottlenecks), plans, recorder, run_details(record.judged)

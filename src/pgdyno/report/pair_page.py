@@ -8,8 +8,8 @@ from pgdyno.model.results.pair import PairResult
 from pgdyno.model.verdict import RUN_METRICS
 from pgdyno.report import chapters, provenance
 from pgdyno.report.appendix import closed
+from pgdyno.report.bottleneck_section import bottleneck_section
 from pgdyno.report.data_checks import with_checks
-from pgdyno.report.held_back_section import held_back_section
 from pgdyno.report.run_details import plan_section, run_details
 from pgdyno.report.sections import Block, Prose, Report, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
@@ -41,7 +41,7 @@ def pair_page(record: StudyRecord, result: PairResult) -> Report:
     method = None if verdict else (chapters.COUNTED,)
     found = (
         Section("answer", "Answer", QUESTION, tuple(blocks)),
-        held_back_section(record.held_back),
+        bottleneck_section(record.bottlenecks),
         plan_section(result.plans, names),
         chapters.flight(record.traces),
         run_details(record.judged),

@@ -44,6 +44,6 @@ class StudyRecord:
         return [(one.name, one.run, self.evidence[one.run]) for one in self.traces if one.run in self.evidence]
 
     @property
-    def held_back(self) -> list[tuple[str, int, BottleneckVerdict]]:
+    def bottlenecks(self) -> list[tuple[str, int, BottleneckVerdict]]:
         """Return what held each of these runs back."""
-        return [(name, run, one.held_back) for name, run, one in self.judged]
+        return [(name, run, one.bottleneck) for name, run, one in self.judged]

@@ -17,9 +17,9 @@ from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
 from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Outcome, Trial
+from pgdyno.probes.bottleneck_judge import judge_bottleneck
 from pgdyno.probes.counter_scope import devices_hold, scope_notes
 from pgdyno.probes.evidence.warm_up import warm_up
-from pgdyno.probes.held_back import held_back
 from pgdyno.probes.lock_figures import lock_figures
 from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
 from pgdyno.probes.run_figures import LoadShape, read_figures
@@ -62,7 +62,7 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
     histograms = store.histograms(trial.id)
     counts = _per_second(histograms, begin, outcome.ended_at)
     return RunEvidence(
-        held_back=held_back(figures),
+        bottleneck=judge_bottleneck(figures),
         failures=failures,
         failed_transactions=outcome.failed,
         smoothness=smoothness(list(counts.values())),

@@ -256,14 +256,14 @@ def test_what_held_each_cell_back_is_told_of_its_last_complete_run(tmp_path: Pat
         rows = [replace(made_row(4, 80.0), trials=(*runs, begun)), made_row(8, 90.0)]
         store.update_study("m1", result=made(StudyKind.MATRIX, {"rows": [plain(row) for row in rows]}))
         report = build_report(store, "m1")
-    (section,) = [one for one in report.sections if one.id == "held-back"]
+    (section,) = [one for one in report.sections if one.id == "bottleneck"]
     table, failures, evidence = section.blocks
     assert isinstance(table, TableBlock)
     assert isinstance(evidence, TableBlock)
     assert [row[:4] for row in table.table.rows] == [("default", "1 x 4/1", str(runs[1]), "the load generator")]
     assert f"Run {runs[1]}: 0 failed transactions; no crash" in str(failures)
     assert {row[0] for row in evidence.table.rows} == {str(runs[1])}
-    assert "held-back" not in {one.id for one in page(SMT8).sections}, "rows of which nothing was kept"
+    assert "bottleneck" not in {one.id for one in page(SMT8).sections}, "rows of which nothing was kept"
 
 
 def test_plans_of_a_configuration_stand_beside_those_of_the_baseline_under_the_same_script() -> None:

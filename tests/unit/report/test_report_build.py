@@ -64,7 +64,7 @@ def test_a_tune_answers_in_the_order_in_which_a_reader_asks(tune: Report) -> Non
         "why",
         "confidence",
         "search",
-        "held-back",
+        "bottleneck",
         "recorder",
         "inside",
         "unsuccessful",
@@ -119,7 +119,7 @@ def test_a_bench_has_no_verdict(tmp_path: Path) -> None:
     report = built(tmp_path, example.add_bench)
     assert re.fullmatch(r"[\d,]+ transactions per second, p99 [\d.]+ ms: one run, no comparison", report.title)
     assert report.word == ""
-    assert [one.id for one in report.sections] == ["held-back", "recorder", "inside", "about"]
+    assert [one.id for one in report.sections] == ["bottleneck", "recorder", "inside", "about"]
     assert all(tile.word == "" for tile in report.tiles)
 
 
@@ -162,7 +162,7 @@ def test_unsafe_settings_of_the_server_are_told(tmp_path: Path) -> None:
 def test_an_ab_experiment_keeps_its_word(tmp_path: Path) -> None:
     report = built(tmp_path, example.add_ab)
     assert report.title.startswith("Not resolved (about 9 more pairs): B has throughput 1.01x")
-    assert [one.id for one in report.sections] == ["change", "confidence", "held-back", "inside", "about"]
+    assert [one.id for one in report.sections] == ["change", "confidence", "bottleneck", "inside", "about"]
     assert "A and B differ in 2 settings." in text_of(report)
 
 

@@ -17,8 +17,8 @@ from pgdyno.model.run_evidence import RunEvidence, Smoothness
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
+from pgdyno.report.bottleneck_section import bottleneck_section, headline
 from pgdyno.report.drawing.markdown import render
-from pgdyno.report.held_back_section import headline, held_back_section
 from pgdyno.report.run_details import (
     failures_text,
     plan_section,
@@ -46,12 +46,12 @@ def texts(section):
 
 @pytest.mark.requirement("R-MON-14")
 def test_the_verdict_its_evidence_and_what_is_next_are_in_the_section():
-    section = held_back_section([("A", 3, VERDICT)])
+    section = bottleneck_section([("A", 3, VERDICT)])
     assert section.title == "What limited it?"
     assert "A, trial 3: locks limited it; next: the processors." in texts(section)
     assert "60 % waited." in texts(section)
     assert "A note." in texts(section)
-    assert held_back_section([]) is None
+    assert bottleneck_section([]) is None
     assert set(WORDS) == set(Resource)
     assert headline(BottleneckVerdict(Resource.UNKNOWN, None, ("x",))) == "what limited it is unknown."
     assert (
@@ -160,7 +160,7 @@ def test_json_and_report_say_the_same_of_a_recorded_run(store):
     trial = record_filling(store, study)
     found = read_evidence(store, study, trial)
     image = plain(found)
-    assert image["bottleneck"]["resource"] == found.held_back.resource.value == "client"
+    assert image["bottleneck"]["resource"] == found.bottleneck.resource.value == "client"
     assert image["failures"] == {"crash": 0, "restart": 0}
     assert [one["client"] for one in image["clients"]] == [0, 1]
     assert image["plans"] == [{"statement": "SELECT 1", "shape": "abc", "plan": "Result"}]
@@ -171,7 +171,7 @@ def test_json_and_report_say_the_same_of_a_recorded_run(store):
     page = render(build_report(store, study.id))
     assert "What limited it?" in page
     assert "Inside the runs" in page
-    assert found.held_back.evidence[0][:40] in page
+    assert found.bottleneck.evidence[0][:40] in page
 
 
 @pytest.mark.requirement("R-MON-14")
@@ -180,10 +180,10 @@ def test_a_run_that_was_not_measured_has_an_unknown_bottleneck_with_the_reason(s
     run = store.begin_trial(study.id, TrialSpec(BASELINE, Role.ARM, "bench", 1, 0))
     store.finish_trial(run, Outcome(TrialState.FAILED, reason="the server died"))
     found = read_evidence(store, study, store.trial(run))
-    assert found.held_back.resource is Resource.UNKNOWN
-    assert "the server died" in found.held_back.evidence[0]
+    assert found.bottleneck.resource is Resource.UNKNOWN
+    assert "the server died" in found.bottleneck.evidence[0]
     assert found.failures is None
-    assert math.isclose(sum(one.share for one in found.held_back.candidates), 0.0)
+    assert math.isclose(sum(one.share for one in found.bottleneck.candidates), 0.0)
 
 
 def test_the_arms_of_a_sweep_or_factorial_have_their_plans_compared_with_the_first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from io import StringIO
@@ -22,7 +23,7 @@ from pgdyno.report.sections import Report
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kinds import judged as judgement_of
 from pgdyno.studies.kinds import kind_of
-from pgdyno.studies.scale.run import held_back
+from pgdyno.studies.scale.run import bottleneck_words
 from pgdyno.studies.scale.runs import ScaleRun, curve_of, levels_of
 from pgdyno.studies.scale.words import curve_sentences
 from scale_example import PLAN, judged, made_runs, planned
@@ -100,23 +101,25 @@ def test_a_hot_row_that_keeps_the_server_behind_its_rate_is_not_constant_and_nam
     runs = made_runs(plan, reached=lambda percent: min(1.0, 110 / percent))
 
     def locks(trial, busy):
-        return held_back(BottleneckVerdict(Resource.LOCKS, None, ("80 % of the time in Lock:transactionid",)), busy)
+        return bottleneck_words(
+            BottleneckVerdict(Resource.LOCKS, None, ("80 % of the time in Lock:transactionid",)), busy
+        )
 
     levels = levels_of(plan, runs, locks)
     by_name = {one.percent: one for one in levels}
     assert by_name[100].standing is Constancy.CONSTANT
     assert by_name[150].standing is Constancy.NOT_CONSTANT
     assert by_name[150].reason == "the server fell behind in 6 of 6 runs: it reached 73 % of the rate"
-    assert by_name[150].held_back == "locks"
+    assert by_name[150].bottleneck == "locks"
     assert by_name[150].qualified == ()
     assert dict(by_name[150].others) == {"behind its rate": 6}
 
 
 def test_a_bound_that_is_used_up_is_named_where_the_whole_machine_was_idle() -> None:
     idle = BottleneckVerdict(Resource.NONE, None, ("no resource was short",))
-    assert held_back(idle, 0.97).words == "the level's CPUs"
-    assert held_back(idle, 0.5).words == "nothing"
-    assert held_back(BottleneckVerdict(Resource.LOCKS, None, ()), 0.97).words == "locks"
+    assert bottleneck_words(idle, 0.97).words == "the level's CPUs"
+    assert bottleneck_words(idle, 0.5).words == "nothing"
+    assert bottleneck_words(BottleneckVerdict(Resource.LOCKS, None, ()), 0.97).words == "locks"
 
 
 @pytest.mark.requirement("R-SCA-04")
@@ -175,6 +178,8 @@ def test_the_page_is_drawn_everywhere_and_its_result_survives_the_store() -> Non
     for name in ("scale-response", "scale-path", "scale-clients"):
         assert name in drawn
     assert shaped(result_type(StudyKind.SCALE), plain(result), strict=False) == result
+    stored = json.loads(json.dumps(plain(result)))
+    assert stored["levels"][-1]["held_back"] == result.levels[-1].bottleneck != "", "stores of before have that name"
     assert "No verdict" in text_of(
         kind_of(StudyKind.SCALE).page(StudyRecord(replace(make_study(StudyKind.SCALE), result=None), ()))
     )

@@ -25,7 +25,7 @@ from pgdyno.studies.scale import run as course
 from pgdyno.studies.scale.dry_run import plan_lines
 from pgdyno.studies.scale.ending import EarlyEnd
 from pgdyno.studies.scale.plan import ScalePlan
-from pgdyno.studies.scale.runs import HeldBack
+from pgdyno.studies.scale.runs import BottleneckWords
 from pgdyno.studies.scale.servers import (
     SeenServer,
     request_of,
@@ -143,10 +143,10 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> tuple[ScaleResult, dict[str, Study
 
     def evidence(_store: object, study: Study, trial: Trial) -> Any:
         asked.append(study.id == trial.study_id)
-        return SimpleNamespace(held_back=None)
+        return SimpleNamespace(bottleneck=None)
 
     monkeypatch.setattr(course, "read_evidence", evidence)
-    monkeypatch.setattr(course, "held_back", lambda *_: HeldBack(words="nothing"))
+    monkeypatch.setattr(course, "bottleneck_words", lambda *_: BottleneckWords(words="nothing"))
     result = course.scale_result(store, studies, plan, "")  # type: ignore[arg-type]
     assert asked
     assert all(asked), "what held a run back is read of its own study"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.shapes import Named
 from pgdyno.model.verdict import Interval
 
 SUCCESS, RESPONSE, PATH = "success rate", "response time", "path length"
@@ -100,7 +102,7 @@ class LevelFigures:
     checks: tuple[LevelCheck, ...] = ()
     standing: Constancy
     reason: str = ""
-    held_back: str = ""
+    bottleneck: Annotated[str, Named("held_back")] = ""
     evidence: tuple[str, ...] = ()
     run: int | None = None
 
@@ -117,7 +119,7 @@ class CurveLoad:
     latency_ms: float | None = None
     cpu_pct: float | None = None
     locks: Mapping[str, float] = field(default_factory=dict)
-    held_back: str = ""
+    bottleneck: Annotated[str, Named("held_back")] = ""
     run: int | None = None
 
 

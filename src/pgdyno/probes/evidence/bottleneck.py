@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.evidence import Concurrency, DeviceActivity, HostActivity
 from pgdyno.model.facts import Unknown
-from pgdyno.probes.held_back import held_back
+from pgdyno.probes.bottleneck_judge import judge_bottleneck
 from pgdyno.probes.run_figures import CpuFigures, DeviceFigures, LoadShape, RunFigures
 
 _OTHERS = LoadShape(clients=None, driver_is_here=False)
@@ -29,7 +29,7 @@ def bottleneck(
     """
     if isinstance(host, Unknown) and isinstance(sessions, Unknown):
         return Unknown(f"{host.reason}; {sessions.reason}")
-    verdict = held_back(_figures(host, devices, sessions, moments, cpus, own_devices=own_devices))
+    verdict = judge_bottleneck(_figures(host, devices, sessions, moments, cpus, own_devices=own_devices))
     if verdict.resource is Resource.UNKNOWN:
         said = verdict.evidence[0].rstrip(".")
         return Unknown(said[:1].lower() + said[1:])

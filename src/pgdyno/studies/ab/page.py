@@ -61,7 +61,7 @@ def _digest(trials: Sequence[Trial], result: AbResult) -> tuple[Section | None, 
         row
         for arm in ("A", "B")
         if (run := result.inside.get(arm)) is not None
-        for row in digest.held_back(f"{arm} limited by", run.evidence)
+        for row in digest.bottleneck_rows(f"{arm} limited by", run.evidence)
     ]
     plans = [
         ("another plan", ": ".join(part for part in (one.statement, ", ".join(one.what)) if part))

@@ -93,7 +93,7 @@ def _digest(trials: Sequence[Trial], result: BenchResult | None) -> tuple[Sectio
         *(("not used", reason) for reason in _unused_reasons(unused)),
         *(run_facts(trial).rows if trial is not None else ()),
         *(reads_facts(trial) if trial is not None else ()),
-        *(() if shown is None else digest.held_back("limited by", shown.evidence)),
+        *(() if shown is None else digest.bottleneck_rows("limited by", shown.evidence)),
         *(("note", warning) for warning in _warnings(result)),
     ]
     title = "The run" if used else "The run, which was not used"

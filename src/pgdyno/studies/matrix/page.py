@@ -9,7 +9,7 @@ from pgdyno.model.figure import Table
 from pgdyno.model.matrix import BASELINE_NAME, MatrixRow, SkippedCell
 from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.report import chapters, provenance
-from pgdyno.report.held_back_section import QUESTION
+from pgdyno.report.bottleneck_section import QUESTION
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
 from pgdyno.report.run_details import failures_text, plans_of_sides
@@ -62,7 +62,7 @@ def matrix_page(record: StudyRecord) -> Report:
             comparisons,
             _beside(rows) if contrasts(rows) else None,
             _plans(rows, record),
-            None if printed else _held_back(rows, record),
+            None if printed else _bottlenecks(rows, record),
             _checks(rows) if rows else None,
             _sizes(rows),
             _skipped(skipped) if skipped else None,
@@ -153,7 +153,7 @@ def _plans(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:
     return plans_of_sides(record, sides, "configuration", (BASELINE_NAME, "the configuration"))
 
 
-def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:
+def _bottlenecks(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None:
     """Say what held the last complete run of each cell back, and what failed in it; None where nothing was kept."""
     names = CellNames.of_rows(rows)
     lines, evidence = [], []
@@ -162,7 +162,7 @@ def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None
         run = next((run for run in reversed(row.trials) if run in record.evidence), None)
         if run is None:
             continue
-        found = record.evidence[run].held_back
+        found = record.evidence[run].bottleneck
         share = next((one.share for one in found.candidates if one.resource is found.resource), None)
         mark = " [X]" if row.durability == "X" else ""
         where = names.test(row.cell) + mark, f"{row.cell.instances} x {load_text(row.cell)}", str(run)
@@ -179,7 +179,7 @@ def _held_back(rows: Sequence[MatrixRow], record: StudyRecord) -> Section | None
         Prose(said, points=len(said) > 1),
         TableBlock(Table(("run", "evidence"), tuple(evidence), ("run",)), "The evidence, run by run.", folded=True),
     )
-    return Section("held-back", "What limited it?", QUESTION, blocks)
+    return Section("bottleneck", "What limited it?", QUESTION, blocks)
 
 
 def _checks(rows: Sequence[MatrixRow]) -> Section:

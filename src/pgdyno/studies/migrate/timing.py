@@ -18,7 +18,7 @@ from pgdyno.model.results.migrate import (
     PhaseTiming,
 )
 from pgdyno.model.samples import SampleRow
-from pgdyno.probes.held_back import held_back
+from pgdyno.probes.bottleneck_judge import judge_bottleneck
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.stats.precedence import CriticalPath, critical_path
 
@@ -131,4 +131,4 @@ def _verdict(jobs: int, span: tuple[float, float], rows: Collection[SampleRow], 
     if end - begin < SHORTEST_S:
         return BottleneckVerdict(Resource.UNKNOWN, None, (NOT_SEEN,))
     load = LoadShape(clients=jobs, jobs=jobs, load_s=end - begin)
-    return held_back(read_figures(rows, load, begin, end, {}, own_host=own_host, own_devices=own_host))
+    return judge_bottleneck(read_figures(rows, load, begin, end, {}, own_host=own_host, own_devices=own_host))

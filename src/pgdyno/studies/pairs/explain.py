@@ -9,7 +9,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.trial import Trial, WorkloadSpec
 from pgdyno.model.verdict import Metric, Verdict, Word
-from pgdyno.probes.held_back_notes import physical_share
+from pgdyno.probes.bottleneck_notes import physical_share
 from pgdyno.studies.pairs.judging import median_of
 from pgdyno.units import bytes_text, digits_text, parse_quantity, percent_text
 

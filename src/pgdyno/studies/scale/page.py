@@ -49,7 +49,7 @@ def scale_page(record: StudyRecord) -> Report:
     charts = Section("charts", "By level", "Do response time and path length stay constant?",
                      (Charts(level_figures(result)),))  # fmt: skip
     curve = None if result.curve is None else _curve(result.curve)
-    sections = (answer, levels, _servers(result), criteria, charts, curve, _held_back(result), about)
+    sections = (answer, levels, _servers(result), criteria, charts, curve, _bottlenecks(result), about)
     return framed(record, judgement(result), sections, (answer, levels, criteria, curve))
 
 
@@ -137,7 +137,7 @@ def _curve(curve: ClientCurve) -> Section:
             number_text(one.latency_ms),
             "unknown" if one.cpu_pct is None else f"{one.cpu_pct:.0f} %",
             *("unknown" if mode not in one.locks else number_text(one.locks[mode]) for mode in LOCK_MODES),
-            one.held_back,
+            one.bottleneck,
         )
         for one in curve.loads
     )
@@ -155,15 +155,15 @@ def _curve(curve: ClientCurve) -> Section:
     return Section("clients", "By connections", "Where is the peak, and what comes after it?", tuple(blocks))
 
 
-def _held_back(result: ScaleResult) -> Section | None:
-    found = [one for one in result.levels if one.held_back]
+def _bottlenecks(result: ScaleResult) -> Section | None:
+    found = [one for one in result.levels if one.bottleneck]
     if not found:
         return None
-    rows = tuple((f"{one.percent:g} %", str(one.run), one.held_back, _next(one)) for one in found)
+    rows = tuple((f"{one.percent:g} %", str(one.run), one.bottleneck, _next(one)) for one in found)
     table = TableBlock(
         Table(("level", "run", "limited by", "evidence"), rows, ("run",)), "Of the run that stands for each level."
     )
-    return Section("held-back", "What limited it?", "Which resource was short at each level?", (table,))
+    return Section("bottleneck", "What limited it?", "Which resource was short at each level?", (table,))
 
 
 def _next(one: LevelFigures) -> str:

@@ -22,7 +22,7 @@ from pgdyno.studies.pairs.blocks import REPEATS
 from pgdyno.studies.pairs.result import count_states
 from pgdyno.studies.scale.ending import EarlyEnd
 from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, PlannedLevel, ScalePlan
-from pgdyno.studies.scale.runs import HeldBack, ScaleRun, curve_of, levels_of
+from pgdyno.studies.scale.runs import BottleneckWords, ScaleRun, curve_of, levels_of
 from pgdyno.studies.session.study_session import StudySession
 from pgdyno.targets.target import Target
 from pgdyno.trial.laboratory import Laboratory
@@ -117,8 +117,8 @@ def scale_result(store: Store, studies: Mapping[str, Study], plan: ScalePlan, en
     trials = tuple(trial for one in by_id for trial in store.trials(one))
     runs = [_seen(store, plan, trial) for trial in trials if trial.state is not TrialState.ABANDONED]
 
-    def judge(trial: Trial, busy: float | None) -> HeldBack:
-        return held_back(read_evidence(store, by_id[trial.study_id], trial).held_back, busy)
+    def judge(trial: Trial, busy: float | None) -> BottleneckWords:
+        return bottleneck_words(read_evidence(store, by_id[trial.study_id], trial).bottleneck, busy)
 
     def placed(level: LevelFigures) -> LevelFigures:
         own = studies[plan.level_named(f"{level.percent:g}").server]
@@ -163,12 +163,12 @@ def part_of(result: ScaleResult, store: Store, study: Study) -> ScaleResult:
     )
 
 
-def held_back(verdict: BottleneckVerdict, busy: float | None) -> HeldBack:
+def bottleneck_words(verdict: BottleneckVerdict, busy: float | None) -> BottleneckWords:
     """Say what held a run back; a bound that is used up is seen by no judge who looks at the whole machine."""
     if busy is not None and busy >= BOUND_USED and verdict.resource not in (Resource.LOCKS, Resource.DISK):
         told = f"the server used {100 * busy:.0f} % of the level's CPUs"
-        return HeldBack(words="the level's CPUs", evidence=(told, *verdict.evidence))
-    return HeldBack(words=WORDS[verdict.resource], evidence=verdict.evidence)
+        return BottleneckWords(words="the level's CPUs", evidence=(told, *verdict.evidence))
+    return BottleneckWords(words=WORDS[verdict.resource], evidence=verdict.evidence)
 
 
 def _seen(store: Store, plan: ScalePlan, trial: Trial) -> ScaleRun:

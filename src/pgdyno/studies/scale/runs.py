@@ -49,14 +49,14 @@ class ScaleRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
+class BottleneckWords:
     """What held the run back that stands for a level: in words, with its evidence."""
 
     words: str = ""
     evidence: tuple[str, ...] = ()
 
 
-Judge = Callable[[Trial, float | None], HeldBack]
+Judge = Callable[[Trial, float | None], BottleneckWords]
 """Says of a run what limited it; it is told how much of the level's CPUs the run used."""
 
 
@@ -136,7 +136,7 @@ def _level(
     busy = None if None in (path_s, throughput, level.cpus) else (path_s or 0) * (throughput or 0) / (level.cpus or 1)
     behind = [one for one in last if disqualified(plan, one) == BEHIND]
     shown = _middle(used, plan) or (behind[-1] if behind else None)
-    held = HeldBack() if shown is None else judge(shown.trial, busy if used else _busy(shown.trial, level))
+    held = BottleneckWords() if shown is None else judge(shown.trial, busy if used else _busy(shown.trial, level))
     is_reference = level.percent == plan.reference
     checks = () if is_reference else _checks(plan, used, _last_of_place(reference))
     standing, reason = _standing(plan, checks, used, behind, last, is_reference=is_reference)
@@ -156,7 +156,7 @@ def _level(
         checks=checks,
         standing=standing,
         reason=reason,
-        held_back=held.words,
+        bottleneck=held.words,
         evidence=held.evidence,
         run=None if shown is None else shown.trial.id,
     )
@@ -267,6 +267,6 @@ def _load(plan: ScalePlan, number: int, runs: Sequence[ScaleRun], judge: Judge) 
         latency_ms=median(latencies) if latencies else None,
         cpu_pct=median(shares) if shares else None,
         locks={mode: median([one.locks.get(mode, 0.0) for one in used]) for mode in LOCK_MODES} if used else {},
-        held_back="" if shown is None else judge(shown.trial, None).words,
+        bottleneck="" if shown is None else judge(shown.trial, None).words,
         run=None if shown is None else shown.trial.id,
     )

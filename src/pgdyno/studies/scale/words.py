@@ -49,7 +49,7 @@ def level_sentence(one: LevelFigures, result: ScaleResult) -> str:
         deciding = [check for check in one.checks if check.word is one.standing]
         why = one.reason or ", ".join(map(check_text, deciding))
         said = f"Level {one.percent:g} %: {one.standing.value}{f' ({why})' if why else ''}"
-    return f"{said}; limited by {one.held_back}." if one.held_back else f"{said}."
+    return f"{said}; limited by {one.bottleneck}." if one.bottleneck else f"{said}."
 
 
 def check_text(one: LevelCheck) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pgdyno.linux.host_texts import SPEEDS, read_texts
 from pgdyno.model.bottleneck import Resource
-from pgdyno.probes.held_back import held_back
+from pgdyno.probes.bottleneck_judge import judge_bottleneck
 from pgdyno.probes.host import net
 from pgdyno.probes.network_path import is_elsewhere, is_network, link_speeds, path_counters
 from pgdyno.probes.run_figures import CpuFigures, DeviceFigures, InterfaceFigures, LoadShape, RunFigures
@@ -30,7 +30,7 @@ NEAR = replace(FAR, over_network=False, round_trip_ms=None, driver_is_here=True)
 
 
 def judged(**changes):
-    return held_back(replace(RUN, **changes))
+    return judge_bottleneck(replace(RUN, **changes))
 
 
 @pytest.mark.requirement("R-MON-14")
@@ -151,7 +151,7 @@ SHARES = st.floats(0, 1)
 def test_every_run_however_badly_seen_has_a_verdict_with_shares(rtt, trips, over, active, moments, own, sampled, wait):
     load = replace(FAR, round_trip_ms=rtt, round_trips=trips, over_network=over)
     seen = {} if active is None else {wait: active}
-    found = held_back(replace(RUN, load=load, active=active, waits=seen, moments=moments, own_host=own,
+    found = judge_bottleneck(replace(RUN, load=load, active=active, waits=seen, moments=moments, own_host=own,
                               cpu=IDLE if sampled else None))  # fmt: skip
     assert found.evidence
     assert all(0 <= one.share <= 1 for one in found.candidates)

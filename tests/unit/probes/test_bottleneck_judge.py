@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.model.bottleneck import Resource
-from pgdyno.probes.held_back import held_back
-from pgdyno.probes.held_back_notes import physical_share
+from pgdyno.probes.bottleneck_judge import judge_bottleneck
+from pgdyno.probes.bottleneck_notes import physical_share
 from pgdyno.probes.run_figures import CpuFigures, DeviceFigures, InterfaceFigures, LoadShape, RunFigures
 
 IDLE = CpuFigures(8, usr=5, sys=3, irq=0, iowait=0, steal=0, run_queue=1, server_share=0.5, driver_share=0.3)
@@ -19,7 +19,7 @@ BUSY = RunFigures(LOAD, 60, moments=60, sessions=10, active=9, waits={"CPU:CPU":
 
 
 def verdict(**changes):
-    return held_back(replace(BUSY, **changes))
+    return judge_bottleneck(replace(BUSY, **changes))
 
 
 CASES = {
@@ -79,7 +79,7 @@ def test_waits_for_io_that_no_device_served_are_copies_from_the_page_cache():
 
 
 @pytest.mark.requirement("R-MON-14")
-def test_a_rate_that_was_reached_was_held_back_by_nothing_even_on_a_busy_machine():
+def test_a_rate_that_was_reached_was_limited_by_nothing_even_on_a_busy_machine():
     found = verdict(load=replace(LOAD, rate=1000.0, throughput=990.0), cpu=FULL)
     assert found.resource is Resource.NONE
     assert "offered 1000" in found.evidence[0]
@@ -119,10 +119,10 @@ def test_steal_is_time_that_is_not_there():
 
 @pytest.mark.requirement("R-MON-14")
 def test_nothing_seen_is_unknown_and_the_machine_alone_is_judged_with_a_note():
-    blind = held_back(RunFigures(LOAD, 60))
+    blind = judge_bottleneck(RunFigures(LOAD, 60))
     assert blind.resource is Resource.UNKNOWN
     assert "neither" in blind.evidence[0]
-    host_only = held_back(RunFigures(LOAD, 60, cpu=FULL))
+    host_only = judge_bottleneck(RunFigures(LOAD, 60, cpu=FULL))
     assert host_only.resource is Resource.CPU
     assert any("not sampled" in note for note in host_only.notes)
 
@@ -233,9 +233,9 @@ def test_every_run_has_a_verdict_and_utilization_never_changes_it(waits, active,
         cpu=replace(IDLE, usr=usr, iowait=iowait),
         devices=(replace(DEVICE, queue=queue, util_pct=util),),
     )
-    found = held_back(run)
+    found = judge_bottleneck(run)
     assert found.resource is not Resource.UNKNOWN
     assert found.second != found.resource
     assert all(0 <= one.share <= 1 for one in found.candidates)
-    other = held_back(replace(run, devices=(replace(DEVICE, queue=queue, util_pct=100 - util),)))
+    other = judge_bottleneck(replace(run, devices=(replace(DEVICE, queue=queue, util_pct=100 - util),)))
     assert (other.resource, other.second) == (found.resource, found.second)

@@ -133,7 +133,7 @@ def test_a_device_that_takes_few_writes_is_wal_flush(make_sandbox: Callable[...,
             set_all(sandbox, fsync="on", synchronous_commit="on")
             with slow_device(sandbox, write=60):
                 bound = lab.run(UPDATE, PLAN)
-            before, found = lab.evidence(freely).held_back, lab.evidence(bound).held_back
+            before, found = lab.evidence(freely).bottleneck, lab.evidence(bound).bottleneck
         assert before.resource is not Resource.WAL_FLUSH
         assert found.resource is Resource.WAL_FLUSH
         assert "WAL" in found.evidence[0]
@@ -150,7 +150,7 @@ def test_a_device_that_takes_few_reads_is_the_disk(make_sandbox: Callable[..., S
         with real_laboratory(sandbox, tmp_path) as lab:
             with slow_device(sandbox, read=300):  # far below what beside others the CPUs ask for
                 trial = lab.run(READ, PLAN, init=WIDE)
-            found = lab.evidence(trial).held_back
+            found = lab.evidence(trial).bottleneck
         assert found.resource is Resource.DISK
         assert "DataFileRead" in found.evidence[0]
         assert [note for note in found.notes if "by direct I/O and so past the page cache" in note]
@@ -189,7 +189,10 @@ def ip(*words: str) -> None:
         pytest.skip(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
-SOCKET = "unit/probes/test_held_back_network.py::test_the_same_time_outside_the_server_without_a_network_is_the_clients"
+SOCKET = (
+    "unit/probes/test_bottleneck_judge_network.py"
+    "::test_the_same_time_outside_the_server_without_a_network_is_the_clients"
+)
 
 
 @pytest.mark.requirement("R-MON-14")
@@ -204,7 +207,7 @@ def test_round_trips_that_take_long_are_the_network(
             user = sandbox.target().postgres.environment("postgres")["PGUSER"]
             lab.target = replace(lab.target, postgres=Postgres(f"host={address} user={user} dbname=postgres"))
         trial = lab.run("SELECT n FROM item WHERE id = 7;\n", PLAN)
-        found = lab.evidence(trial).held_back
+        found = lab.evidence(trial).bottleneck
     if not far:
         assert found.resource is not Resource.NETWORK
         assert "No network lies between" in of(found, Resource.NETWORK).sentence

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.model.bottleneck import Resource
-from pgdyno.probes.held_back import held_back
+from pgdyno.probes.bottleneck_judge import judge_bottleneck
 from pgdyno.probes.run_figures import CpuFigures, LoadShape, RunFigures
 from pgdyno.workloads.result import mean_pause_s
 from pgdyno.workloads.script import Script
@@ -20,32 +20,32 @@ RUN = RunFigures(THINKING, 12, moments=12, sessions=4, active=0.05, waits={"CPU:
 
 
 @pytest.mark.requirement("R-MON-14")
-def test_who_sleeps_is_held_back_by_the_sleep_and_not_by_what_others_do_with_the_cpus() -> None:
-    found = held_back(RUN)
+def test_who_sleeps_is_limited_by_the_sleep_and_not_by_what_others_do_with_the_cpus() -> None:
+    found = judge_bottleneck(RUN)
     assert found.resource is Resource.CLIENT
     assert "96 % were pauses that the load asks for" in found.evidence[0]
-    awake = held_back(replace(RUN, load=replace(THINKING, pause_s=0.0)))
+    awake = judge_bottleneck(replace(RUN, load=replace(THINKING, pause_s=0.0)))
     assert awake.resource is Resource.CPU, "without a pause the driver waits for its turn on the same CPUs"
-    short = held_back(replace(RUN, load=replace(THINKING, pause_s=0.005)))
+    short = judge_bottleneck(replace(RUN, load=replace(THINKING, pause_s=0.005)))
     assert short.resource is Resource.CPU, "a quarter of the time in pauses leaves three quarters"
 
 
 @pytest.mark.requirement("R-MON-14")
-def test_who_sleeps_in_the_server_is_held_back_by_that_too() -> None:
+def test_who_sleeps_in_the_server_is_limited_by_that_too() -> None:
     waits = {"Timeout:PgSleep": 3.5, "CPU:CPU": 0.3}
     run = replace(RUN, load=replace(THINKING, pause_s=0.0), active=3.8, waits=waits)
-    found = held_back(run)
+    found = judge_bottleneck(run)
     assert found.resource is Resource.CLIENT
     assert "88 % was spent in pg_sleep, which the load's own statements call" in found.evidence[0]
     idle = replace(CROWDED, usr=2, sys=1, irq=0)
-    assert held_back(replace(run, cpu=idle)).resource is Resource.CLIENT, "on free CPUs as well"
-    assert held_back(replace(run, waits={"Timeout:PgSleep": 0.5, "CPU:CPU": 3.3})).resource is Resource.CPU
+    assert judge_bottleneck(replace(run, cpu=idle)).resource is Resource.CLIENT, "on free CPUs as well"
+    assert judge_bottleneck(replace(run, waits={"Timeout:PgSleep": 0.5, "CPU:CPU": 3.3})).resource is Resource.CPU
 
 
 @pytest.mark.requirement("R-MON-14")
 def test_pauses_under_a_rate_that_was_reached_hold_nothing_back() -> None:
-    assert held_back(replace(RUN, load=replace(THINKING, rate=190.0))).resource is Resource.NONE
-    assert held_back(replace(RUN, load=replace(THINKING, rate=400.0))).resource is Resource.CLIENT
+    assert judge_bottleneck(replace(RUN, load=replace(THINKING, rate=190.0))).resource is Resource.NONE
+    assert judge_bottleneck(replace(RUN, load=replace(THINKING, rate=400.0))).resource is Resource.CLIENT
 
 
 @pytest.mark.requirement("R-MON-14")
@@ -54,19 +54,19 @@ def test_a_driver_that_has_room_is_not_what_would_be_next() -> None:
     load = replace(THINKING, pause_s=0.0, throughput=500, driver_cpu_s=0.07 * 16)
     flushing = RunFigures(load, 12, moments=12, sessions=4, active=2.8, waits={"IO:WalSync": 2.4, "CPU:CPU": 0.1},
                           cpu=cpu)  # fmt: skip
-    found = held_back(flushing)
+    found = judge_bottleneck(flushing)
     assert found.resource is Resource.WAL_FLUSH
     assert found.second is None, "30 % between statements of a driver at 7 % of a core is no limit of the driver"
     full = replace(cpu, usr=70, sys=26)
-    crowded = held_back(replace(flushing, waits={"CPU:CPU": 2.6}, cpu=full))
+    crowded = judge_bottleneck(replace(flushing, waits={"CPU:CPU": 2.6}, cpu=full))
     assert (crowded.resource, crowded.second) == (Resource.CPU, None)
-    busy = held_back(replace(flushing, load=replace(load, driver_cpu_s=0.6 * 16)))
+    busy = judge_bottleneck(replace(flushing, load=replace(load, driver_cpu_s=0.6 * 16)))
     assert busy.second is Resource.CLIENT, "at 60 % of a core it is"
 
 
 @pytest.mark.requirement("R-MON-14")
 def test_time_is_counted_once() -> None:
-    awake = held_back(replace(RUN, load=replace(THINKING, pause_s=0.005)))
+    awake = judge_bottleneck(replace(RUN, load=replace(THINKING, pause_s=0.005)))
     shares = {one.resource: one.share for one in awake.candidates}
     assert shares[Resource.CPU] + shares[Resource.CLIENT] <= 1.001
 

@@ -11,7 +11,7 @@ from pgdyno.report.sections import Block, Prose, Section, TableBlock
 QUESTION = "Which resource was short, what would be next, and what is the evidence?"
 
 
-def held_back_section(runs: Sequence[tuple[str, int, BottleneckVerdict]]) -> Section | None:
+def bottleneck_section(runs: Sequence[tuple[str, int, BottleneckVerdict]]) -> Section | None:
     """Return the verdict of each recorded run, `(name, run, verdict)`; None without runs."""
     blocks: list[Block] = []
     for name, run, verdict in runs:
@@ -20,7 +20,7 @@ def held_back_section(runs: Sequence[tuple[str, int, BottleneckVerdict]]) -> Sec
         if verdict.candidates:
             caption = f"What each resource showed in trial {run}. A share is the part of all sessions' time."
             blocks.append(TableBlock(_table(verdict), caption, folded=True))
-    return Section("held-back", "What limited it?", QUESTION, tuple(blocks)) if blocks else None
+    return Section("bottleneck", "What limited it?", QUESTION, tuple(blocks)) if blocks else None
 
 
 def headline(verdict: BottleneckVerdict) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
-from pgdyno.probes.held_back_notes import notes
+from pgdyno.probes.bottleneck_notes import notes
 from pgdyno.probes.run_figures import RunFigures
 from pgdyno.units import digits_text, percent_text, plural
 
@@ -43,7 +43,7 @@ _SENDING = ("client:clientwrite",)
 _SLEEPING = ("timeout:pgsleep",)
 
 
-def held_back(run: RunFigures) -> BottleneckVerdict:
+def judge_bottleneck(run: RunFigures) -> BottleneckVerdict:
     """Name what held the run back and what would be next.
 
     Unknown where what was seen cannot decide: a wrong verdict is worse than none.
