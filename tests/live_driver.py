@@ -1,6 +1,6 @@
 """A live study in a process of its own, with periods short enough for a test.
 
-argv is the server, then the settings, then windows of the day for restarts.
+argv is the server, then the settings, then windows for restarts: of the day, or open while a file exists.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 
+import file_window
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.person.operator_request import Operators
@@ -20,6 +21,7 @@ from pgdyno.studies.live.person.hands import LiveHands
 from pgdyno.studies.live.person.keeping import Confirm
 from pgdyno.studies.live.run import AskedArms, SwitchPlan, asked_by, switch_study
 from pgdyno.studies.live.search_run import AskedSearch, CandidatePlan, search_study
+from pgdyno.studies.night.window import NightWindow
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
@@ -106,6 +108,7 @@ def say(text: str) -> None:
 if __name__ == "__main__":
     name, _, value = sys.argv[2].partition("=")
     windows = tuple(sys.argv[3:])
+    NightWindow.parse = file_window.parse  # type: ignore[assignment, method-assign]
     with opened(TargetRequest(dsn=sys.argv[1])) as server:
         told = short_study(
             server, {name: value}, max_pairs=4 if windows else 40, announce=say, windows=windows,

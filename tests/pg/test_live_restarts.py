@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import file_window
 from fix_postgres import find_build, one_build
 from live_driver import resumed_study, short_study
 from live_load import planted_load
@@ -21,8 +23,10 @@ from pgdyno.model.results.live import LiveResult
 from pgdyno.model.verdict import Word
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import places
+from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.live.run import SwitchPlan
+from pgdyno.studies.night.window import NightWindow
 from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
 
@@ -195,3 +199,65 @@ def test_a_colleague_in_a_window_costs_pairs_or_the_study_and_keeps_what_is_thei
     else:
         lost, stopped = told.switch.lost, bool(told.switch.breaches or told.switch.stopped)
         assert "the server was started anew" in lost or stopped, told.switch
+
+
+@pytest.fixture
+def window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A window for restarts that is open while this file exists, and is open now."""
+    monkeypatch.setattr(NightWindow, "parse", file_window.parse)
+    path = tmp_path / "open"
+    path.touch()
+    return path
+
+
+@pytest.mark.requirement("R-TUN-06", "R-SAF-12")
+@pytest.mark.parametrize("any_postgres", one_build("embedded-18"), indirect=True)
+def test_a_window_that_closes_under_b_leaves_the_server_as_found_until_the_next_one(
+    any_postgres: Sandbox, pgdyno_home: Path, window: Path
+) -> None:
+    """Between the windows nothing is restarted; a stop file ends the study in the second one."""
+    target, found = any_postgres.target(), shared_buffers(any_postgres)
+    assert target.directory is not None
+    before = settings_of(any_postgres), files_of(target.directory)
+    plans: list[SwitchPlan] = []
+    between: list[object] = []
+
+    def approve(plan: SwitchPlan) -> bool:
+        plans.append(plan)
+        return True
+
+    def watchman() -> None:
+        eventually(lambda: shared_buffers(any_postgres) == "160MB", "B in force", step_s=0.05)
+        window.unlink()
+        eventually(lambda: any("waits in its baseline" in one for one in said), "the study waits", step_s=0.05)
+        between.extend([shared_buffers(any_postgres), files_of(target.directory or Path()) == before[1], len(began)])
+        time.sleep(1.5)
+        between.append(len(began))
+        window.touch()
+
+    def announce(text: str) -> None:
+        said.append(text)
+        if text.startswith("after 1 pair"):
+            Path(plans[0].stop_file).touch()
+
+    said: list[str] = []
+    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
+        theirs = threading.Thread(target=watchman)
+        theirs.start()
+        told = short_study(
+            target, B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, windows=(str(window),), approve=approve,
+            announce=announce,
+        )  # fmt: skip
+        theirs.join(60)
+        made, most = restarted(told)
+        eventually(lambda: len(began) - 1 == made, "as many starts as were counted")
+    assert (settings_of(any_postgres), files_of(target.directory)) == before
+    shown, as_found, first, last = between
+    assert (shown, as_found) == (found, True)
+    assert first == last == 3, "to B and back, and nothing after that"
+    assert told.switch is not None
+    assert told.switch.lost == {VoidCause.CLOSED.value: 1}, said
+    assert len(told.switch.pairs) == 1
+    assert "stop file" in told.switch.stopped
+    assert told.exit_code is ExitCode.NOT_RESOLVED
+    assert made <= most

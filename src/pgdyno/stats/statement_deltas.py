@@ -30,6 +30,7 @@ class VoidCause(StrEnum):
     BEGUN_ANEW = "an entry of pg_stat_statements began anew"
     MIXED = "two readings of an entry do not belong together"
     LATE = "a reading came late, or the clock was set"
+    CLOSED = "the window for restarts was about to close"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

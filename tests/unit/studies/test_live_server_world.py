@@ -20,6 +20,7 @@ from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.server_world import ServerWorld, StopFile
 from pgdyno.studies.live.windows import RestartCount
 from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
+from pgdyno.studies.night.window import Occurrence
 from pgdyno.trial.live_guards import LiveGuards, LiveLoad
 from pgdyno.trial.sentry import GuardBreached
 from simulated_live_world import breached
@@ -428,3 +429,80 @@ def test_a_cold_cache_is_no_breach_before_the_count_begins(server):
     assert server.world.wash(10.0, 10.0)
     with pytest.raises(GuardBreached, match="statement-time"):
         server.world.count(60.0)
+
+
+class Doors:
+    """A window of the day, as `night.window.NightWindow`, that closes when told."""
+
+    def __init__(self, server):
+        self.server, self.closes, self.opens = server, 1e9, 2e9
+
+    def now(self, at):
+        is_open = at < self.closes or at >= self.opens
+        return Occurrence(0.0, self.closes if at < self.closes else 3e9) if is_open else None
+
+    def following(self, at):
+        return Occurrence(self.opens, 3e9)
+
+    def clock_text(self, at):
+        return f"{at:.0f}"
+
+
+@pytest.fixture
+def windowed(server):
+    """A server that is restarted by each switch to B and back, in a window."""
+
+    def apply(configuration):
+        assert server.watching == 0, "a restart ends the sessions that watch"
+        restarted, server.arm = configuration != server.arm, configuration
+        server.applied += [server.now] if restarted else []
+        return SimpleNamespace(restarted=restarted, outage_s=1.0 if restarted else None)
+
+    server.apply = apply
+    server.rollback = lambda: SimpleNamespace(restarted=False)
+    server.doors = Doors(server)
+    server.world.quiet, server.world.wall = QuietTimes(only=(server.doors,), switch_s=5.0), lambda: server.now
+    server.world.restarts = RestartCount(8)
+    return server
+
+
+@pytest.mark.parametrize("after_s", [3.0, 20.0, 59.0])
+def test_a_window_that_closes_in_mid_period_costs_the_pair_and_leaves_the_server_as_found(windowed, after_s):
+    """At least the time of the way back is left of it; the next window goes on, and nothing is restarted between."""
+    world, doors = windowed.world, windowed.doors
+    assert world.has_room(140.0)
+    world.apply(B)
+    doors.closes, doors.opens = windowed.now + after_s + 5.0, windowed.now + 4000.0
+    assert world.wash(10.0, 10.0)
+    assert world.count(60.0 - 10.0) is VoidCause.CLOSED
+    assert windowed.now <= doors.closes - 4.5
+    world.ends_at = 1e6
+    assert world.has_room(140.0)
+    assert windowed.arm == BASELINE
+    assert windowed.applied[-1] <= doors.closes - 4.5
+    assert windowed.now >= doors.opens
+    world.apply(B)
+    assert world.wash(10.0, 10.0)
+    assert not isinstance(world.count(50.0), VoidCause)
+
+
+def test_nothing_is_restarted_any_more_where_the_window_closes_between_two_arms(windowed):
+    world, doors = windowed.world, windowed.doors
+    world.apply(A)
+    doors.closes, doors.opens = windowed.now + 4.0, windowed.now + 4000.0
+    world.apply(B)
+    assert windowed.applied == []
+    began = windowed.now
+    assert world.wash(10.0, 10.0)
+    assert world.count(50.0) is VoidCause.CLOSED
+    assert windowed.now == began
+    assert world.restarts.made == 0
+
+
+def test_a_study_of_reloads_knows_no_window(windowed):
+    windowed.world.restarts = None
+    windowed.doors.closes = 0.0
+    windowed.apply = lambda configuration, restart: windowed.applied.append(configuration)
+    windowed.world.apply(B)
+    assert windowed.world.wash(10.0, 10.0)
+    assert not isinstance(windowed.world.count(50.0), VoidCause)

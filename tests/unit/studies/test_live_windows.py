@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.studies.live.quiet import QuietTimes
-from pgdyno.studies.live.windows import Booking, RestartCount, b_order, book, plan_of, restarts_of
+from pgdyno.studies.live.windows import Booking, RestartCount, b_order, book, pair_s, plan_of, restarts_of
 from pgdyno.studies.night.window import NightWindow, Occurrence
 
 UTC = "Etc/UTC"
@@ -53,6 +53,14 @@ def test_restarts_of_windows(pairs, restarts):
     assert restarts_of([Booking(Occurrence(0, 1), one) for one in pairs]) == restarts
 
 
+@pytest.mark.parametrize(
+    ("drawn", "pairs", "restarts"), [(1, (2,), 4), (1, (3,), 4), (1, (1, 2), 4), (2, (2,), 2), (3, (1,), 2)]
+)
+def test_restarts_of_pairs_that_are_left_go_on_with_the_order(drawn, pairs, restarts):
+    """After one pair the next is B A: to B and back, then to B and back again."""
+    assert restarts_of([Booking(Occurrence(0, 1), one) for one in pairs], drawn) == restarts
+
+
 def test_what_is_announced_says_restarts_windows_and_the_outage():
     plan = plan_of((NIGHT,), at(20), 4, period_s=1800, outage_s=60, outage="about 4 s, measured", first_s=1800)
     assert (plan.planned, plan.most) == (6, 8)
@@ -92,9 +100,30 @@ def test_whatever_happens_the_server_is_never_restarted_more_often_than_announce
 
 
 def test_a_pair_is_begun_only_where_it_and_the_way_back_end_before_the_window_closes():
-    quiet = QuietTimes(only=(NIGHT,), spare_s=180)
+    quiet = QuietTimes(only=(NIGHT,), switch_s=60)
     assert quiet.why_wait(at(2), 3600) == ""
-    assert quiet.why_wait(at(4) - 180, 3600) == ""
-    assert quiet.why_wait(at(4) - 179, 3600) == "the next window for restarts opens at 2026-03-11 01:00 UTC"
+    assert quiet.why_wait(at(4) - 240, 3600) == ""
+    assert quiet.why_wait(at(4) - 239, 3600) == "the next window for restarts opens at 2026-03-11 01:00 UTC"
     assert "opens at 2026-03-10 01:00" in quiet.why_wait(at(0), 60)
-    assert QuietTimes(only=(NIGHT, NOON), spare_s=0).why_wait(at(12.1), 3600) == ""
+    assert QuietTimes(only=(NIGHT, NOON)).why_wait(at(12.1), 3600) == ""
+
+
+def test_what_is_announced_for_a_window_is_begun_in_it():
+    """A window that just holds what was booked in it has room for each of those pairs when its turn has come."""
+    for pairs in (1, 2, 3):
+        period_s, outage_s = 1200.0, 30.0
+        opens = at(5) - pair_s(period_s, outage_s) - (pairs - 1) * 2 * (period_s + outage_s)
+        (booked_there, *_) = book((NIGHT,), opens, 9, period_s=period_s, outage_s=outage_s, first_s=0)
+        assert booked_there.pairs == pairs
+        last = opens + (pairs - 1) * 2 * (period_s + outage_s)
+        assert QuietTimes(only=(NIGHT,), switch_s=outage_s).why_wait(last, 2 * period_s) == ""
+
+
+def test_the_last_of_a_window_is_for_the_way_back():
+    quiet = QuietTimes(only=(NIGHT, NightWindow.parse("04:00-05:30", UTC)), switch_s=60)
+    assert not quiet.is_closing(at(3))
+    assert not quiet.is_closing(at(5)), "the other one is open"
+    assert not quiet.is_closing(at(5.5) - 61)
+    assert quiet.is_closing(at(5.5) - 60)
+    assert quiet.is_closing(at(6))
+    assert not QuietTimes().is_closing(at(6)), "a study of reloads has none"

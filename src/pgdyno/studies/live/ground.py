@@ -127,7 +127,7 @@ class LiveGround:
         self.announce(off_text(sentry.begin()))
         folder = places.ensure(places.ensure(places.state_dir() / "runs") / study.id)
         stop, recording = StopFile(folder / "stop"), Recording(folder)
-        quiet = QuietTimes.of(self.options.not_during, folder / "pause", self.options.windows, 3 * self.outage_s)
+        quiet = QuietTimes.of(self.options.not_during, folder / "pause", self.options.windows, self.outage_s)
         earlier = self._earlier(study, recording) if resumes else None
         ending, row = self.stack.enter_context(kept(self.store, study, self.began, resumes=resumes))
         recorder = LiveRecorder(watcher, row)

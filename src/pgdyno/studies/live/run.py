@@ -218,6 +218,7 @@ def _restart_plan(
         outage_s=ground.outage_s,
         outage="unknown" if ground.outage is None else str(ground.outage),
         first_s=options.reference_s if of_reference_s is None else of_reference_s,
+        drawn=pairs,
     )
 
 

@@ -135,7 +135,11 @@ class ServerWorld:
     """What ended a session that was to be kept."""
 
     def apply(self, arm: str) -> None:
-        """Bring an arm into force; see `LiveWorld.apply`."""
+        """Bring an arm into force; see `LiveWorld.apply`.
+
+        Where a window for restarts is about to close nothing is switched any more: `count` says that, and what comes
+        next waits in the baseline.
+        """
         is_baseline = arm == BASELINE_ARM
         self.watcher.phase("back to the baseline" if is_baseline else f"switch to {arm}")
         if is_baseline:
@@ -145,6 +149,8 @@ class ServerWorld:
                 raise LiveStopped(self._ended_by)
             self._look()
             self.others.require_none()
+            if self._is_closing:
+                return
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
         is_cold = self._bring(arm)
         self._arm, self._switched_at = arm, self.clock()
@@ -190,10 +196,12 @@ class ServerWorld:
         A statement that is older than a period, three times `most_s`, is not waited for: it ends once, in whichever
         period, and one that takes so long is in no body.
         """
+        if self._is_closing:
+            return True
         self.watcher.phase(f"{self._arm}: wait for what began before the switch")
         self.session.expect("wash-out", most_s + OVERRUN_S)
         self._until(self._switched_at + least_s)
-        while self._crossing(3 * most_s):
+        while not self._is_closing and self._crossing(3 * most_s):
             if self.clock() >= self._switched_at + most_s:
                 return False
             self._until(self.clock() + TURN_S)
@@ -201,6 +209,8 @@ class ServerWorld:
 
     def count(self, seconds: float) -> PeriodCounts | VoidCause:
         """Count the statements of so many seconds; see `LiveWorld.count`."""
+        if self._is_closing:
+            return VoidCause.CLOSED
         self.watcher.phase(f"{self._arm}: count for {seconds:g} s")
         self.session.expect(f"count {self._arm}", seconds + AWAY_S + OVERRUN_S)
         self.guards.warm()
@@ -212,6 +222,8 @@ class ServerWorld:
         after, ended = self._read(), self.clock()
         use = None if (now := self._use()) is None or used is None else now.since(used)
         self.others.require_none()
+        if ended < began + seconds:
+            return VoidCause.CLOSED
         found = deltas(before, after)
         if isinstance(found, VoidCause):
             return found
@@ -295,8 +307,8 @@ class ServerWorld:
         self._next_sessions = self.clock()
 
     def _until(self, due: float) -> None:
-        """Wait, with open eyes."""
-        while (now := self.clock()) < due:
+        """Wait, with open eyes, and no longer than restarts are allowed."""
+        while (now := self.clock()) < due and (self._arm == BASELINE_ARM or not self._is_closing):
             self._look()
             if now >= self._next_sessions:
                 self._next_sessions = now + SESSIONS_S
@@ -306,6 +318,10 @@ class ServerWorld:
                 self._see_statements()
             self.sleep(max(0.0, min(due - self.clock(), LOOK_S)))
         self._look()
+
+    @property
+    def _is_closing(self) -> bool:
+        return self.restarts is not None and self.quiet.is_closing(self.wall())
 
     def _look(self) -> None:
         try:

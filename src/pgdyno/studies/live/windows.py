@@ -17,6 +17,8 @@ PAIRS = 4
 """Four pairs show about 22 % (`stats.restart_pairs`); they are four outages or more."""
 OUTAGE_S = 60.0
 """Left for each restart where nobody knows how long it takes."""
+SWITCHES = 4
+"""Restarts that a window must hold beside both periods of a pair: to each arm and back, and one that takes longer."""
 SPARE = 2
 """Restarts that may come on top of those planned: one pair that is lost and drawn again."""
 _MOST_WINDOWS = 400
@@ -57,8 +59,8 @@ class RestartPlan:
 
 
 def pair_s(period_s: float, outage_s: float) -> float:
-    """Return how long a window must be open for one pair: two periods, the switches to them and the way back."""
-    return 2 * period_s + 3 * outage_s
+    """Return how long a window must be open for one pair: two periods and SWITCHES."""
+    return 2 * period_s + SWITCHES * outage_s
 
 
 def book(
@@ -79,7 +81,7 @@ def book(
         )
         if here is None:
             here = min((one.following(at) for one in windows), key=lambda one: one.opens)
-        room = here.closes - max(at, here.opens) - (0.0 if found else first_s) - outage_s
+        room = here.closes - max(at, here.opens) - (0.0 if found else first_s) - (SWITCHES - 2) * outage_s
         if (fit := min(left, int(room // each))) > 0:
             found.append(Booking(here, fit))
             left -= fit
@@ -92,9 +94,12 @@ def book(
     )
 
 
-def restarts_of(bookings: Sequence[Booking]) -> int:
-    """Return how often these pairs restart the server, the way back at the end of each window included."""
-    count, drawn, is_b = 0, 0, False
+def restarts_of(bookings: Sequence[Booking], drawn: int = 0) -> int:
+    """Return how often these pairs restart the server, the way back at the end of each window included.
+
+    `drawn` pairs were before them: the order goes on.
+    """
+    count, is_b = 0, False
     for booking in bookings:
         for _ in range(booking.pairs):
             for arm_is_b in b_order(drawn):
@@ -118,10 +123,11 @@ def plan_of(
     outage_s: float,
     outage: str,
     first_s: float,
+    drawn: int = 0,
 ) -> RestartPlan:
-    """Return what is announced; arguments and errors as of `book`, `outage` in words."""
+    """Return what is announced; arguments and errors as of `book` and `restarts_of`, `outage` in words."""
     bookings = book(windows, at, pairs, period_s=period_s, outage_s=outage_s, first_s=first_s)
-    planned = restarts_of(bookings)
+    planned = restarts_of(bookings, drawn)
     until = windows[0].clock_text(bookings[-1].window.closes)
     return RestartPlan(bookings, planned, planned + SPARE, outage, tuple(map(str, windows)), until)
 
