@@ -66,13 +66,19 @@ def short_study(
         )  # fmt: skip
 
 
-def resumed_study(target: Target, study_id: str) -> LiveResult:
+def resumed_study(
+    target: Target,
+    study_id: str,
+    *,
+    approve: Callable[[SwitchPlan], bool] = approved,
+    announce: Callable[[str], None] = lambda _text: None,
+) -> LiveResult:
     """Go on with a study of two arms."""
     with open_store(os.environ.get("PGDYNO_STORE")) as store:
         study = store.study(study_id)
         return switch_study(
             store, target, TargetRequest(), options_of(study, BUDGET_S), asked_by(study), Progress(quiet=True),
-            approve=approved, announce=lambda _text: None, resumed=study,
+            approve=approve, announce=announce, resumed=study,
         )  # fmt: skip
 
 

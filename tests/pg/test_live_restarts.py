@@ -261,3 +261,57 @@ def test_a_window_that_closes_under_b_leaves_the_server_as_found_until_the_next_
     assert "stop file" in told.switch.stopped
     assert told.exit_code is ExitCode.NOT_RESOLVED
     assert made <= most
+
+
+@pytest.mark.requirement("R-SAF-02", "R-SAF-12")
+@pytest.mark.parametrize("any_postgres", ONE, indirect=True)
+@pytest.mark.parametrize(("where", "made_by_then"), [("in A", 0), ("between windows", 2)])
+def test_a_study_that_was_killed_in_its_baseline_goes_on_in_the_next_window(
+    any_postgres: Sandbox, pgdyno_home: Path, window: Path, where: str, made_by_then: int
+) -> None:
+    """It costs no restart; what was judged before is kept, and a stop file ends what goes on."""
+    target, sign = any_postgres.target(), "the undo bundle is on disk" if where == "in A" else "waits in its baseline"
+    assert target.directory is not None
+    before = settings_of(any_postgres), files_of(target.directory)
+    plans: list[SwitchPlan] = []
+
+    def approve(plan: SwitchPlan) -> bool:
+        plans.append(plan)
+        return True
+
+    def announce(text: str) -> None:
+        if text.startswith("after "):
+            Path(plans[0].stop_file).touch()
+
+    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
+        argv = [sys.executable, str(DRIVER), target.postgres.conninfo, "shared_buffers=160MB", str(window)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    if line.startswith("after 1 pair"):
+                        window.unlink()  # in the period that has just begun
+                    if sign in line:
+                        break
+                process.send_signal(signal.SIGKILL)
+            finally:
+                process.kill()
+        eventually(lambda: files_of(target.directory or Path()) == before[1], "the files as found")
+        eventually(lambda: len(began) - 1 == made_by_then, "none but its own restarts")
+        window.touch()
+        with Store.open(places.data_dir() / "pgdyno.db") as store:
+            (study,) = store.studies()
+            kept = study.told(LiveResult)
+        told = resumed_study(target, study.id, approve=approve, announce=announce)
+        made, most = restarted(told)
+        eventually(lambda: len(began) - 1 == made, "as many starts as were counted")
+    assert (settings_of(any_postgres), files_of(target.directory)) == before
+    assert told.switch is not None
+    assert kept is not None
+    judged = () if kept.switch is None else kept.switch.pairs
+    assert len(judged) == made_by_then / 2
+    assert told.switch.pairs[: len(judged)] == judged
+    assert len(told.switch.pairs) == len(judged) + 1
+    assert plans[0].restarts is not None
+    assert most == made_by_then + plans[0].restarts.most >= made
+    assert told.exit_code is ExitCode.NOT_RESOLVED
