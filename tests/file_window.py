@@ -1,8 +1,9 @@
-"""A window for restarts that is open while a file exists: tests open and close it by what they see, by no clock."""
+"""Windows for restarts: of the day and open now, and open while a file exists, which no clock opens or closes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from pgdyno.studies.night.window import NightWindow, Occurrence
@@ -33,3 +34,9 @@ class FileWindow:
 def parse(text: str, zone: str | None = None) -> NightWindow | FileWindow:
     """Read a window; a path is one of these."""
     return FileWindow(Path(text)) if text.startswith("/") else _of_the_day(text, zone)
+
+
+def now_open() -> str:
+    """Return a window of the day that is open now, and for hours."""
+    now = datetime.now()
+    return f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=3):%H:%M}"

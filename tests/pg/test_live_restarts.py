@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import file_window
+from file_window import now_open
 from fix_postgres import find_build, one_build
 from live_driver import resumed_study, short_study
 from live_load import planted_load
@@ -35,12 +35,6 @@ DRIVER = Path(__file__).parents[1] / "live_driver.py"
 B = {"shared_buffers": "160MB", "work_mem": "64MB"}
 PERIOD_S, WASH_S = 6.0, 2.0
 ONE = one_build("npm-13")
-
-
-def now_open() -> str:
-    """Return a window of the day that is open now, and for hours."""
-    now = datetime.now()
-    return f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=3):%H:%M}"
 
 
 @contextmanager
