@@ -55,12 +55,12 @@ def command(flags: _Flags) -> int:
     Ends with the GRANT statements for psql, to be run by a superuser. Exit code 1 when a right that the verb needs is
     missing; one that only adds to what is seen is marked optional.
     """
-    from pgdyno.server.privileges import missing, privileges, read_role, script
+    from pgdyno.server.privileges import missing, privileges, read_role, restarting, script
     from pgdyno.studies.session.opening import opened
 
     with opened(target_request(flags)) as target:
-        state = read_role(target.postgres)
-    found = privileges(flags.verb, state)
+        state, can_restart, seen = read_role(target.postgres), target.control is not None, target.no_control
+    found = privileges(flags.verb, state) + restarting(flags.verb, is_possible=can_restart, seen=seen)
     if flags.as_json:
         rights = [asdict(privilege) for privilege in found]
         click.echo(json.dumps({"role": state.role, "for": flags.verb, "privileges": rights}, indent=2))

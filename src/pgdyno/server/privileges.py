@@ -23,6 +23,7 @@ VERBS = (
 """The first four from the least to the most, each with what those before it need; then those that need a part of it."""
 _LOADS = frozenset({"bench", "experiment", "tune", "noise", "matrix", "selftest"})
 _CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "rollback", "live", "capture"})
+_RESTARTS = _CHANGES - {"capture"}
 _COUNTING = frozenset({"live", "watch"})
 """Verbs that know the load by its statements alone. Watching it changes nothing, and needs only to observe."""
 _CHECKPOINT_ROLE_SINCE = 150_000
@@ -109,6 +110,19 @@ def privileges(verb: str, state: RoleState) -> list[Privilege]:
     if verb in _CHANGES:
         found += _reload(state)
     return found
+
+
+def restarting(verb: str, *, is_possible: bool, seen: str | None = None) -> list[Privilege]:
+    """Return what the verb needs to restart the server, which no right of a role is; nothing where it never does.
+
+    Pure. `seen` says why it is not possible. Without it the verb works, and leaves out what needs a restart.
+    """
+    if verb not in _RESTARTS:
+        return []
+    what = "settings that need a restart" + (" (--allow-restart)" if verb == "live" else "")
+    how = "no right of a role: the server's owner or root on its host, --host, --patroni or --restart-command"
+    said = f"; {seen}" if seen and not is_possible else ""
+    return [Privilege("to restart the server", f"{what}; {how}{said}", is_possible, False, None)]
 
 
 def missing(found: list[Privilege]) -> list[Privilege]:

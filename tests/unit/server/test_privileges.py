@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.server.privileges import VERBS, RoleState, missing, privileges, script
+from pgdyno.server.privileges import VERBS, RoleState, missing, privileges, restarting, script
 
 NOBODY = RoleState(
     role="bench",
@@ -94,3 +94,16 @@ def test_a_name_cannot_break_out_of_its_statement(role: str) -> None:
     quoted = '"' + role.replace('"', '""') + '"'
     found = [p for p in privileges("tune", replace(NOBODY, role=role)) if p.name != "pg_stat_statements"]
     assert all(p.statement is not None and quoted in p.statement for p in found)
+
+
+def test_what_restarts_need_is_told_beside_the_rights_and_never_required() -> None:
+    (lacking,) = restarting("live", is_possible=False, seen="only SQL is used (--sql-only)")
+    assert "--allow-restart" in lacking.why
+    assert "--restart-command" in lacking.why
+    assert lacking.why.endswith("only SQL is used (--sql-only)")
+    assert (missing([lacking]), script([lacking])) == ([], "")
+    (able,) = restarting("tune", is_possible=True, seen="it is ours")
+    assert able.held
+    assert "it is ours" not in able.why
+    assert "--allow-restart" not in able.why
+    assert restarting("watch", is_possible=False) == restarting("capture", is_possible=False) == []
