@@ -143,7 +143,7 @@ def owned(captured: Captured, folder: Path) -> None:
 
 def marked(captured: Captured, request: TargetRequest) -> None:
     with opened(request) as copy:
-        mark_copy(identify(copy, read_facts(copy)), copy, captured.target)
+        mark_copy(identify(copy, read_facts(copy)), copy, captured.target, None, "")
 
 
 def run(captured: Captured, request: TargetRequest, folder: Path, **more: object) -> ReplayResult:
@@ -173,9 +173,31 @@ def test_the_source_its_standby_and_an_unmarked_copy_are_refused(captured: Captu
 def test_a_source_cannot_be_marked_as_its_own_copy(captured: Captured) -> None:
     target = captured.target
     with pytest.raises(EnvironmentUnsuitable, match="the same server"):
-        mark_copy(identify(target, read_facts(target)), target, target)
+        mark_copy(identify(target, read_facts(target)), target, target, None, "")
     with pytest.raises(EnvironmentUnsuitable, match="the system identifier of the source"):
         prepare(target, options(captured, captured.home / "x"))
+
+
+def test_a_source_is_not_marked_by_naming_its_copy_or_another_server_in_its_place(captured: Captured) -> None:
+    target = captured.target
+    known = identify(target, read_facts(target))
+    until = str(target.postgres.fetch("SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn")[0]["lsn"])
+    with captured.copy("standby", standby=True) as request, opened(request) as standby:
+        with pytest.raises(EnvironmentUnsuitable) as refused:
+            mark_copy(known, target, standby, known.system_identifier, "")
+        assert "a standby" in str(refused.value.detail)
+    with captured.copy("swapped") as request, opened(request) as copy:
+        with pytest.raises(EnvironmentUnsuitable) as refused:
+            mark_copy(known, target, copy, known.system_identifier, f"FF{until}")
+        assert "its WAL is at" in str(refused.value.detail)
+        with pytest.raises(EnvironmentUnsuitable) as refused:
+            mark_copy(known, target, copy, "1", "")
+        assert "system identifier" in str(refused.value.detail)
+        marked(captured, request)
+        with pytest.raises(EnvironmentUnsuitable) as refused:
+            mark_copy(known, target, copy, known.system_identifier, "")
+        assert "marked as a copy itself" in str(refused.value.detail)
+    assert identify(target, read_facts(target)).marker is None
 
 
 @pytest.mark.requirement("R-RPL-01")

@@ -154,7 +154,7 @@ def command(flags: _Flags) -> int:
         finish_all_left(progress.announce)  # what a kill left down could not be opened
     with opened(request) as target:
         if flags.source is not None:
-            _mark(target, flags.source, progress)
+            _mark(target, flags.source, options, progress)
         if is_several:
             return _rounds(flags, target, request, options, progress)
         ready = prepare(target, options)
@@ -280,15 +280,18 @@ def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
     return found
 
 
-def _mark(target: Target, source: str, progress: Progress) -> None:
+def _mark(target: Target, source: str, options: ReplayOptions, progress: Progress) -> None:
     from pgdyno.errors import naming
     from pgdyno.replay.target_facts import identify, mark_copy
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts
+    from pgdyno.trace.parquet import read_meta
 
+    meta = read_meta(options.trace)
+    captured = meta.system_identifier or options.source_identifier
     with naming("--mark-copy"), opened(TargetRequest(dsn=source)) as other:
-        mark_copy(identify(target, read_facts(target)), target, other)
+        mark_copy(identify(target, read_facts(target)), target, other, captured, meta.captured_until)
     progress.announce(f'"{target.name}" is not the same server as "{other.name}", and is now marked as a copy')
 
 

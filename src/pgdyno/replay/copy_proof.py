@@ -110,3 +110,45 @@ def refusal(target: ReplayTarget, source_identifier: str | None, allowed_list: s
             f'If the load may change its data, write the line "{target.name}" into {allowed_list}.',
         )
     return None
+
+
+def source_doubt(
+    target: ReplayTarget,
+    source: ReplayTarget,
+    captured_identifier: str | None,
+    *,
+    reached: str | None,
+    captured_until: str,
+) -> str | None:
+    """Return why a server is not the one that was captured, so that nothing about it says what the target is.
+
+    That a target is not the same server as some other one proves nothing: the running source is not its copy either.
+    `captured_identifier` and `captured_until` are those of the trace, as far as it has them, and `reached` is the WAL
+    position of `source` now. A server's own position never goes back, so one that has not come to the end of the
+    capture is not the server that was captured: it is rather the copy, where the two were named the wrong way round.
+    """
+    if source.system_identifier is None:
+        return "its system identifier cannot be read"
+    if captured_identifier not in (None, source.system_identifier):
+        return f"it has system identifier {source.system_identifier}, the source {captured_identifier}"
+    if target.system_identifier != source.system_identifier:
+        return (
+            f"it has system identifier {source.system_identifier}, the target {target.system_identifier}, "
+            f"so the target is no copy of it"
+        )
+    if source.in_recovery:
+        return "it is a standby, and the target may be its primary"
+    if source.marker is not None:
+        return "it is marked as a copy itself, and the target may be what it is a copy of"
+    if reached is not None and captured_until and _position(reached) < _position(captured_until):
+        return f"its WAL is at {reached}, and the capture ended at {captured_until}"
+    return None
+
+
+def _position(lsn: str) -> int:
+    """Return the bytes of WAL before a position; 0 for what is none."""
+    high, _, low = lsn.partition("/")
+    try:
+        return (int(high, 16) << 32) + int(low, 16)
+    except ValueError:
+        return 0

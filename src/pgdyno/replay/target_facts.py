@@ -21,8 +21,10 @@ from pgdyno.replay.copy_proof import (
     ReplayTarget,
     read_marker,
     refusal,
+    source_doubt,
 )
 from pgdyno.server import places
+from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trace.engine.plan import EndPoint
 from pgdyno.trace.passfile import passwords_in
@@ -39,6 +41,9 @@ _ROOM = """
            - (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend')::int AS free"""
 _ROLES = "SELECT rolname::text AS name FROM pg_catalog.pg_roles WHERE rolcanlogin"
 _DATABASES = "SELECT datname::text AS name FROM pg_catalog.pg_database WHERE datallowconn"
+
+_POSITION = "SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn"
+_WHO_IS_WHO = "The target has to be the copy, and --mark-copy to name the server that was captured."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +111,15 @@ def _names_in(path: Path) -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-def mark_copy(target: ReplayTarget, real: Target, source: Target) -> None:
+def mark_copy(
+    target: ReplayTarget, real: Target, source: Target, captured_identifier: str | None, captured_until: str
+) -> None:
     """Write the marker into the data directory of a copy, once it is proved that the copy is not its source.
 
     Both servers must answer now: a session that is opened on the source, under a name nobody could guess, must be seen
-    there and not on the copy. Raises EnvironmentUnsuitable where that, or the directory, says that both are one.
+    there and not on the copy. `captured_identifier` and `captured_until` are the trace's system identifier and last WAL
+    position. Raises EnvironmentUnsuitable where the session, or the directory, says that both are one, or where
+    `source` is not the server that was captured: any other one proves nothing.
     """
     if target.directory is None or real.directory is None or target.system_identifier is None:
         raise EnvironmentUnsuitable(
@@ -127,7 +136,17 @@ def mark_copy(target: ReplayTarget, real: Target, source: Target) -> None:
             f'"{target.name}" is not marked as a copy: it is the same server as "{source.name}"'
             if on_copy or same
             else f'"{target.name}" is not marked as a copy: the sessions of "{source.name}" cannot be seen',
-            hint="The target has to be the copy, and --mark-copy to name the server that was captured.",
+            hint=_WHO_IS_WHO,
+        )
+    known = identify(source, read_facts(source))
+    reached = None if known.in_recovery else str(source.postgres.fetch(_POSITION)[0]["lsn"])
+    doubt = source_doubt(target, known, captured_identifier, reached=reached, captured_until=captured_until)
+    if doubt is not None:
+        raise EnvironmentUnsuitable(
+            f'"{target.name}" is not marked as a copy: "{source.name}" is not the server that was captured, or nothing '
+            f"proves that it is",
+            detail=f'"{source.name}": {doubt}.',
+            hint=_WHO_IS_WHO,
         )
     marker = CopyMarker(target.system_identifier, target.directory.device, target.directory.inode)
     hands = hands_of(real.directory)

@@ -195,6 +195,8 @@ class TraceMeta:
     """What the source had in shared buffers at the begin, most pages first."""
     cache_unread: str = ""
     """Why that is not known, or not of all."""
+    captured_until: str = ""
+    """WAL position of the source when the capture ended, such as 0/3465008; empty where no record says it."""
     keys_unplaced: int = 0
     """Transactions with generated keys of which nobody can tell which statements they were."""
     digest: str = ""

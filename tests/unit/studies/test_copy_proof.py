@@ -12,6 +12,7 @@ from pgdyno.replay.copy_proof import (
     ReplayTarget,
     read_marker,
     refusal,
+    source_doubt,
 )
 
 SOURCE = "7300000000000000001"
@@ -48,6 +49,34 @@ def test_a_target_is_another_server_and_named_or_it_is_refused(
 ) -> None:
     found = refusal(target, source, "/home/x/allowed-targets")
     assert (found is None) if why is None else (found is not None and why in found[0])
+
+
+BARE = replace(COPY, name="copy", marker=None)
+LIVE = replace(BARE, name="production", directory=None)
+
+
+@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
+@pytest.mark.parametrize(
+    ("source", "captured", "reached", "why"),
+    [
+        (LIVE, SOURCE, "0/3465008", None),
+        (LIVE, SOURCE, "1/0", None),
+        (LIVE, None, None, None),
+        (replace(LIVE, system_identifier=None), SOURCE, "1/0", "cannot be read"),
+        (replace(LIVE, system_identifier="1"), SOURCE, "1/0", f"identifier 1, the source {SOURCE}"),
+        (replace(LIVE, system_identifier="1"), None, "1/0", "no copy of it"),
+        (replace(LIVE, in_recovery=True), SOURCE, None, "a standby"),
+        (COPY, SOURCE, "1/0", "marked as a copy itself"),
+        (LIVE, SOURCE, "0/3465007", "the capture ended at 0/3465008"),
+        (LIVE, SOURCE, "0/FFFFFF", "the capture ended at 0/3465008"),
+    ],
+)
+def test_only_the_captured_server_can_prove_what_is_its_copy(
+    source: ReplayTarget, captured: str | None, reached: str | None, why: str | None
+) -> None:
+    found = source_doubt(BARE, source, captured, reached=reached, captured_until="0/3465008")
+    assert (found is None) if why is None else (found is not None and why in found)
+    assert source_doubt(BARE, LIVE, SOURCE, reached="0/1", captured_until="") is None
 
 
 def test_a_marker_is_read_as_it_was_written() -> None:
