@@ -69,7 +69,7 @@ def meta_of(
         key_links=record.key_links if record else (),
         cached=record.cached if record else (),
         cache_unread=record.cache_unread if record else "",
-        captured_until=record.end.lsn if record and record.end else "",
+        captured_until=(record.end.lsn if record and record.end else None) or "",
         keys_unplaced=found.keys_unplaced,
         style=f"{log_format} {'A' if found.alone > found.whole else 'B'}",
         server_version=record.server_version if record else None,
