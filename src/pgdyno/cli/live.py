@@ -45,6 +45,9 @@ OF_THE_BEGINNING = frozenset(
     {"reference", "max_pairs", "smallest_effect", "guards", "guard_trips", "seed", "not_during"}
 )
 """What a study that is resumed has from its begin."""
+_OF_CHANGES = (OF_THE_BEGINNING - {"reference"}) | {
+    "approve", "approve_timeout", "notify", "budget", "watchdog_deadline"
+}  # fmt: skip
 
 
 @verb("live")
@@ -80,6 +83,8 @@ def command(flags: LiveFlags) -> int:
         _check_demo(flags)
     if a and not b:
         raise UsageError("--a needs --b to compare it with", hint="Add --b KNOB=VALUE.")
+    if flags.watch_only:
+        _check_watching()
     _check_companions({"search": flags.search, "compares": bool(b) or rule is not None, "resume": resumes})
     flags, times = take_file(flags)
     check_report_path(flags.report)
@@ -104,6 +109,15 @@ def command(flags: LiveFlags) -> int:
     write_report(store, result, flags.report, progress)
     print_result(store, result, flags.as_json)
     return int(result.exit_code)
+
+
+def _check_watching() -> None:
+    """Refuse flags of what changes a server: beside --watch-only they would be taken for heard, and not even read."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = str(option.name)
+        if name in _OF_CHANGES and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{option.opts[0]} is for studies that change settings", hint="Leave it out.")
 
 
 def _check_companions(modes: Mapping[str, bool]) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.cli import tune
-from pgdyno.cli.arguments.numbers import Finite, Share, Time, Whole
+from pgdyno.cli.arguments.numbers import Finite, Share, Time, Whole, settle_number
 
 SECONDS, MINUTES = Time("s", 2), Time("min", 0, min_open=True)
 
@@ -43,6 +43,19 @@ def test_what_is_no_time_is_refused_with_how_to_write_one(text):
 def test_bounds_hold_whatever_the_unit(kind, text):
     with pytest.raises(click.BadParameter, match="is not in the range"):
         kind.convert(text, None, None)
+
+
+def test_a_time_out_of_bounds_is_told_as_it_was_typed_with_the_unit_of_its_bounds():
+    with pytest.raises(click.BadParameter, match=r"5s is not in the range x>=0\.1 min"):
+        Time("min", 0.1).convert("5s", None, None)
+
+
+def test_help_shows_a_default_time_with_its_unit():
+    option = click.Option(["--reference"], default=30.0, type=Time("min", 1), show_default=True)
+    settle_number(option)
+    with click.Command("live", params=[option]).make_context("live", []) as context:
+        assert context.params["reference"] == 30.0
+        assert "[default: 30min; x>=1 min]" in str(option.get_help_record(context))
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "Infinity", "1e400", "1e400s"])

@@ -69,6 +69,7 @@ class Time(Finite):
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the time in `unit`. Raises BadParameter for what is no time, or is out of bounds."""
+        typed = value
         if isinstance(value, str) and value.strip()[-1:].isalpha() and value.lower() not in ("nan", "inf", "infinity"):
             text = re.sub(r"(?<=[\d .])m$", "min", value.strip())
             try:
@@ -77,7 +78,15 @@ class Time(Finite):
                 self.fail(
                     f"{value!r} is not a time: write 90s, 5min or 1.5h; a bare number is in {self.unit}", param, ctx
                 )
-        return super().convert(value, param, ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            if isinstance(value, float) and math.isfinite(value):  # it was converted: tell it as it was typed
+                self.fail(f"{typed} is not in the range {self._describe_range()}", param, ctx)
+            raise
+
+    def _describe_range(self) -> str:
+        return f"{super()._describe_range()} {self.unit}"
 
 
 class Share(Finite):
@@ -101,7 +110,7 @@ def parameters(verb: click.Command) -> Iterator[click.Parameter]:
 
 
 def settle_number(param: click.Parameter) -> None:
-    """Let a number within bounds be finite, and be N or TIME in help, where click writes FLOAT RANGE."""
+    """Let a number within bounds be finite, and be N or TIME in help; the default of a time is shown with its unit."""
     kind = param.type
     if isinstance(kind, click.FloatRange) and not isinstance(kind, Finite):
         param.type = Finite(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
@@ -109,6 +118,8 @@ def settle_number(param: click.Parameter) -> None:
         param.type = Whole(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
     if kind is click.INT:
         param.type = Bounded()
+    if isinstance(kind, Time) and isinstance(param.default, int | float):
+        param.default = f"{param.default:g}{kind.unit}"  # as help shows it; it is converted like what is typed
     if param.metavar is None and isinstance(kind, click.IntRange | click.FloatRange):
         word = "TIME" if isinstance(kind, Time) else "SHARE" if isinstance(kind, Share) else "N"
         param.metavar = " ".join([word] * param.nargs)
