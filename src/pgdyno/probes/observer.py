@@ -147,7 +147,8 @@ class Observer:
         try:
             return self.postgres.connect(self.database)
         except ConnectError as error:
-            if "does not exist" not in (error.detail or ""):
+            # In whatever language: a server that answers names the database that it lacks, or that we may not enter.
+            if self.database not in (error.detail or ""):
                 raise
             return self.postgres.connect(self.fallback)
 

@@ -41,3 +41,9 @@ def test_an_order_of_commits_needs_logical_wal() -> None:
     assert reasons(18, {**COLLECTS, "wal_level": "logical"}, commit_order=True) == []
     (found,) = reasons(18, COLLECTS, commit_order=True)
     assert found.startswith("--commit-order needs wal_level = logical, it is replica")
+
+
+@pytest.mark.parametrize(("language", "refused"), [("de_DE.UTF-8", True), ("en_US.UTF-8", False), ("C.UTF-8", False)])
+def test_a_log_that_no_trace_could_be_built_of_is_not_captured(language: str, *, refused: bool) -> None:
+    found = reasons(18, {**COLLECTS, "lc_messages": language})
+    assert found == ([f"lc_messages is {language}: no trace can be built of a log that is not in English"] * refused)

@@ -116,12 +116,15 @@ def test_roles_that_log_less_are_named_by_the_statement_that_made_them_so() -> N
             Override(None, "app", "log_parameter_max_length", "64"),
             Override("app", None, "log_min_duration_statement", "0"),
             Override("app", None, "work_mem", "64MB"),
+            Override("app", None, "lc_messages", "en_GB.UTF-8"),
+            Override("batch", None, "lc_messages", "fr_FR.UTF-8"),
         ],
         wanted,
     )
     assert [line.split(":")[0] for line in found] == [
         "ALTER ROLE batch SET log_min_duration_statement = -1",
         "ALTER DATABASE app SET log_parameter_max_length = 64",
+        "ALTER ROLE batch SET lc_messages = fr_FR.UTF-8",
     ]
 
 

@@ -12,6 +12,7 @@ from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
+from pgdyno.probes.evidence.log_reader import is_english
 from pgdyno.server.privileges import missing, privileges, read_role, script
 from pgdyno.server.role_settings import Override, read_overrides, statement
 from pgdyno.studies.capture.log_folder import LogFolder, look_at_disk
@@ -121,8 +122,12 @@ def plan_capture(
 
 def holes_of(overrides: Sequence[Override], wanted: dict[str, str]) -> tuple[str, ...]:
     """Return a sentence for each setting of a role or a database that keeps something out of the log."""
-    found = [one for one in overrides if is_hole(one.name, one.value, wanted)]
+    found = [one for one in overrides if is_hole(one.name, one.value, wanted) or _is_foreign(one.name, one.value)]
     return tuple(f"{statement(one)}: its sessions are not logged as the capture asks" for one in found)
+
+
+def _is_foreign(name: str, value: str) -> bool:
+    return name == "lc_messages" and not is_english(value)
 
 
 def _refusals(
@@ -156,6 +161,15 @@ def server_refusals(bin_dir: Path, facts: Facts, options: CaptureOptions) -> lis
         found.append(CaptureRefusal(f"PostgreSQL {facts.server.major} has no jsonlog", "Leave out --style jsonlog."))
     if options.commit_order:
         found += _of_slot(facts)
+    language = facts.settings.get("lc_messages")
+    if language is not None and _is_foreign(language.name, language.setting):
+        found.append(
+            CaptureRefusal(
+                f"lc_messages is {language.setting}: no trace can be built of a log that is not in English",
+                "ALTER SYSTEM SET lc_messages = 'C', and reload; clients get their messages in English then, too. "
+                "Set it back afterwards.",
+            )
+        )
     collector = facts.settings.get("logging_collector")
     if collector is None or collector.setting != "on":
         program, data = bin_dir / "postgres", facts.server.data_directory
