@@ -22,7 +22,6 @@ from pgdyno.workloads.pgbench.transaction_log import Status, TransactionLog
 RECORDS, BEGIN = "records", "began"
 """In the folder of a run: what the engine appends to, and the moment of its begin in us since the epoch, as text."""
 _PIECE = DTYPE.itemsize * 10_000
-_FINE = (AnswerClass.SUCCESS, AnswerClass.EXPECTED)
 _DEADLOCK = b"40P01"
 _LEAST_SENT = 0.99
 """Of what was due: a server that leaves more unanswered is behind, which is said."""
@@ -33,7 +32,8 @@ class RecordsReader:
     """What one engine has answered by now; stands where the reader of pgbench's logs stands.
 
     `by_service` takes a statement's time from its sending, not from its due moment. `think_us` are captured pauses,
-    at the speed of the replay.
+    at the speed of the replay. An error that the capture has as well is neither a failure nor done work: it is counted
+    in `answered` and `expected`, and given to nobody as a transaction, since an error says nothing of latencies.
     """
 
     folder: Path
@@ -49,6 +49,7 @@ class RecordsReader:
     whole_until_us: int | None = None
     answered: int = 0
     unlike: int = 0
+    expected: int = 0
     _offset: int = 0
     _began_us: int | None = None
     _lateness: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
@@ -60,7 +61,7 @@ class RecordsReader:
         return (path,) if path.exists() else ()
 
     def read_new(self) -> Iterator[TransactionLog]:
-        """Yield the statements that were answered since the last call, piece by piece."""
+        """Yield the statements that were answered since the last call, but for expected errors, piece by piece."""
         if self._began_us is None:
             try:
                 text = read_regular(self.folder / BEGIN, 64)
@@ -85,16 +86,18 @@ class RecordsReader:
 
     def _taken(self, records: Records, began_us: int) -> TransactionLog:
         records = records[ended_statements(records)]
-        if not records.size:
-            none = np.zeros(0, np.int64)
-            return TransactionLog(none, none, none.astype(np.int16), none.astype(np.int8))
-        due, sent, done = (records[name].astype(np.int64) for name in ("due_us", "sent_us", "done_us"))
-        is_fine = np.isin(classes(records), _FINE)
+        if records.size:
+            self.whole_until_us = began_us + int(records["done_us"].max())
+            lateness = (records[name].astype(np.int64) for name in ("injector_us", "gate_us", "server_us"))
+            self._lateness.append(tuple(lateness))
+        answers = classes(records)
+        is_expected, is_fine = answers == AnswerClass.EXPECTED, answers == AnswerClass.SUCCESS
         self.answered += records.size
-        self.unlike += int((~is_fine).sum())
-        self.captured_deadlocks += int((is_fine & (records["sqlstate"] == _DEADLOCK)).sum())
-        self._lateness.append(tuple(records[name].astype(np.int64) for name in ("injector_us", "gate_us", "server_us")))
-        self.whole_until_us = began_us + int(done.max())
+        self.expected += int(is_expected.sum())
+        self.unlike += int((~is_fine & ~is_expected).sum())
+        self.captured_deadlocks += int((is_expected & (records["sqlstate"] == _DEADLOCK)).sum())
+        records, is_fine = records[~is_expected], is_fine[~is_expected]
+        due, sent, done = (records[name].astype(np.int64) for name in ("due_us", "sent_us", "done_us"))
         session, seq = records["session"].astype(np.int64), records["seq"].astype(np.int64)
         took = np.maximum(done - (sent if self.by_service else due), 0)
         return TransactionLog(

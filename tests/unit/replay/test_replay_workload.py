@@ -210,18 +210,27 @@ def test_answers_unlike_the_captured_ones_fail_and_void_the_run_beyond_the_limit
     assert lenient.void is None
 
 
-def test_an_error_that_was_captured_is_no_failure(reel: Reel, tmp_path: Path) -> None:
-    write(tmp_path, records(5, sqlstate=b"23505", expected=b"23505"))
+def test_an_error_that_was_captured_is_no_failure_and_its_time_no_latency(reel: Reel, tmp_path: Path) -> None:
+    found = records(5, sqlstate=[b"23505"] + [b""] * 4, expected=[b"23505"] + [b""] * 4)
+    found["done_us"][0] += 5_000_000
+    write(tmp_path, found)
     read = reader(tmp_path, reel)
     (log,) = read.read_new()
-    assert set(log.status) == {Status.OK}
-    assert read.void is None
+    assert (set(log.status), set(log.latency_us), len(log)) == ({Status.OK}, {2_000}, 4)
+    assert (read.answered, read.expected, read.unlike, read.void) == (5, 1, 0, None)
+    assert read.whole_until_us == 1_700_000_005_102_000
+
+
+def test_a_piece_of_captured_errors_alone_gives_no_transactions(reel: Reel, tmp_path: Path) -> None:
+    write(tmp_path, records(5, sqlstate=b"23505", expected=b"23505"))
+    read = reader(tmp_path, reel)
+    assert (list(read.read_new()), read.answered, read.late) == ([], 5, None)
 
 
 def test_deadlocks_that_were_captured_are_told_apart_from_those_that_were_not(reel: Reel, tmp_path: Path) -> None:
     write(tmp_path, records(4, sqlstate=[b"40P01", b"40P01", b"23505", b""], expected=[b"40P01", b"", b"23505", b""]))
     read = reader(tmp_path, reel)
-    assert sum(len(log) for log in read.read_new()) == 4
+    assert sum(len(log) for log in read.read_new()) == 2
     assert (read.captured_deadlocks, read.unlike) == (1, 1)
 
 
