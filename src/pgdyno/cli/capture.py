@@ -43,7 +43,9 @@ class _WhatFlags(TargetFlags, JsonFlag):
         type=click.Choice(["csvlog", "jsonlog"]),
     )
     sampled: float | None = flag(
-        "Log this share of the transactions: for response times, not for a replay.", type=Share(), metavar="SHARE"
+        "Log this share of the transactions: for response times, not for a replay.",
+        type=Share(with_all=True),
+        metavar="SHARE",
     )
     commit_order: bool = flag("Keep the order of commits and generated keys, by a temporary logical slot.")
 
@@ -190,6 +192,11 @@ def _options(flags: _WhatFlags, guards: Sequence[str] = (), watch: Deadlines | N
 
     if flags.sampled == 0:
         raise UsageError("--sampled 0 logs nothing", hint="Give a share such as 10%, or leave it out.")
+    if flags.sampled == 1:
+        raise UsageError(
+            "--sampled 100% leaves nothing out, and a sample is never replayed",
+            hint="Leave --sampled out: all is logged then, and can be replayed.",
+        )
     return CaptureOptions(
         seconds=flags.seconds,
         max_bytes=_bytes(flags.max_size),

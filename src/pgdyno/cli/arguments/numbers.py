@@ -90,10 +90,13 @@ class Time(Finite):
 
 
 class Share(Finite):
-    """A share from 0 to 1, as `5%` or as `0.05`; a bare number above 1 is refused, since it may mean either."""
+    """A share from 0 to 1, as `5%` or as `0.05`; a bare number above 1 is refused, since it may mean either.
 
-    def __init__(self) -> None:
-        super().__init__(0, 1, max_open=True)
+    1 itself is a share only `with_all`.
+    """
+
+    def __init__(self, *, with_all: bool = False) -> None:
+        super().__init__(0, 1, max_open=not with_all)
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the share. Raises BadParameter for what is none, or is out of bounds."""
