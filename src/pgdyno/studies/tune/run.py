@@ -22,7 +22,7 @@ from pgdyno.knobs.space import starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, Trial
 from pgdyno.model.verdict import Metric, Word
-from pgdyno.studies.pairs.blocks import FOUND, WINNER, ArmUnmeasured
+from pgdyno.studies.pairs.blocks import WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.pairs.judging import Unjudged
 from pgdyno.studies.tune.frugal import FrugalWinner, frugal
@@ -30,7 +30,16 @@ from pgdyno.studies.tune.halves import split_group
 from pgdyno.studies.tune.missing import LOOK_TRIALS, TRIALS, loss_at_a_look, loss_in_proof, seek_missing, seek_seen
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import RIVAL, WITHOUT, WITHOUT_REST, GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.tune.proof import GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.tune.proof_notes import (
+    fails_text,
+    lack_text,
+    no_proof_text,
+    note_proof,
+    nothing_measured_text,
+    other_proofs,
+    which_settings,
+)
 from pgdyno.studies.tune.restart_room import arms_with_restarts
 from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.smaller import leave_out_unshown
@@ -119,7 +128,7 @@ def search_and_prove(
     announce(f"search ended: {search.stopped}")
     tuned.found = found = search.winner()
     if not found:
-        tuned.notes.append(_nothing_measured(search))
+        tuned.notes.append(nothing_measured_text(search))
         return
     first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
     needed: Sequence[str] = ()
@@ -129,7 +138,10 @@ def search_and_prove(
         needed, poor = _look(search, found, options, first_block, announce)
         refused += poor
         first_block += 2
+    # The later proofs share as much error as the first may have, whatever they are made for: each could make a claim.
     stricter = replace(options, confidence=1 - (1 - options.confidence) / (ROUNDS - 1))
+    proofs: list[Proof | GivenUp] = []
+    judged_by = options
     for turn in range(ROUNDS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
@@ -147,7 +159,7 @@ def search_and_prove(
             if error.arm != WINNER:
                 raise
             is_told = True
-            tuned.notes.append(_fails(part.settings, error))
+            tuned.notes.append(fails_text(part.settings, error))
             announce(tuned.notes[-1])
             search.failed.append(error.trial)
             first_block = error.trial.spec.block + 1
@@ -155,7 +167,7 @@ def search_and_prove(
             found = search.winner()
             if not found:
                 break
-            tuned.found = found
+            tuned.found = found if tuned.proof is None else tuned.found
             continue
         except Unjudged as error:
             is_told = True
@@ -163,20 +175,23 @@ def search_and_prove(
             break
         if proof is None:
             break
+        proofs.append(proof)
         first_block += len(proof.blocks.complete) + proof.blocks.lost + len(proof.blocks.unmeasured)
         if isinstance(proof, Proof):
-            if not tuned.is_offered or proof.headline.verdict.word is Word.BETTER:
-                tuned.found = found
+            is_better = proof.headline.verdict.word is Word.BETTER
+            if not tuned.is_offered or is_better:
+                tuned.found, judged_by = found, options
                 tuned.take(proof, part)
-            ends = tuned.is_offered or is_last or not _can_repair(laboratory, options)
+            ends = tuned.is_offered or is_better or is_last or not _can_repair(laboratory, options)
             if not proof.lacks_something and ends:
                 break
-        announce(f"proof: {which} {_lack_text(proof)}: the model learns from that")
+        announce(f"proof: {which} {lack_text(proof)}: the model learns from that")
+        options = stricter
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
         refused.append(part.settings)
         if isinstance(proof, Proof) and not proof.lacks_something:
             needed, idle, whole = (), frozenset(), False
-            options, found = stricter, search.winner()  # another draw: all later ones share the error of the first one
+            found = search.winner()  # another draw
             if not found:
                 break
             continue
@@ -192,18 +207,14 @@ def search_and_prove(
         ):
             needed, idle = missing, frozenset(found) - frozenset(missing)
             first_block += 1
-    first_block = leave_out_unshown(tuned, options, first_block=first_block, announce=announce)
-    split_group(tuned, options, first_block=first_block, announce=announce)
+    others = [proof for proof in proofs if proof is not tuned.proof]
+    first_block = leave_out_unshown(tuned, judged_by, first_block=first_block, announce=announce)
+    split_group(tuned, judged_by, first_block=first_block, announce=announce)
     if tuned.proof is not None:
-        _note_proof(tuned, tuned.proof, options)
+        note_proof(tuned, tuned.proof, options)
+        tuned.notes += other_proofs(others, judged_by if judged_by is stricter else None)
     elif not is_told:
-        tuned.notes.append(_no_proof(laboratory, options, has_begun=_timed(laboratory) > before))
-
-
-def _lack_text(proof: Proof | GivenUp) -> str:
-    if isinstance(proof, GivenUp) or proof.is_vetoed or proof.is_given_up:
-        return "are worse than all of them"
-    return f"are not shown to be better, {'and all of them are' if proof.is_only_together else 'nor are all of them'}"
+        tuned.notes.append(no_proof_text(laboratory, options, has_begun=_timed(laboratory) > before))
 
 
 def _trials(proof: Proof | GivenUp) -> list[Trial]:
@@ -304,67 +315,5 @@ def _prove(
     )
 
 
-def which_settings(count: int, found: int) -> str:
-    """Write so many of the settings found: `the setting`, `all 7 settings`, `1 of the 7 settings`."""
-    if found == 1:
-        return "the setting"
-    return f"all {plural(found, 'setting')}" if count == found else f"{count} of the {plural(found, 'setting')}"
-
-
-def _note_proof(tuned: Tuned, proof: Proof, options: TuneOptions) -> None:
-    """Note what a reader of the result has to know of how its winner was chosen."""
-    found, left_out = tuned.found, tuned.search.left_out
-    several = len(found) > 1
-    whole = f"{which_settings(len(found), len(found))} that the search found"
-    tuned.notes += [text for text in tuned.lowered if text.partition(" ")[0] in tuned.winner]
-    if proof.is_vetoed and proof.unpruned is not None:
-        tuned.notes.append(
-            f"{proof.unpruned.sentence('what was proved', whole)}; which of them matter is not known, and a setting "
-            "that is not explained is not offered: a longer --budget or more --trials"
-        )
-    unmeasured = proof.blocks.unmeasured
-    tuned.notes += [
-        f"{arm} could not be measured, and the proof does without: {why}" for arm, why in unmeasured.items()
-    ]
-    told = {*proof.effects, *proof.rest, *tuned.unexplained, *(arm.removeprefix(WITHOUT) for arm in unmeasured)}
-    if bound := [name for name in tuned.winner if name not in told]:
-        tuned.notes.append(f"without it the rest is refused here, so it was not measured alone: {', '.join(bound)}")
-    gone = proof.rest if proof.answer == WITHOUT_REST else proof.gone
-    if gone and len(tuned.winner) > 1:
-        tuned.notes.append(f"the effects of single settings were measured with {', '.join(gone)}")
-    if unexplained := tuned.unexplained:
-        tuned.notes.append(f"not offered, as these settings were not measured alone: {', '.join(unexplained)}")
-    if proof.together is None and FOUND not in unmeasured and proof.blocks.arms[WINNER] != found:
-        left_out.append(f"whether {whole} {'do' if several else 'does'} better")
-    if unknown := [name for name in options.rivals if name not in proof.rivals and RIVAL + name in proof.blocks.arms]:
-        tuned.notes.append(f"rivals whose runs have too few figures to compare them: {', '.join(unknown)}")
-    if left := [name for name in options.rivals if RIVAL + name not in {*proof.blocks.arms, *unmeasured}]:
-        left_out.append(f"rivals {', '.join(left)}")
-
-
-def _fails(settings: Configuration, error: ArmUnmeasured) -> str:
-    told = ", ".join(f"{name} = {value}" for name, value in settings.items())
-    return f"not offered, as it could not be measured in its proof ({error.detail or error.trial.state}): {told}"
-
-
 def _timed(laboratory: Laboratory) -> int:
     return 0 if laboratory.stopwatch is None else laboratory.stopwatch.trials
-
-
-def _no_proof(laboratory: Laboratory, options: TuneOptions, *, has_begun: bool) -> str:
-    """Say why nothing was proved, by figures where time was short."""
-    watch = laboratory.stopwatch
-    if watch is None or watch.has_room(options.proof_trials):
-        return "no restart was left for the proof, so nothing is claimed: more --restarts leave room for it"
-    when = "to end the proof, which had begun" if has_begun else "for the proof"
-    why = f"no time was left {when} ({watch.shortage(options.proof_trials)})"
-    return f"{why}, so nothing is claimed: a longer --budget, or a shorter --warmup and --measure, leaves room for it"
-
-
-def _nothing_measured(search: Search) -> str:
-    if search.trials:
-        return f"none of the {len(search.trials)} configurations that were tried could be measured"
-    return (
-        f"no configuration was tried: {search.stopped}; a longer --budget, or a shorter --warmup and "
-        f"--measure, leaves room"
-    )
