@@ -23,6 +23,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.stats.boundary import critical_values
 from pgdyno.stats.sequential import STRICT, Design, judge
 from pgdyno.stats.steady import find_steady
+from pgdyno.studies.tune.options import TuneOptions
 from simulation import Studies, run_studies
 
 DESIGNS = {"default": Design(), "strict": STRICT}
@@ -64,6 +65,25 @@ def print_false_claims(name: str, design: Design, args: argparse.Namespace) -> N
             found = simulate(design, model, args, cv=cv)
             cells.append(f"{found.claims:8.2%} {found.coverage(0.0):7.1%} {found.mean_pairs:6.1f}")
         print(f"{model_name:16}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+def print_proofs(args: argparse.Namespace) -> None:
+    """Print how often a tune whose winners do nothing, or a little harm, calls one better: by one proof, and by all."""
+    options, cvs = TuneOptions(), (0.01, 0.03, 0.06, 0.12)
+    print("\nTunes whose winners have this effect: how many call one better, by the first proof and by all")
+    print(f"{'noise':16}{'effect':>8}" + "".join(f"{f'CV {cv:.0%}':>17}" for cv in cvs))
+    for model_name, model in NOISE_MODELS.items():
+        for effect in (0.0, -0.01):
+            cells = []
+            for cv in cvs:
+                rng, found = np.random.default_rng(args.seed), []
+                for before in range(options.MOST_PROOFS):
+                    design = options.of_proof(before).design(min_pairs=options.confirm_min)
+                    pairs = design.max_pairs
+                    ratios = paired_log_ratios(model, rng=rng, studies=args.studies, pairs=pairs, cv=cv, effect=effect)
+                    found.append(run_studies(ratios, design).higher)
+                cells.append(f"{found[0].mean():8.2%} {np.any(found, axis=0).mean():8.2%}")
+            print(f"{model_name:16}{effect:8.0%}" + "".join(f"{cell:>17}" for cell in cells))
 
 
 def print_pairs_needed(name: str, design: Design, args: argparse.Namespace) -> None:
@@ -136,6 +156,7 @@ def main() -> None:
         print_false_claims(name, design, args)
         print_pairs_needed(name, design, args)
     print_required_case(args)
+    print_proofs(args)
     print_costs(args)
 
 

@@ -94,7 +94,7 @@ def test_all_proofs_of_a_tune_claim_a_gain_of_nothing_as_seldom_as_one_interval_
     asked = confidences(monkeypatch)
     tuned, _ = run(SimulatedLaboratory(flat))
     assert not tuned.is_offered
-    assert len(asked) == tune_module.ROUNDS
+    assert len(asked) == OPTIONS.MOST_PROOFS
     assert sum((1 - confidence) / 2 for confidence in asked) == pytest.approx(0.05)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from pgdyno.control.restart_budget import RestartBudget
@@ -72,6 +72,15 @@ class TuneOptions:
         )
 
     SEARCH_SHARE: ClassVar[float] = 0.45
+    MOST_PROOFS: ClassVar[int] = 3
+
+    def of_proof(self, before: int) -> TuneOptions:
+        """Return the options that judge a proof which has so many before it.
+
+        The later ones share as much error as the first may have, whatever they are made for: each could make a claim.
+        """
+        shared = 1 - (1 - self.confidence) / (self.MOST_PROOFS - 1)
+        return replace(self, confidence=shared) if before else self
 
     def design(self, *, min_pairs: int = 3, max_pairs: int | None = None, comparisons: int = 1) -> Design:
         """Return the rule for verdicts; `comparisons` shares the error rate over a family (Bonferroni)."""

@@ -49,8 +49,6 @@ from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.stopwatch import BudgetSpent
 from pgdyno.units import plural, seconds_text
 
-ROUNDS = 3
-"""So often the model may choose a part of what was found; each proof is judged by its own fresh blocks."""
 MOST_IN_TIME, MOST_SETTINGS = 3, 5
 """More are not left out one by one: each takes an arm in every block, and the fewer blocks fit into a bounded time."""
 SMALLER_ARMS = 2
@@ -138,11 +136,9 @@ def search_and_prove(
         needed, poor = _look(search, found, options, first_block, announce)
         refused += poor
         first_block += 2
-    # The later proofs share as much error as the first may have, whatever they are made for: each could make a claim.
-    stricter = replace(options, confidence=1 - (1 - options.confidence) / (ROUNDS - 1))
     proofs: list[Proof | GivenUp] = []
-    judged_by = options
-    for turn in range(ROUNDS):
+    asked, judged_by = options, options
+    for turn in range(options.MOST_PROOFS):
         arms = _affordable(laboratory, found, options)
         if arms is not None and arms < 2:
             break
@@ -152,7 +148,7 @@ def search_and_prove(
             break
         which = f"{which_settings(len(part.settings), len(found))} that the search found"
         announce(f"proof: {which}; fresh pairs against the baseline")
-        again, is_last = turn > 0, turn == ROUNDS - 1
+        again, is_last = turn > 0, turn == options.MOST_PROOFS - 1
         try:
             proof = _prove(search, part, found, arms, options, first_block, again=again, is_last=is_last)
         except ArmUnmeasured as error:
@@ -186,7 +182,7 @@ def search_and_prove(
             if not proof.lacks_something and ends:
                 break
         announce(f"proof: {which} {lack_text(proof)}: the model learns from that")
-        options = stricter
+        options = asked.of_proof(len(proofs))
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
         refused.append(part.settings)
         if isinstance(proof, Proof) and not proof.lacks_something:
@@ -212,7 +208,7 @@ def search_and_prove(
     split_group(tuned, judged_by, first_block=first_block, announce=announce)
     if tuned.proof is not None:
         note_proof(tuned, tuned.proof, options)
-        tuned.notes += other_proofs(others, judged_by if judged_by is stricter else None)
+        tuned.notes += other_proofs(others, None if judged_by is asked else judged_by)
     elif not is_told:
         tuned.notes.append(no_proof_text(laboratory, options, has_begun=_timed(laboratory) > before))
 
