@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pgdyno.trace.fingerprints import check_parser, tree, without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source, work_folder, write_meta, write_parquet
 from pgdyno.trace.refusals import WRITES
 from pgdyno.trace.schema import TRACE, TraceMeta
+from pgdyno.trace.session_state import STATE_LIKE, Sent, needed
 from pgdyno.trace.side_tables import STATEMENT
 
 if TYPE_CHECKING:
@@ -43,7 +45,9 @@ class CutOptions:
 def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
     """Write a part of a trace as a trace of its own; return its facts.
 
-    A session that is cut in time gets a connect or a disconnect that is made up. The rest of a transaction that began
+    A session that is cut in time gets a connect or a disconnect that is made up, and begins with what of its earlier
+    statements later ones need: its settings, and statements that SQL prepared. Temporary tables, cursors and what it
+    listens to are not made again; the sessions that began before are counted. The rest of a transaction that began
     before is left out, and counted: without its begin each statement would be committed by itself. What writes is kept
     by --read-only as a row that is refused, so that the order of what is left stays known. Raises UsageError where
     nothing is left.
@@ -54,13 +58,15 @@ def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
         check_parser()
     with work_folder(out) as folder, connection(folder) as db, trace_source(trace, db) as source:
         cut = _choose(db, source, options, begin, end)
+        _carry(db, begin)
         _judge(db, options)
         query = _rows(begin, end, options)
         db.execute(f"CREATE VIEW kept AS {query}")
-        statements, sessions, errors, transactions = db.execute(
+        statements, sessions, errors, transactions, older = db.execute(
             f"SELECT count(*) FILTER ({STATEMENT}), count(DISTINCT session),"
             f" count(*) FILTER ({STATEMENT} AND sqlstate IS NOT NULL),"
-            f" count(DISTINCT (session, tx)) FILTER ({STATEMENT}) FROM kept"
+            f" count(DISTINCT (session, tx)) FILTER ({STATEMENT}),"
+            " count(DISTINCT session) FILTER (kind = 'connect' AND implied) FROM kept"
         ).fetchall()[0]
         if not statements:
             raise UsageError(f'nothing of trace "{trace}" is left', hint="pgdyno trace show lists what it holds.")
@@ -80,7 +86,11 @@ def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
         refused={str(reason): int(count) for reason, count in refused},
         masked=meta.masked or options.mask,
         sequences=meta.sequences if begin == 0 else {},
-        lost=replace(meta.lost, cut_statements=meta.lost.cut_statements + cut),
+        lost=replace(
+            meta.lost,
+            cut_statements=meta.lost.cut_statements + cut,
+            cut_sessions=older if begin else meta.lost.cut_sessions,
+        ),
         digest=digest,
     )
     write_meta(out, found)
@@ -131,6 +141,29 @@ def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: i
     return int(cut)
 
 
+def _carry(db: Connection, begin: int) -> None:
+    """Make the table of statements before the time that its sessions need at its begin."""
+    db.execute("CREATE TABLE carried (session INTEGER, seq INTEGER)")
+    if not begin:
+        return
+    rows = db.cursor()
+    rows.execute(
+        f"""WITH undone AS (
+  SELECT DISTINCT session, tx FROM trace JOIN chosen USING (session) WHERE {STATEMENT} AND tx IS NOT NULL
+    AND (sqlstate IS NOT NULL OR regexp_matches(sql, '^\\s*(rollback|abort)\\b', 'i'))
+)
+SELECT session, trace.seq, sql, undone.tx IS NOT NULL
+FROM trace JOIN chosen USING (session) LEFT JOIN undone USING (session, tx)
+WHERE kind IN ('simple', 'extended') AND due_us < {begin} AND sqlstate IS NULL AND refused IS NULL
+  AND regexp_matches(sql, ?, 'i') ORDER BY session, trace.seq""",
+        [STATE_LIKE],
+    )
+    kept = needed(Sent(*row) for row in iter(rows.fetchone, None))
+    while batch := list(islice(kept, _BATCH)):
+        sessions, places = ([one[n] for one in batch] for n in (0, 1))
+        db.execute("INSERT INTO carried SELECT unnest(?::INTEGER[]), unnest(?::INTEGER[])", [sessions, places])
+
+
 def _judge(db: Connection, options: CutOptions) -> None:
     """Make the table of distinct texts: without their values where asked for, and whether they write."""
     db.execute("CREATE TABLE texts (sql VARCHAR, shown VARCHAR, writes BOOLEAN)")
@@ -170,9 +203,9 @@ def _rows(begin: int, end: int, options: CutOptions) -> str:
     mask = "list_transform(params, lambda one: CASE WHEN one IS NOT NULL THEN '?' END)" if options.mask else "params"
     mine = {
         "session": "number",
-        "seq": "row_number() OVER (PARTITION BY number ORDER BY seq) - 1",
+        "seq": "row_number() OVER (PARTITION BY number ORDER BY trace.seq) - 1",
         "due_us": f"least(greatest(due_us, {begin}), {end}) - {begin}",
-        "end_us": f"end_us - {begin}",
+        "end_us": f"greatest(end_us, {begin}) - {begin}",
         "sql": "coalesce(texts.shown, trace.sql)",
         "params": mask,
         **({"keys": "NULL"} if options.mask else {}),
@@ -187,5 +220,6 @@ def _rows(begin: int, end: int, options: CutOptions) -> str:
     return (
         f"SELECT {columns} FROM trace JOIN chosen USING (session) LEFT JOIN begun USING (session)"
         " LEFT JOIN texts ON texts.sql = trace.sql"
-        f" WHERE kind IN ('connect', 'disconnect') OR ({inside} AND {_BEGINS_WITHIN})"
+        " LEFT JOIN carried ON carried.session = trace.session AND carried.seq = trace.seq"
+        f" WHERE kind IN ('connect', 'disconnect') OR carried.seq IS NOT NULL OR ({inside} AND {_BEGINS_WITHIN})"
     )

@@ -15,7 +15,7 @@ _MISSING = {
     "gaps": ("line", "missing within sessions"),
 }
 _CUT = {
-    "cut_sessions": ("session", "that began before the log"),
+    "cut_sessions": ("session", "that began before the log, or before the time of a cut"),
     "cut_statements": ("statement", "cut off by the beginning or the end of the log"),
 }
 HINTS = {

@@ -20,13 +20,18 @@ STATEMENTS = ((0, "begin", 900_000), (0, "update item set n = 1", 1_100_000), (0
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    path, people = tmp_path / "t.parquet", {"user": "u", "database": "d", "application": "a", "session": 0}
+    return written(tmp_path / "t.parquet", [{"tx": tx, "sql": sql, "due_us": due} for tx, sql, due in STATEMENTS])
+
+
+def written(path: Path, statements: list[dict]) -> Path:
+    """Write a trace of one session of 2.5 s."""
+    people = {"user": "u", "database": "d", "application": "a", "session": 0}
     edges = [{"kind": "connect", "due_us": 0}, {"kind": "disconnect", "due_us": 2_500_000}]
-    sent = [{"kind": "simple", "tx": tx, "sql": sql, "due_us": due, "end_us": due} for tx, sql, due in STATEMENTS]
+    sent = [{"kind": "simple", "end_us": one["due_us"], **one} for one in statements]
     rows = [
-        {**people, **row, "seq": seq, "implied": False} for seq, row in enumerate((edges[0], *sent, edges[1]))
+        {**people, "implied": False, **row, "seq": seq} for seq, row in enumerate((edges[0], *sent, edges[1]))
     ]  # fmt: skip
-    meta = read_meta(made_trace(tmp_path / "other.parquet", sessions=1, seconds=3.0))
+    meta = read_meta(made_trace(path.with_name("other.parquet"), sessions=1, seconds=3.0))
     digest = write_rows(path, TRACE, ([row.get(one.name) for one in TRACE] for row in rows))
     write_meta(path, replace(meta, digest=digest))
     return path
@@ -55,3 +60,45 @@ def test_a_transaction_that_began_before_is_left_out_and_counted(
 def test_a_window_of_rests_alone_holds_nothing(trace: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is left"):
         cut_trace(trace, tmp_path / "cut.parquet", CutOptions(2.0))
+
+
+@pytest.mark.parametrize(
+    ("before", "carried"),
+    [
+        (["set search_path to a", "select 1", "set work_mem = 1"], ["set search_path to a", "set work_mem = 1"]),
+        (["set a.x = 1", "set a.y = 1", "set a.x = 2"], ["set a.y = 1", "set a.x = 2"]),
+        (["set role r", "set a.x = 1", "reset all"], ["set role r"]),
+        (["set role r", "set session authorization s"], ["set session authorization s"]),
+        (["set a.x = 1", "prepare p as select 1", "discard all"], []),
+        (["prepare p as select 1", "prepare q as select 2", "deallocate p"], ["prepare q as select 2"]),
+        (["prepare p as select 1", "deallocate all", "set a.x = 1; set a.y = 2"], ["set a.x = 1; set a.y = 2"]),
+        (["/* pool */ SELECT set_config('a.x', '1', false)", "select set_config('a.y', '1', true)"],
+         ["/* pool */ SELECT set_config('a.x', '1', false)"]),
+        (["set local a.x = 1", "set transaction read only", "setval"], []),
+    ],
+)  # fmt: skip
+def test_a_session_begins_with_the_state_that_its_earlier_statements_left(
+    before: list[str], carried: list[str], tmp_path: Path
+) -> None:
+    sent = [{"tx": n, "sql": sql, "due_us": 100_000 * (n + 1)} for n, sql in enumerate(before)]
+    path = written(tmp_path / "t.parquet", [*sent, {"tx": 9, "sql": "execute it", "due_us": 1_500_000}])
+    meta = cut_trace(path, tmp_path / "cut.parquet", CutOptions(1.0))
+    rows = list(read_rows(tmp_path / "cut.parquet", ("kind", "seq", "sql", "due_us", "end_us")))
+    assert [(seq, sql) for kind, seq, sql, *_ in rows if kind == "simple"] == list(
+        enumerate([*carried, "execute it"], 1)
+    )
+    assert {tuple(times) for _, _, sql, *times in rows if sql in carried} <= {(0, 0)}, "at the begin"
+    assert (meta.statements, meta.lost.cut_sessions, meta.lost.cut_statements) == (len(carried) + 1, 1, 0)
+
+
+def test_what_was_rolled_back_failed_or_is_never_sent_sets_nothing(tmp_path: Path) -> None:
+    sent = [
+        {"tx": 0, "sql": "begin"}, {"tx": 0, "sql": "set a.x = 1"}, {"tx": 0, "sql": "prepare p as select 1"},
+        {"tx": 0, "sql": "rollback"}, {"tx": 1, "sql": "set a.y = 'bad'", "sqlstate": "22023"},
+        {"tx": 2, "sql": "set a.z = 1", "refused": "why"}, {"tx": 3, "sql": "select 1"},
+    ]  # fmt: skip
+    timed = [{**one, "due_us": 100_000 * n} for n, one in enumerate(sent)]
+    timed[-1]["due_us"] = 1_500_000
+    cut_trace(written(tmp_path / "t.parquet", timed), tmp_path / "cut.parquet", CutOptions(1.0))
+    rows = read_rows(tmp_path / "cut.parquet", ("kind", "sql"))
+    assert [sql for kind, sql in rows if kind == "simple"] == ["prepare p as select 1", "select 1"]
