@@ -63,7 +63,6 @@ from pgdyno.units import seconds_text
 
 AGAIN_S = 120.0
 """A study that is resumed looks at the load for so long before it goes on."""
-OLDEST_S = 24 * 3600.0
 SESSIONS_ROOM = 2
 """Memory must do for so many times the sessions that are there now."""
 WINDOW_LOOK_S = 1.0
@@ -186,7 +185,7 @@ class LiveGround:
         if not self.options.windows or not (why := quiet.why_wait(time.time(), room)):
             return
         recorder.phase(f"wait: {why}")
-        self.announce(f"nothing is watched yet: {why}; the reference needs {seconds_text(room)} in it")
+        self.announce(f"nothing is watched yet: {why}; reference and a pair take {seconds_text(room)} in it")
         while quiet.why_wait(time.time(), room):
             require_no_stop(stop)
             time.sleep(WINDOW_LOOK_S)
@@ -201,7 +200,7 @@ class LiveGround:
                 f"study {study.id} was begun on another server, or with other settings",
                 hint="Its pairs say nothing of this one: start a new study, without --resume.",
             )
-        if time.time() - found.at > OLDEST_S:
+        if time.time() - found.at > self.options.oldest_s:
             raise EnvironmentUnsuitable(
                 f"the reference of study {study.id} is {seconds_text(time.time() - found.at)} old",
                 hint="The load of another day is another load: start a new study, without --resume.",
@@ -342,6 +341,7 @@ def live_ground(
             if target.control is None:
                 raise EnvironmentUnsuitable(
                     f'"{target.name}" cannot be restarted by pgdyno, and --allow-restart wants it to be',
+                    detail=f"Seen: {target.no_control}." if target.no_control else None,
                     hint="Give --restart-command.",
                 )
             outage = expected_outage(target, store)

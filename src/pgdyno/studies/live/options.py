@@ -17,6 +17,9 @@ from pgdyno.studies.live.switchback import GUARD_REST_S
 from pgdyno.undo.watch import Deadlines
 from pgdyno.units import seconds_text
 
+DAY_S = 24 * 3600.0
+MOST_DAYS = 14
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
@@ -39,6 +42,14 @@ class LiveOptions:
     not_during: tuple[str, ...] = ()
     windows: tuple[str, ...] = ()
     operators: Operators | None = None
+
+    @property
+    def oldest_s(self) -> float:
+        """Return how old a reference may be for a study to go on with it; one in windows goes on from night to night.
+
+        What of the load has changed since is looked at before, and each pair compares with its own A.
+        """
+        return DAY_S * (MOST_DAYS if self.windows else 1)
 
     def anew(self, seed: int) -> LiveOptions:
         """Return the same for a study of another day, whose reference chooses the length of its periods itself."""
