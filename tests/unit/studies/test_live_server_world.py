@@ -36,7 +36,7 @@ class Server:
         self.now, self.calls, self.spent, self.applied, self.back = 1000.0, 0.0, 0.0, [], 0
         self.factor, self.share, self.active, self.crossings, self.away = {}, 1.0, 1, 0, 0
         self.arm, self.watching, self.loaded_at, self.looked, self.breach, self.jump = BASELINE, 0, 1.0, 0, None, 0.0
-        self.others_say = None
+        self.others_say, self.started_at = None, 1.0
         self.started, self.blocked = [], 0
         self.checkpoints, self.vacuums = 7, 0
         self.world = ServerWorld(
@@ -57,7 +57,7 @@ class Server:
     def statements(self):
         self._answer()
         return StatementSnapshot(
-            at=self.now + self.jump, started_at=1.0, ids=np.array([0]), calls=np.array([self.calls]),
+            at=self.now + self.jump, started_at=self.started_at, ids=np.array([0]), calls=np.array([self.calls]),
             exec_ms=np.array([self.spent]), sd_ms=np.zeros(1), plans=np.zeros(1), plan_ms=np.zeros(1),
             rows=np.zeros(1), blocks=np.zeros(1), since=np.full(1, np.nan), loaded_at=self.loaded_at,
         )  # fmt: skip
@@ -456,7 +456,7 @@ def windowed(server):
         assert server.watching == 0, "a restart ends the sessions that watch"
         restarted, server.arm = configuration != server.arm, configuration
         server.applied += [server.now] if restarted else []
-        return SimpleNamespace(restarted=restarted, outage_s=1.0 if restarted else None)
+        return SimpleNamespace(restarted=restarted, outage_s=2.5 if restarted else None)
 
     server.apply = apply
     server.rollback = lambda: SimpleNamespace(restarted=False)
@@ -484,6 +484,33 @@ def test_a_window_that_closes_in_mid_period_costs_the_pair_and_leaves_the_server
     world.apply(B)
     assert world.wash(10.0, 10.0)
     assert not isinstance(world.count(50.0), VoidCause)
+
+
+@pytest.mark.parametrize(("is_refused", "made"), [(True, 0), (False, 2)])
+def test_a_b_that_does_not_come_up_is_two_restarts_and_one_that_is_refused_before_is_none(windowed, is_refused, made):
+    kept = []
+    windowed.world.restarts = count = RestartCount(8, keep=lambda one: kept.append(one.made))
+
+    def apply(configuration):
+        assert kept == [2], "on disk before it is tried"
+        windowed.started_at += 0.0 if is_refused else 60.0
+        raise ApplyError("it did not come up")
+
+    windowed.apply = apply
+    with pytest.raises(ApplyError):
+        windowed.world.apply(B)
+    assert (count.made, kept[-1]) == (made, made)
+
+
+def test_the_way_back_is_given_twice_the_longest_restart_that_was_measured(windowed):
+    """The estimate before the first one is of the rate of spread checkpoints, and often far too long; or too short."""
+    world, took = windowed.world, iter([1.0, 9.0])
+    world.quiet = QuietTimes(only=(windowed.doors,), switch_s=400.0)
+    windowed.apply = lambda configuration: SimpleNamespace(restarted=True, outage_s=next(took))
+    world.apply(B)
+    assert world.quiet.switch_s == 2.0
+    world.apply(A)
+    assert world.quiet.switch_s == 18.0
 
 
 def test_nothing_is_restarted_any_more_where_the_window_closes_between_two_arms(windowed):

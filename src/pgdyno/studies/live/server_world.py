@@ -177,18 +177,23 @@ class ServerWorld:
                 f"{plural(self.restarts.most, 'restart')} were announced, and the last is for the way back"
             )
         self._watching.close()  # a restart ends its sessions
-        is_b = arm == B
+        is_b, started = arm == B, self._started_at()
         self.restarts.begin(is_b=is_b)
         try:
             applied = self.session.apply(settings)
         except PgdynoError:
-            self.restarts.count(is_b=is_b)
+            self.restarts.failed(is_b=self._arm == B, none=started is not None and started == self._started_at())
             raise
         if applied.restarted:
             self.restarts.count(applied.outage_s, is_b=is_b)
+            self.quiet = replace(self.quiet, switch_s=self.restarts.longest_s or self.quiet.switch_s)
         else:
             self.restarts.settle(is_b=is_b)
         return applied.restarted
+
+    def _started_at(self) -> float | None:
+        seen = self._attempt(self.reader.statements)
+        return None if seen is None else seen.started_at
 
     def wash(self, least_s: float, most_s: float) -> bool:
         """Wait until what began before the switch has ended; see `LiveWorld.wash`.

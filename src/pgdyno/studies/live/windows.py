@@ -19,6 +19,8 @@ OUTAGE_S = 60.0
 """Left for each restart where nobody knows how long it takes."""
 SWITCHES = 4
 """Restarts that a window must hold beside both periods of a pair: to each arm and back, and one that takes longer."""
+LONGER = 2.0
+"""A restart may take so many times the longest one that was measured: in a window there must be time for it."""
 SPARE = 2
 """Restarts that may come on top of those planned: one pair that is lost and drawn again."""
 _MOST_WINDOWS = 400
@@ -89,7 +91,7 @@ def book(
     need = pair_s(period_s, outage_s) + (0.0 if found else first_s)
     raise UsageError(
         f"no window of {', '.join(map(str, windows))} has room for {seconds_text(need)}: the reference, two periods of "
-        f"{seconds_text(period_s)} and their restarts",
+        f"{seconds_text(period_s)} and {SWITCHES} restarts of {seconds_text(outage_s)} at most",
         hint="Give --windows a longer one, or a shorter --period or --reference.",
     )
 
@@ -156,6 +158,11 @@ class RestartCount:
         """Tell whether a switch that restarts may be made: to B only where the way back has one left."""
         return self.made + (2 if to_b else 1) <= self.most
 
+    @property
+    def longest_s(self) -> float | None:
+        """Return how long a restart may take by those that were timed, None before the first."""
+        return LONGER * max(self.outages) if self.outages else None
+
     def begin(self, *, is_b: bool) -> None:
         """Count on disk one that is about to be made, for B with its way back: nobody may be left to count it then."""
         self.keep(RestartsMade(self.made + 1 + is_b, self.outages))
@@ -164,6 +171,14 @@ class RestartCount:
         """Count one that was made, or tried, after which arm B may be in force."""
         self.made += 1
         self.outages += () if outage_s is None else (outage_s,)
+        self.settle(is_b=is_b)
+
+    def failed(self, *, is_b: bool, none: bool) -> None:
+        """Count a switch that failed, after which `is_b` is in force as before: its restart and that of the way back.
+
+        Where `none` was made, such as for a value that was refused before, none is counted.
+        """
+        self.made += 0 if none else 2
         self.settle(is_b=is_b)
 
     def settle(self, *, is_b: bool) -> None:
