@@ -83,6 +83,7 @@ def test_what_the_counters_leave_out_is_told():
     assert len(watch_notes(facts())) == 1
     assert watch_notes(facts(**{"pg_stat_statements.track_planning": "on"})) == ()
     assert "PostgreSQL 13" in watch_notes(facts(13))[1]
+    assert watch_notes(facts(), is_restarted=True) == (), "no plan outlives a restart"
 
 
 def test_what_a_study_would_meet_is_told_without_the_values_of_others():

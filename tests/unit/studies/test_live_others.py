@@ -53,6 +53,16 @@ def test_a_value_of_ours_that_somebody_else_changed_is_theirs(files):
         watching.require_none()
 
 
+def test_what_somebody_set_is_named_before_what_the_server_made_of_it(files):
+    files.rows |= {"a_buffers": state("a_buffers", "32"), "shared_buffers": state("shared_buffers", "16384")}
+    watching = others.OthersSettings(None, ("work_mem",))
+    files.rows["a_buffers"] = state("a_buffers", "64")
+    files.set("shared_buffers", "32768")
+    with pytest.raises(LiveStopped, match="settings: shared_buffers") as told:
+        watching.require_none()
+    assert "a_buffers" in (told.value.detail or "")
+
+
 def test_a_line_that_only_moved_is_no_change(files):
     def at(line):
         files.set("jit", "on", sourcefile="/etc/a.conf", sourceline=line)

@@ -62,12 +62,14 @@ def test_restarts_of_pairs_that_are_left_go_on_with_the_order(drawn, pairs, rest
 
 
 def test_what_is_announced_says_restarts_windows_and_the_outage():
-    plan = plan_of((NIGHT,), at(20), 4, period_s=1800, outage_s=60, outage="about 4 s, measured", first_s=1800)
+    plan = plan_of((NIGHT,), at(20), 4, period_s=1800, outage_s=60, outage="about 4 s each, measured", first_s=1800)
     assert (plan.planned, plan.most) == (6, 8)
     assert plan.text == (
-        "6 restarts for 4 pairs, never more than 8, each an outage (about 4 s, measured); in 2 windows (01:00-05:00), "
-        "the last of which closes at 2026-03-12 05:00 UTC"
+        "6 restarts for 4 pairs, never more than 8, in 2 windows (01:00-05:00), the last of which closes at "
+        "2026-03-12 05:00 UTC; outage about 4 s each, measured"
     )
+    one = plan_of((NIGHT,), at(20), 1, period_s=1800, outage_s=60, outage="unknown: it is new", first_s=1800)
+    assert "in 1 window (01:00-05:00), which closes at 2026-03-11 05:00 UTC; outage unknown: it is new" in one.text
 
 
 @given(st.integers(1, 9), st.lists(st.sampled_from(["pair", "lost", "close", "killed"]), max_size=60))

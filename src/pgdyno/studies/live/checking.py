@@ -152,10 +152,13 @@ def counts_plans(facts: Facts) -> bool:
     return planning is not None and planning.setting == "on"
 
 
-def watch_notes(facts: Facts) -> tuple[str, ...]:
-    """Return what the counters of this server leave out, whatever its load."""
+def watch_notes(facts: Facts, *, is_restarted: bool = False) -> tuple[str, ...]:
+    """Return what the counters of this server leave out, whatever its load.
+
+    Where arms come by restarts (`is_restarted`), no plan outlives one.
+    """
     found = []
-    if not counts_plans(facts):
+    if not is_restarted and not counts_plans(facts):
         found.append(
             "Planning is not counted (pg_stat_statements.track_planning is off), so that it is unknown which "
             "statements run a cached generic plan, which does not notice a reload."

@@ -68,6 +68,7 @@ def _refuse(before: Mapping[str, SettingState], now: Mapping[str, SettingState],
     """Raise LiveStopped where a setting is another now; not for `ours`, and what the server computes from them."""
     moved = (one for one in differences(before, now) if one.name not in ours)
     found = [one for one in moved if not is_line_only(one) and not (ours and is_computed(one))]
+    found.sort(key=is_computed)  # first what somebody has set, and then what the server made of it
     if found:
         raise LiveStopped(
             f"somebody else has changed the server's settings: {told(found[0])}",

@@ -164,7 +164,7 @@ def switch_study(
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
         watched.recorder.phase(WAITS)
-        plan = replace(_plan(watched, arms, options, period_s, flips_text(plans), len(recorded)), restarts=restarts)
+        plan = _plan(watched, arms, options, period_s, flips_text(plans), len(recorded), restarts)
         if not is_dead and not approve(plan):
             require_no_stop(watched.stop)  # which is nobody's answer
             announce("rejected: nothing was changed")
@@ -253,10 +253,18 @@ def _critical(watched: WatchedServer, asked: AskedArms) -> tuple[int, ...]:
 
 
 def _plan(
-    watched: WatchedServer, arms: Arms, options: LiveOptions, period_s: float, flips: tuple[str, ...], pairs: int
+    watched: WatchedServer,
+    arms: Arms,
+    options: LiveOptions,
+    period_s: float,
+    flips: tuple[str, ...],
+    pairs: int,
+    restarts: RestartPlan | None,
 ) -> SwitchPlan:
     most, told = options.design.max_pairs, watched.told
     effect = shows(told.title if told.period_s else "", most, 2 * (period_s + SWITCH_S), watched.left_s, pairs=pairs)
+    if restarts is not None:
+        effect = f"Restarts not counted, {effect}"
     return SwitchPlan(
         target=watched.ground.target.name,
         arms=arms,
@@ -269,6 +277,7 @@ def _plan(
         rollback=watched.rollback,
         notes=(*flips, *told.notes),
         hands=watched.hands,
+        restarts=restarts,
     )
 
 

@@ -91,7 +91,7 @@ def live_result(
         notes=(
             *_notes(facts, seen, reference, shown, size),
             *(() if is_restarted else _kept_plans(seen)),
-            *watch_notes(facts),
+            *watch_notes(facts, is_restarted=is_restarted),
             *around,
         ),
         environment=study.environment,

@@ -52,11 +52,12 @@ class RestartPlan:
     @property
     def text(self) -> str:
         """Return the plan as a sentence without its full stop."""
-        pairs = sum(one.pairs for one in self.bookings)
+        pairs, windows = sum(one.pairs for one in self.bookings), len(self.bookings)
+        which = "which" if windows == 1 else "the last of which"
         return (
-            f"{plural(self.planned, 'restart')} for {plural(pairs, 'pair')}, never more than {self.most}, each an "
-            f"outage ({self.outage}); in {plural(len(self.bookings), 'window')} ({', '.join(self.words)}), the last of "
-            f"which closes at {self.until}"
+            f"{plural(self.planned, 'restart')} for {plural(pairs, 'pair')}, never more than {self.most}, in "
+            f"{plural(windows, 'window')} ({', '.join(self.words)}), {which} closes at {self.until}; outage "
+            f"{self.outage}"
         )
 
 
