@@ -309,3 +309,28 @@ def test_a_study_that_was_killed_in_its_baseline_goes_on_in_the_next_window(
     assert plans[0].restarts is not None
     assert most == made_by_then + plans[0].restarts.most >= made
     assert told.exit_code is ExitCode.NOT_RESOLVED
+
+
+@pytest.mark.requirement("R-SAF-01")
+@pytest.mark.parametrize("any_postgres", one_build("embedded-18"), indirect=True)
+def test_a_plan_of_restarts_that_is_rejected_restarts_and_changes_nothing(
+    any_postgres: Sandbox, pgdyno_home: Path
+) -> None:
+    """What it would have cost was said, and no undo session was begun."""
+    target, plans = any_postgres.target(), list[SwitchPlan]()
+    assert target.directory is not None
+    before = settings_of(any_postgres), files_of(target.directory)
+
+    def reject(plan: SwitchPlan) -> bool:
+        plans.append(plan)
+        return False
+
+    with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
+        told = short_study(
+            target, B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, windows=(now_open(),), approve=reject
+        )
+    assert len(began) == 1
+    assert (settings_of(any_postgres), files_of(target.directory)) == before
+    assert not list((places.state_dir() / "undo").glob("*/journal.jsonl"))
+    assert plans[0].outage.startswith("4 restarts for 4 pairs, never more than 6, in 1 window")
+    assert (told.word, told.exit_code) == ("rejected", ExitCode.NOT_RESOLVED)

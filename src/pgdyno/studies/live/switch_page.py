@@ -24,7 +24,7 @@ from pgdyno.stats.restart_pairs import FEWEST_PAIRS, PERIOD_S
 from pgdyno.studies.live.course.figures import running
 from pgdyno.studies.live.rationale import rationale
 from pgdyno.studies.live.switch_result import NOT_WATCHED, SECOND, WATCHED
-from pgdyno.units import digits_text, plural, seconds_text
+from pgdyno.units import agreeing, digits_text, plural, seconds_text
 
 MOST_DRAWN = 20
 
@@ -64,10 +64,11 @@ def _restarts(switch: LiveSwitch) -> tuple[Section, ...]:
     """Return what the restarts were, and what too few pairs of them say."""
     if switch.restarts is None:
         return ()
-    took = ", ".join(seconds_text(one) for one in switch.outages) or "not timed"
+    untimed = max(0, switch.restarts - len(switch.outages))
+    took = [seconds_text(one) for one in switch.outages] + ([f"{untimed} not timed"] if untimed else [])
     rows = (
         ("restarts", f"{switch.restarts}; {switch.restarts_most} were announced at most"),
-        ("each an outage of", took),
+        ("outages", ", ".join(took) or "none"),
         ("windows", ", ".join(switch.windows)),
         ("a period", f"{seconds_text(switch.period_s)}, of which {seconds_text(switch.wash_s)} do not count"),
     )
@@ -77,8 +78,8 @@ def _restarts(switch: LiveSwitch) -> tuple[Section, ...]:
         ratios = ", ".join(change_text(one.ratio) for one in switch.pairs)
         works = ", ".join(change_text(one.work) for one in switch.pairs)
         notes.append(
-            f"{plural(len(switch.pairs), 'pair')} are before and after, and no verdict: the statements' time was "
-            f"{ratios} of A's, while the offered work of the two periods was {works}."
+            f"{agreeing(len(switch.pairs), 'pair', 'is', 'are')} before and after, and no verdict: the "
+            f"statements' time was {ratios} of A's, while the offered work of the two periods was {works}."
         )
     if switch.period_s < PERIOD_S:
         notes.append(
