@@ -66,7 +66,7 @@ def test_a_reference_and_its_pairs_are_read_back_as_they_were(tmp_path):
 
 def test_damage_is_told_by_the_file_and_nothing_is_run(tmp_path):
     recording = Recording(tmp_path)
-    with pytest.raises(UsageError, match="nothing to continue from"):
+    with pytest.raises(UsageError, match=f'"{tmp_path.name}" was not finished'):
         recording.reference()
     recording.keep_reference(REFERENCE)
     recording.keep_pair(RecordedPair("A", period([1, 2]), period([3, 4]), 30.0, 5.0))

@@ -29,6 +29,7 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
     from pgdyno.trace.comparing import compare_replay
 
     again, kept = flags.again, flags.outcome
+    _refuse_one_twice(first, second, again)
     trace = flags.trace or _trace_of(first, second)
     _refuse_others(trace, (first, second, again, kept))
     fixed = {path: before for path in (first, second, again, kept) if path and (before := _fixed(flags, path))}
@@ -96,6 +97,17 @@ def _facts(path: Path) -> OutcomeFacts | None:
     from pgdyno.trace.outcome_file import FACTS, read_facts
 
     return read_facts(path) if (path / FACTS).exists() else None
+
+
+def _refuse_one_twice(first: Path, second: Path, again: Path | None) -> None:
+    """Refuse a run that is held against itself: it is as fast in each transaction, which two runs never are."""
+    if _same(first, second):
+        raise UsageError(f'"{second}" is both sides of the comparison', hint="Name two runs, or the trace and a run.")
+    for side in (first, second):
+        if again is not None and _same(side, again):
+            raise UsageError(
+                f'--again "{again}" is one of the two sides', hint="Name a second replay on the platform of A."
+            )
 
 
 def _refuse_others(trace: Path, paths: tuple[Path | None, ...]) -> None:

@@ -120,7 +120,7 @@ class Recording:
         path = self.folder / _REFERENCE
         if not path.is_file():
             raise UsageError(
-                "its reference was not finished, so that there is nothing to continue from",
+                f'the reference of "{self.folder.name}" was not finished, so that there is nothing to continue from',
                 hint="Start a new study, without --resume.",
             )
         found = self._read(path)
