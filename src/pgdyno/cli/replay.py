@@ -310,7 +310,7 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
         announce(
             f"{agreeing(refused, 'statement', 'is', 'are')} never sent: pgdyno trace show {options.trace} says why"
         )
-    for words in missing_words(meta.lost):
+    for words in missing_words(meta):
         announce(f"the trace lacks {words}")
     if ready.unknown and options.stand_in is not None:
         announce(f"{options.stand_in} opens the sessions of {', '.join(ready.unknown)}, whose passwords are not known")
@@ -324,7 +324,7 @@ def _plan_json(ready: Ready, options: ReplayOptions) -> dict[str, object]:
         "target": ready.target.name,
         "statements": ready.meta.statements,
         "refused": dict(ready.meta.refused),
-        "missing": missing_words(ready.meta.lost),
+        "missing": missing_words(ready.meta),
         "sessions": ready.meta.sessions,
         "most_sessions": ready.asked.most_sessions,
         "seconds": ready.seconds,

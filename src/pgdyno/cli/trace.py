@@ -185,7 +185,7 @@ def _tell(meta: TraceMeta, out: Path | None, *, as_json: bool) -> int:
     from pgdyno.errors import ExitCode
     from pgdyno.trace.whole import cut_words, hint, missing_words
 
-    lost = missing_words(meta.lost)
+    lost = missing_words(meta)
     if as_json:
         click.echo(json.dumps(asdict(meta) | {"whole": not lost}))
     else:
@@ -201,7 +201,7 @@ def _tell(meta: TraceMeta, out: Path | None, *, as_json: bool) -> int:
     for words in lost:
         click.echo(f"missing: {words}", err=True)
     if lost:
-        click.echo(f"hint: {hint(meta.lost)}", err=True)
+        click.echo(f"hint: {hint(meta)}", err=True)
     if out is not None and not as_json:
         click.echo(f"trace: {out}", err=True)
     return int(ExitCode.FINDINGS if lost else ExitCode.OK)

@@ -18,7 +18,7 @@ _CLASSES = ("fingerprint", "calls", "errors", "seconds", "share", "mean ms", "p9
 def trace_page(summary: TraceSummary, name: str) -> Report:
     """Return the report of a trace that has this name."""
     meta = summary.meta
-    lost = missing_words(meta.lost)
+    lost = missing_words(meta)
     never = sum(summary.refused.values())
     return Report(
         study=name,

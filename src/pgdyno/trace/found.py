@@ -69,7 +69,8 @@ def meta_of(
         key_links=record.key_links if record else (),
         cached=record.cached if record else (),
         cache_unread=record.cache_unread if record else "",
-        captured_until=(record.end.lsn if record and record.end else None) or "",
+        captured_until=_reached(record) if record else "",
+        holes=record.holes if record else (),
         keys_unplaced=found.keys_unplaced,
         style=f"{log_format} {'A' if found.alone > found.whole else 'B'}",
         server_version=record.server_version if record else None,
@@ -88,3 +89,8 @@ def meta_of(
         sequences=record.sequences if record else {},
         digest=digest,
     )
+
+
+def _reached(record: CaptureRecord) -> str:
+    """Return the last WAL position that the record has; nobody read one at the end of a capture that was killed."""
+    return (record.end.lsn if record.end else None) or record.lsn

@@ -196,7 +196,9 @@ class TraceMeta:
     cache_unread: str = ""
     """Why that is not known, or not of all."""
     captured_until: str = ""
-    """WAL position of the source when the capture ended, such as 0/3465008; empty where no record says it."""
+    """WAL position that the source had reached by then, such as 0/3465008; empty where no record says it."""
+    holes: tuple[str, ...] = ()
+    """Settings of roles and databases that kept some of their sessions' statements out of the log, in words."""
     keys_unplaced: int = 0
     """Transactions with generated keys of which nobody can tell which statements they were."""
     digest: str = ""

@@ -24,6 +24,7 @@ HINTS = {
     "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged.",
     "gaps": "The server's log collector lost lines, or a file is missing: name all files of the time.",
 }
+HOLE_HINT = "Take that setting back, and capture again; pgdyno capture check names such gaps beforehand."
 
 
 def missing(lost: Lost) -> dict[str, int]:
@@ -31,9 +32,12 @@ def missing(lost: Lost) -> dict[str, int]:
     return {name: count for name in _MISSING if (count := getattr(lost, name))}
 
 
-def missing_words(lost: Lost) -> list[str]:
-    """Return what is missing, a sentence each."""
-    return [_words(count, *_MISSING[name]) for name, count in missing(lost).items()]
+def missing_words(meta: TraceMeta) -> list[str]:
+    """Return what is missing, a phrase each. How much the sessions of a hole ran is in no log."""
+    return [
+        *(_words(count, *_MISSING[name]) for name, count in missing(meta.lost).items()),
+        *(f"statements of sessions that are not logged like the others: {_setting_of(hole)}" for hole in meta.holes),
+    ]
 
 
 def cut_words(lost: Lost) -> list[str]:
@@ -69,6 +73,11 @@ def _words(count: int, noun: str, said: str) -> str:
     return f"{plural(count, noun)} {said}"
 
 
-def hint(lost: Lost) -> str:
+def _setting_of(hole: str) -> str:
+    """Return the statement that a record's words begin with."""
+    return hole.rpartition(": ")[0] or hole
+
+
+def hint(meta: TraceMeta) -> str:
     """Return what to do about the first thing that is missing."""
-    return next((HINTS[name] for name in missing(lost)), "")
+    return next((HINTS[name] for name in missing(meta.lost)), HOLE_HINT if meta.holes else "")

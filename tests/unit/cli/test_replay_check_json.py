@@ -32,7 +32,7 @@ def test_what_a_check_finds_is_one_object(
 
 
 def test_a_plan_is_one_object() -> None:
-    meta = SimpleNamespace(statements=7, sessions=2, refused={"COPY": 1}, lost=Lost(gaps=3))
+    meta = SimpleNamespace(statements=7, sessions=2, refused={"COPY": 1}, lost=Lost(gaps=3), holes=())
     ready = SimpleNamespace(
         target=SimpleNamespace(name="copy"), meta=meta, asked=Asked(("app",), ("shop",), 2, 5_000_000), seconds=2.5,
         engine="the Python engine", unknown=("app",),

@@ -34,7 +34,7 @@ class Server:
 )
 def test_it_sits_in_another_database_where_its_own_is_not_there_in_whatever_language(says: str) -> None:
     observer = Observer(Server(says), "app")  # type: ignore[arg-type]  # all that is asked of it
-    assert observer._connect() == "postgres"
+    assert str(observer._connect()) == "postgres"
 
 
 def test_a_server_that_is_down_is_not_asked_twice() -> None:

@@ -106,6 +106,14 @@ def test_what_was_killed_and_is_out_of_reach_keeps_the_files_that_it_had_named()
     record: CaptureRecord = finish_killed(find_capture("1-a"), lambda _text: None)
     assert record.logs == logs
     assert record.end is not None
+    assert record.commits_lost is None
+
+
+def test_the_commit_order_of_what_was_killed_is_lost_and_that_is_told() -> None:
+    folder, told = begun("1-a", GONE), list[str]()
+    (folder.folder / "commits.csv").write_text("")
+    assert finish_killed(find_capture("1-a"), told.append).commits_lost == "the capture was killed"
+    assert any("commit order is lost" in line for line in told)
 
 
 def test_roles_that_log_less_are_named_by_the_statement_that_made_them_so() -> None:

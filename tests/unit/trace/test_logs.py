@@ -232,7 +232,7 @@ def test_a_line_without_end_is_refused_in_flat_memory(tmp_path: Path, monkeypatc
 
 
 def test_the_folder_of_a_capture(tmp_path: Path) -> None:
-    from pgdyno.trace.capture_record import CapturedLog, CaptureRecord, SourceDatabase, record_text
+    from pgdyno.trace.capture_record import CapturedLog, CaptureRecord, SourceDatabase, SourceEnd, record_text
 
     log = (LOGS / "18-B.csv").read_bytes()
     folder = tmp_path / "capture"
@@ -257,6 +257,11 @@ def test_the_folder_of_a_capture(tmp_path: Path) -> None:
     places = {(row[13], row[14]) for row in build(tmp_path, folder)[1] if row[13] in order}
     assert places == {(xid, place) for place, xid in enumerate(order)}
     assert (meta.system_identifier, meta.server_version, meta.sequences) == ("77", 180006, {"postgres.public.s": 7})
+    hole = "ALTER ROLE batch SET log_min_duration_statement = -1: its sessions are not logged"
+    for end, until in ((SourceEnd("x", "killed"), "0/1"), (SourceEnd("x", "time", "0/FF"), "0/FF"), (None, "0/1")):
+        (folder / "capture.json").write_text(record_text(replace(record, end=end, holes=(hole,))))
+        found = build(tmp_path, folder)[0]
+        assert (found.captured_until, found.holes) == (until, (hole,))
     (folder / "capture.json").write_text(json.dumps({"version": 99}))
     with pytest.raises(UsageError, match="version 99"):
         build(tmp_path, folder)

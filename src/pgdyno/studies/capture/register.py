@@ -21,7 +21,15 @@ from pgdyno.outside.documents import load_json
 from pgdyno.owner.hands import hands_of
 from pgdyno.server import places
 from pgdyno.trace.capture_logging import files_of
-from pgdyno.trace.capture_record import RECORD, CapturedLog, CaptureRecord, SourceEnd, parse_record, record_text
+from pgdyno.trace.capture_record import (
+    COMMITS,
+    RECORD,
+    CapturedLog,
+    CaptureRecord,
+    SourceEnd,
+    parse_record,
+    record_text,
+)
 from pgdyno.undo.rollback import SessionState, find_bundle, rollback
 
 STOP, PROGRESS = "stop", "progress.json"
@@ -185,6 +193,9 @@ def finish_killed(known: KnownCapture, announce: Callable[[str], None]) -> Captu
     logs, at = _logs_of(record)
     moment = datetime.fromtimestamp(at or known.progress.seen, UTC).isoformat(timespec="microseconds")
     record = replace(record, logs=logs, end=SourceEnd(moment, "killed"))
+    if record.commits is None and (known.progress.folder / COMMITS).exists():
+        record = replace(record, commits_lost="the capture was killed")
+        announce(f"the commit order is lost: {record.commits_lost}")
     CaptureFolder(known.place, known.progress.folder).keep(record)
     return record
 
