@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Word
@@ -128,6 +129,29 @@ def test_a_later_winner_that_fails_leaves_the_proof_before_it_with_what_it_was_f
     assert any(note.startswith("not offered, as it could not be measured in its proof") for note in tuned.notes)
     assert dict(tuned.found) == dict(tuned.winner) == {"jit": "off"}
     assert not any("whether all" in left for left in tuned.search.left_out)
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_a_machine_that_is_disturbed_in_another_draw_leaves_the_answer_of_the_first(monkeypatch, blocks):
+    """It ended the tune with an error, and two pairs without an interval took the place of a whole proof."""
+    draws(monkeypatch, IDLE)
+    whole = SimulatedLaboratory(flat)
+    expected, _ = run(whole, replace(OPTIONS, rivals={}))
+    draws(monkeypatch, IDLE, LARGE)
+    last = len(whole.store.kept) + 3 * blocks  # the whole runs beside baseline and winner
+    laboratory = SimulatedLaboratory(flat, disturbed=lambda number, settings: number > last)
+    tuned, _ = run(laboratory, replace(OPTIONS, rivals={}))
+    assert tuned.headline.verdict == expected.headline.verdict
+    assert dict(tuned.winner) == {"jit": "off"}
+    told = "could not be ended" if not blocks else "shared_buffers = "
+    assert any(told in note for note in tuned.notes)
+
+
+def test_a_machine_that_is_disturbed_in_the_first_proof_is_unsuitable(monkeypatch):
+    draws(monkeypatch, IDLE, LARGE)
+    laboratory = SimulatedLaboratory(flat, disturbed=lambda number, settings: number > 25)
+    with pytest.raises(EnvironmentUnsuitable):
+        run(laboratory, replace(OPTIONS, rivals={}))
 
 
 @pytest.mark.parametrize("budget_s", [300.0, 400.0, 600.0, 900.0])

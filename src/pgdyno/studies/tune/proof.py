@@ -98,6 +98,7 @@ def prove(
     with_found: bool,
     noise_sd: float = 0.0,
     has_another_try: Callable[[], bool] = lambda: False,
+    is_needed: bool = True,
 ) -> Proof | GivenUp | None:
     """Measure until the headline and every effect are resolved, or nothing is to be claimed, or the pairs are spent.
 
@@ -108,7 +109,8 @@ def prove(
     (`noise_sd` is the scatter of ln(figure) of one trial): nothing is claimed by giving up. Only baseline and winner
     are needed: another arm that cannot be measured is left out (`Blocks.unmeasured`), of these two `run_blocks` raises
     ArmUnmeasured, and `compare_arms` Unjudged of their runs. Returns None where time ran out before there were
-    pairs to judge.
+    pairs to judge. One that is not `is_needed`, as another proof has an answer, ends so as well where the machine is
+    too disturbed, instead of raising EnvironmentUnsuitable.
     """
     asked = {WITHOUT + knob: winner.without(knob) for knob in alone if len(winner) > 1}
     if rest:
@@ -138,6 +140,7 @@ def prove(
         first_block=first_block,
         max_blocks=options.confirm_max,
         is_enough=is_enough,
+        short_from=None if is_needed else 0,
         has_room=room_for(laboratory, options, arms),
         spare=arms.keys() - {BASE, WINNER},
         answered=answered,

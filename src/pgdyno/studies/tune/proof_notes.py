@@ -14,6 +14,8 @@ from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import plural
 
+UNENDED = "another proof was begun and could not be ended, for lack of time or a quiet machine: it counts for nothing"
+
 
 def which_settings(count: int, found: int) -> str:
     """Write so many of the settings found: `the setting`, `all 7 settings`, `1 of the 7 settings`."""

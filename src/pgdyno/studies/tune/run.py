@@ -32,6 +32,7 @@ from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.tune.proof_notes import (
+    UNENDED,
     fails_text,
     lack_text,
     no_proof_text,
@@ -145,12 +146,23 @@ def search_and_prove(
         most = _most_settings(arms, options, again=turn > 0)
         part = frugal(search, found, most=most, refused=refused, needed=needed, idle=idle, whole=whole)
         if part.settings in refused:
+            announce("proof: no other part of it is worth one")
             break
         which = f"{which_settings(len(part.settings), len(found))} that the search found"
         announce(f"proof: {which}; fresh pairs against the baseline")
         again, is_last = turn > 0, turn == options.MOST_PROOFS - 1
         try:
-            proof = _prove(search, part, found, arms, options, first_block, again=again, is_last=is_last)
+            proof = _prove(
+                search,
+                part,
+                found,
+                arms,
+                options,
+                first_block,
+                again=again,
+                is_last=is_last,
+                is_needed=tuned.proof is None,
+            )
         except ArmUnmeasured as error:
             if error.arm != WINNER:
                 raise
@@ -170,12 +182,14 @@ def search_and_prove(
             tuned.notes.append("; ".join(filter(None, (error.message, error.detail, error.hint))))
             break
         if proof is None:
+            tuned.notes += [UNENDED] if tuned.proof else []
             break
         proofs.append(proof)
         first_block += len(proof.blocks.complete) + proof.blocks.lost + len(proof.blocks.unmeasured)
         if isinstance(proof, Proof):
             is_better = proof.headline.verdict.word is Word.BETTER
-            if not tuned.is_offered or is_better:
+            is_told_more = not tuned.is_offered and proof.headline.verdict.interval.is_closed
+            if tuned.proof is None or is_told_more or is_better:
                 tuned.found, judged_by = found, options
                 tuned.take(proof, part)
             ends = tuned.is_offered or is_better or is_last or not _can_repair(laboratory, options)
@@ -189,6 +203,7 @@ def search_and_prove(
             needed, idle, whole = (), frozenset(), False
             found = search.winner()  # another draw
             if not found:
+                announce("proof: the model expects nothing to be better now")
                 break
             continue
         needed = needed_settings(proof.blocks, options, search.noise_sd)
@@ -284,6 +299,7 @@ def _prove(
     *,
     again: bool,
     is_last: bool,
+    is_needed: bool,
 ) -> Proof | GivenUp | None:
     """Measure a part of what was found; of the arms that there is room for, rivals are the last."""
 
@@ -308,6 +324,7 @@ def _prove(
         with_found=with_found,
         noise_sd=search.noise_sd,
         has_another_try=has_another_try,
+        is_needed=is_needed,
     )
 
 
