@@ -20,9 +20,10 @@ from pgdyno.errors import ExitCode, StoreError, UsageError
 if TYPE_CHECKING:
     from pgdyno.model.advice import Advice
     from pgdyno.model.finding import Finding, Severity
+    from pgdyno.model.inventory import Inventory
     from pgdyno.report.sections import Report
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.advice.advise import AdviceRequest
+    from pgdyno.studies.advice.advise import AdviceRequest, StoreFor
 
 SEVERITIES = ("critical", "warning", "advice", "note")
 
@@ -87,8 +88,7 @@ def command(flags: _Flags) -> int:
     if explained is not None and explained.upper().startswith("CON-") and not _names_a_case(flags):
         return _explain_without_target(explained, as_json=flags.as_json)
     _check_names(flags)
-    with _store(flags) as store:
-        advice = _advice(flags, store)
+    advice = _advice(flags, _store_for(flags))
     if explained is not None:
         return _explain(explained, advice, as_json=flags.as_json)
     advice = _chosen(advice, flags)
@@ -136,41 +136,42 @@ def _names_a_case(flags: _Flags) -> bool:
     return any(one is not None for one in given)
 
 
-class _NoStore:
-    """Stands for a store where nothing was measured yet: looking must neither make one nor load SQLAlchemy for it."""
+def _store_for(flags: _Flags) -> StoreFor:
+    """Return what opens the store: one that is named at once, the user's own where a study in it was on the server.
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
-def _store(flags: _Flags) -> Store | _NoStore:
+    Looking must neither make one nor load SQLAlchemy for what has nothing to say.
+    """
+    from pgdyno.inventory.directory import directory_of
     from pgdyno.server import places
-    from pgdyno.store.study_names import has_no_study
+    from pgdyno.store.study_names import has_no_study_on
 
     if flags.store_url is not None:
-        return open_store(flags.store_url)
-    if has_no_study(places.data_dir() / "pgdyno.db"):
-        return _NoStore()
-    try:
-        return open_store(None)
-    except StoreError as error:  # advice is worth having without its proofs
-        click.echo(f"cannot read what was proved here: {error.message}", err=True)
-        return _NoStore()
+        named = open_store(flags.store_url)
+        return lambda _: named
+
+    def own(inventory: Inventory) -> Store | None:
+        directory = directory_of(inventory)
+        if directory is None or has_no_study_on(places.data_dir() / "pgdyno.db", directory):
+            return None
+        try:
+            return open_store(None)
+        except StoreError as error:  # advice is worth having without its proofs
+            click.echo(f"cannot read what was proved here: {error.message}", err=True)
+            return None
+
+    return own
 
 
-def _advice(flags: _Flags, store: Store | None) -> Advice:
+def _advice(flags: _Flags, store_for: StoreFor) -> Advice:
     from pgdyno.studies.advice.advise import OfflineFiles, advise_offline, advise_target
     from pgdyno.studies.session.opening import opened
 
     request = _request(flags)
     root, settings, conf = flags.root, flags.pg_settings, flags.pg_conf
     if root is not None or settings is not None or conf is not None:
-        return advise_offline(OfflineFiles(root, settings, conf, flags.pg_version), request, store=store)
+        return advise_offline(OfflineFiles(root, settings, conf, flags.pg_version), request, store_for=store_for)
     with opened(target_request(flags), to_read=True) as target:
-        return advise_target(target, request, store=store, progress=lambda text: click.echo(text, err=True))
+        return advise_target(target, request, store_for=store_for, progress=lambda text: click.echo(text, err=True))
 
 
 def _request(flags: _Flags) -> AdviceRequest:

@@ -15,6 +15,7 @@ from pgdyno.model.change import ChangeRecord
 from pgdyno.model.record import Record
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
+from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.store import codec, recordings
@@ -138,6 +139,18 @@ class Store:
     def studies(self) -> list[Study]:
         """Return all studies that can be read, the newest first."""
         return self.listed_studies()[0]
+
+    def studies_on(self, data_directory: str) -> list[Study]:
+        """Return the studies of servers with this data directory, the newest first; others are not even read."""
+        place = STUDY.c.facts["server"]["data_directory"].as_string()
+        newest = STUDY.c.created_at.desc(), STUDY.c.id.desc()
+        try:
+            with self.read() as connection:
+                rows = connection.execute(select(STUDY).where(place == data_directory).order_by(*newest)).mappings()
+                return [codec.study_from_row(dict(row)) for row in rows]
+        except StoreError:  # a damaged row, perhaps of another server, must not hide the others
+            found = self.studies()
+        return [one for one in found if inner(one.facts, "server").get("data_directory") == data_directory]
 
     def listed_studies(self, *, most: int | None = None, skip: int = 0) -> tuple[list[Study], dict[str, str]]:
         """Return the studies that can be read, the newest first, and by its id why another one cannot.

@@ -23,14 +23,18 @@ def newest_studies(path: Path) -> tuple[tuple[str, str], ...]:
     return tuple((str(study), str(name)) for study, name in rows)
 
 
-def has_no_study(path: Path) -> bool:
-    """Tell whether there is no store, or one in which no study was kept yet. False where it cannot be read."""
+def has_no_study_on(path: Path, data_directory: str) -> bool:
+    """Tell whether there is no store, or none of its studies was on a server with this data directory.
+
+    False where it cannot be read.
+    """
+    query = "SELECT 1 FROM study WHERE json_extract(facts, '$.server.data_directory') = ? LIMIT 1"
     try:
-        return not path.exists() or not _read(path, "SELECT 1 FROM study LIMIT ?", 1)
+        return not path.exists() or not _read(path, query, data_directory)
     except sqlite3.Error:
         return False
 
 
-def _read(path: Path, query: str, limit: int) -> list[tuple[object, ...]]:
+def _read(path: Path, query: str, *values: object) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=WAIT_S)) as store:
-        return store.execute(query, (limit,)).fetchall()
+        return store.execute(query, values).fetchall()

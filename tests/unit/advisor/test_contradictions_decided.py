@@ -23,7 +23,7 @@ NEEDS_A_WINDOW = {"CON-19", "CON-39", "CON-40", "CON-45"}
 
 @cache
 def advice_on(name: str) -> Advice:
-    return advise_offline(OfflineFiles(CAPTURES / name, None, None, None), AdviceRequest(), store=None)
+    return advise_offline(OfflineFiles(CAPTURES / name, None, None, None), AdviceRequest(), store_for=lambda _: None)
 
 
 def decided(name: str, capture: str) -> dict[str, str]:

@@ -12,15 +12,18 @@ from click.testing import CliRunner, Result
 import pgdyno.cli.advise as advise_verb
 import pgdyno.studies.advice.advise as studies_advise
 from advice_example import make_advice, make_finding, whole
+from advisor_case import make_host, make_server
 from pgdyno.cli.advise import command
 from pgdyno.cli.rules import command as rules_command
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice
+from pgdyno.model.facts import SettingFact
 from pgdyno.model.finding import Finding, Severity
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.advice.advise import StoreFor
 
 Run = Callable[..., Result]
 
@@ -34,8 +37,15 @@ def _own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run `advise` on an advice made by hand, in place of a captured folder."""
 
+    place = SettingFact("data_directory", "/data", None, "string", "postmaster", "override")
+    here = Inventory(make_host(), make_server(extra={"data_directory": place}))
+
     def call(*arguments: str, advice: Advice | None = None) -> Result:
-        monkeypatch.setattr(studies_advise, "advise_offline", lambda *_, **__: advice or whole())
+        def offline(*_: object, store_for: StoreFor) -> Advice:
+            store_for(here)
+            return advice or whole()
+
+        monkeypatch.setattr(studies_advise, "advise_offline", offline)
         return CliRunner().invoke(
             command, ["--root", str(tmp_path), *arguments], catch_exceptions=False, standalone_mode=False
         )
@@ -174,7 +184,9 @@ def test_looking_makes_no_store(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_a_store_without_a_study_is_not_opened(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_a_study_on_the_server_is_not_opened(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "data" / "pgdyno"
     folder.mkdir(parents=True)
     with Store.open(folder / "pgdyno.db") as store:
@@ -184,9 +196,13 @@ def test_a_store_without_a_study_is_not_opened(run: Run, tmp_path: Path, monkeyp
         assert not opened
         workload = WorkloadSpec("select-only", {}, "f", "reads", read_only=True)
         plan = LoadPlan(clients=1, jobs=1, warmup_s=1.0, measure_s=1.0)
-        store.add_study(Study("s1", StudyKind.BENCH, "one", StudyState.COMPLETE, 0.0, "x", "e", {}, workload, plan))
-        run()
-        assert opened == [None]
+        for name, directory, wanted in (("s1", "/other", []), ("s2", "/data", [None])):
+            facts = {"server": {"data_directory": directory}}
+            store.add_study(
+                Study(name, StudyKind.BENCH, "n", StudyState.COMPLETE, 0.0, "x", "e", facts, workload, plan)
+            )
+            run()
+            assert opened == wanted
 
 
 def test_a_store_that_cannot_be_read_is_told_and_hides_no_advice(run: Run, tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_a_step_is_as_confident_as_the_finding_whose_figure_it_quotes():
 
 @pytest.mark.requirement("R-ADV-03")
 def test_no_step_of_a_real_plan_is_confident_of_a_figure_that_no_source_gives():
-    advice = advise_offline(OfflineFiles(ROOT / "tests/data/captures/ppc64le-64k"), AdviceRequest(), store=None)
+    files = OfflineFiles(ROOT / "tests/data/captures/ppc64le-64k")
+    advice = advise_offline(files, AdviceRequest(), store_for=lambda _: None)
     steps = parse_plan(plan_text(advice.findings, advice.inventory)).steps
     stated = [step for step in steps if step.expected is not None and step.expected.low is not None]
     assert stated
@@ -208,7 +209,8 @@ def test_every_example_is_a_plan(path):
 @pytest.mark.requirement("R-EXP-13")
 @pytest.mark.parametrize("name", ["2017", "003", "postgresql-z13-2017"])
 def test_an_older_guide_is_tried_again_step_by_step_on_another_platform(name):
-    advice = advise_offline(OfflineFiles(ROOT / "tests/data/captures/ppc64le-64k"), AdviceRequest(), store=None)
+    files = OfflineFiles(ROOT / "tests/data/captures/ppc64le-64k")
+    advice = advise_offline(files, AdviceRequest(), store_for=lambda _: None)
     plan = parse_plan(plan_text(from_document(advice.findings, name), advice.inventory))
     assert len(plan.steps) >= 6
     assert all(any(source.startswith("postgresql-z13-2017") for source in step.sources) for step in plan.steps)

@@ -17,8 +17,9 @@ from pgdyno.model.results.live import LiveSwitch
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.store import codec
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.advice.proofs import OPTION, proofs_of, rule_option
+from pgdyno.studies.advice.proofs import OPTION, proofs_of, rule_option, studies_on
 from result_example import made
 from simulated_live_world import WATCHED
 
@@ -158,3 +159,16 @@ def test_a_comparison_on_the_live_load_proves_the_rule_unless_something_speaks_a
 
 def test_better_with_something_against_it_proves_nothing(store):
     assert proofs(store, live(against=("a statement is vetoed",))) == {}
+
+
+def test_studies_of_other_servers_are_not_read_and_a_damaged_one_hides_none(store, monkeypatch):
+    """A store of many servers must not make the advice on one of them slow."""
+    store.add_study(study("here"))
+    store.add_study(study("elsewhere", server={"data_directory": "/other"}))
+    read, shaped = [], codec.study_from_row
+    monkeypatch.setattr(codec, "study_from_row", lambda row: (read.append(row["id"]), shaped(row))[1])
+    assert [one.id for one in studies_on(store, here())] == ["here"]
+    assert read == ["here"]
+    with store.write() as connection:
+        connection.exec_driver_sql("UPDATE study SET facts = '{' WHERE id = 'elsewhere'")
+    assert [one.id for one in studies_on(store, here())] == ["here"]

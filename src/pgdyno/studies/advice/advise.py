@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pgdyno.targets.target import Target
 
 Progress = Callable[[str], None]
+StoreFor = Callable[[Inventory], "Store | None"]
+"""Gives the store where it may have something of the server of an inventory: opening it takes as long as the advice."""
 _MOST_MISSING = 3
 
 
@@ -56,11 +58,12 @@ class OfflineFiles:
     pg_version: str | None = None
 
 
-def advise_target(target: Target, request: AdviceRequest, *, store: Store | None, progress: Progress) -> Advice:
+def advise_target(target: Target, request: AdviceRequest, *, store_for: StoreFor, progress: Progress) -> Advice:
     """Return advice for a live target. Reads only; waits for the window when one was asked for."""
     load_rules(request.rules)  # a mistake in a rule file is told before anybody waits
     progress("reading host and server")
     inventory = inspect(target)
+    store = store_for(inventory)
     progress("reading statistics and logs" if request.window_s is None else f"watching for {request.window_s:g} s")
     work = _work(store, inventory)
     evidence = gather(
@@ -79,7 +82,7 @@ def advise_target(target: Target, request: AdviceRequest, *, store: Store | None
     return replace(found := _with_remark(advice, work), remarks=(*_open_sessions(target), *found.remarks))
 
 
-def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store | None) -> Advice:
+def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store_for: StoreFor) -> Advice:
     """Return advice for a captured folder, for settings from a file, or for both together. Needs no server.
 
     Raises UsageError when a file cannot be read, EnvironmentUnsuitable when the folder holds nothing that is known.
@@ -87,6 +90,7 @@ def advise_offline(files: OfflineFiles, request: AdviceRequest, *, store: Store 
     load_rules(request.rules)
     settings, conf, version = files.pg_settings, files.pg_conf, files.pg_version
     inventory = inspect_capture(files.root, settings=settings, conf=conf, version=version)
+    store = store_for(inventory)
     work = _work(store, inventory)
     evidence = evidence_of_capture(
         files.root,

@@ -32,7 +32,7 @@ Advised = tuple[Sequence[Finding], Inventory]
 def advise_on(target: Target, source: AdviceSource, *, store: Store, progress: Callable[[str], None]) -> Advised:
     """Return the findings on a target with what was proved here before, and the inventory. Reads only."""
     request = AdviceRequest(rules=source.rules, window_s=source.window_s, logs=source.logs)
-    advice = advise_target(target, request, store=store, progress=progress)
+    advice = advise_target(target, request, store_for=lambda _: store, progress=progress)
     return advice.findings, advice.inventory
 
 

@@ -13,7 +13,7 @@ from pgdyno.model.matrix import Cell
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.advice.proofs import is_here
+from pgdyno.studies.advice.proofs import is_here, studies_on
 from pgdyno.studies.kinds import kind_of
 
 FEWEST = 3
@@ -33,7 +33,7 @@ def client_matrix(store: Store, inventory: Inventory) -> Matrix:
     being those of all load generators. Without three numbers of clients the result is empty. Reads the store only.
     """
     found: dict[str, dict[int, list[float]]] = {}  # by load, the newest first
-    for study in store.studies():
+    for study in studies_on(store, inventory):
         if not kind_of(study.kind).stands_alone or study.plan.rate is not None or not is_here(study, inventory):
             continue
         for trial in store.trials(study.id):

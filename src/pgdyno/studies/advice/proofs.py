@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pgdyno.inventory.directory import directory_of
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import RuleProof
 from pgdyno.model.inventory import Inventory
@@ -46,7 +47,7 @@ def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, RuleProof]:
     several rules at once (a step of a plan) counts for each of them. Reads the store only.
     """
     proofs: dict[str, RuleProof] = {}
-    for study in store.studies():  # the newest first
+    for study in studies_on(store, inventory):
         tested = _tested(study)
         if not tested or not is_here(study, inventory):
             continue
@@ -54,6 +55,13 @@ def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, RuleProof]:
             for rule in _rules(tried):
                 proofs.setdefault(rule, proof)
     return proofs
+
+
+def studies_on(store: Store, inventory: Inventory) -> list[Study]:
+    """Return the studies on the server of an inventory, the newest first; none where its directory is unknown."""
+    directory = directory_of(inventory)
+    found = [] if directory is None else store.studies_on(directory)
+    return [one for one in found if is_same_server(one, inventory)]
 
 
 def is_here(study: Study, inventory: Inventory) -> bool:
@@ -77,13 +85,12 @@ def is_same_server(study: Study, inventory: Inventory) -> bool:
 
     By data directory, architecture and memory: servers that differ in none of these are taken for the same.
     """
-    server, host = inventory.server, inventory.host
-    directory = None if isinstance(server, Unknown) else server.settings.get("data_directory")
-    if directory is None or not directory.setting:
+    host, directory = inventory.host, directory_of(inventory)
+    if directory is None:
         return False
     then_server, then_host = inner(study.facts, "server"), inner(study.facts, "host")
     return (
-        then_server.get("data_directory") == directory.setting
+        then_server.get("data_directory") == directory
         and then_host.get("architecture") == host.processor.architecture
         and _same_memory(then_host.get("ram_bytes"), host.memory.ram_bytes)
     )
@@ -156,9 +163,8 @@ def own_work(store: Store, inventory: Inventory) -> OwnWork:
     """
     alive = {live.study: live.at for live in LiveBoard(store).running()}
     found = []
-    for study in store.studies():
-        is_ours = not study.was_read and IMPORTED not in study.options and study.kind not in OF_USERS
-        if is_ours and is_same_server(study, inventory):
+    for study in studies_on(store, inventory):
+        if not study.was_read and IMPORTED not in study.options and study.kind not in OF_USERS:
             last = max(_ends(store, study), default=study.created_at)
             found.append(OwnStudy(study.id, study.created_at, max(last, alive.get(study.id, last)) + AFTER_S))
     return OwnWork(tuple(sorted(found, key=lambda one: one.began)))
