@@ -37,6 +37,8 @@ SHORTEST_S = 0.1
 """Between two ticks there is at least this much, however long the first one took."""
 STALE_LOAD_S = 3.0
 """A load that has reported nothing for this long, where it should each second, is taken to do nothing."""
+SECOND_S = 1.0
+"""Between the two readings that rates are taken from."""
 OVERSLEPT_S = 1.0
 """When nobody checked for this long, this process itself did not run: readings then get a new chance to come in."""
 
@@ -111,16 +113,21 @@ class Sentry:
         self._interrupts: int | None = None
         self._thread: threading.Thread | None = None
         self._alarm = GuardBell()
+        self._early: Tick | None = None
 
     def begin(self, clients: int = 0, sleep: Callable[[float], object] = time.sleep) -> tuple[Indicator, ...]:
         """Read how things stand before the first change and return the lamps; takes a second, for rates.
 
-        Raises EnvironmentUnsuitable when a guard is in breach already, when something cannot be read, or when the
-        load's `clients` would breach guard connections.
+        After `look_early` it takes what is left of that second. What a preparation did to memory or a standby is no
+        reason to refuse a session: a breach seen over it is looked at again. Raises EnvironmentUnsuitable when a guard
+        is in breach already, when something cannot be read, or when the load's `clients` would breach guard
+        connections.
         """
-        first, second = _twice(self._reader, self._clock, sleep)
-        self._origin = Origin.of(first)
-        standings = _judged(first, second, self.plan, clients)
+        standings = self._since_early(clients, sleep)
+        if standings is None or any(one.breach is not None for one in standings.values()):
+            first, second = _twice(self._reader, self._clock, sleep)
+            self._origin = Origin.of(first)
+            standings = _judged(first, second, self.plan, clients)
         for standing in standings.values():
             if standing.breach is not None:
                 raise _refusal(standing.breach)
@@ -128,6 +135,26 @@ class Sentry:
                 raise _blind(standing.reading.name, standing.reading.value)
         self._standings = standings
         return self.lamps
+
+    def look_early(self) -> None:
+        """Take the first of the two readings of `begin` now, because a preparation comes between them."""
+        try:
+            self._early = self._reader.read(self._clock())
+        finally:
+            self._reader.close()
+
+    def _since_early(self, clients: int, sleep: Callable[[float], object]) -> Mapping[str, GuardStatus] | None:
+        """Return how the guards stand by the early reading and one of now; None without one that rates can use."""
+        early, self._early = self._early, None
+        if early is None or not 0 <= self._clock() - early.t <= WINDOW_S - SECOND_S:
+            return None
+        sleep(max(0.0, early.t + SECOND_S - self._clock()))
+        try:
+            now = self._reader.read(self._clock())
+        finally:
+            self._reader.close()
+        self._origin = Origin.of(now)
+        return _judged(early, now, self.plan, clients)
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -291,7 +318,7 @@ def standings_now(
 def _twice(reader: Reads, clock: Callable[[], float], sleep: Callable[[float], object]) -> tuple[Tick, Tick]:
     try:
         first = reader.read(clock())
-        sleep(1.0)
+        sleep(SECOND_S)
         return first, reader.read(clock())
     finally:
         reader.close()

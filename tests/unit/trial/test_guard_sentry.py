@@ -206,6 +206,45 @@ def test_a_session_begins_only_where_nothing_is_in_breach_and_all_can_be_seen() 
         Sentry(Readings()).begin(clients=90, sleep=lambda _: None)
 
 
+@pytest.mark.parametrize(
+    ("prepared_s", "slept"), [(0.0, [1.0]), (0.6, [0.4]), (3.0, [0.0]), (4.5, [1.0]), (-5.0, [1.0])]
+)
+def test_a_preparation_passes_the_second_that_rates_take(prepared_s: float, slept: list[float]) -> None:
+    """One that took longer than a rate looks back, or a clock that was set back, gives no early reading."""
+    now, waits = [1000.0], []
+
+    def sleep(seconds: float) -> None:
+        waits.append(round(seconds, 6))
+        now[0] += seconds
+
+    sentry = Sentry(Readings(), clock=lambda: now[0])
+    sentry.look_early()
+    now[0] += prepared_s
+    assert any(lamp.name == "disk" for lamp in sentry.begin(sleep=sleep))
+    assert waits == slept
+
+
+def test_what_a_preparation_did_to_memory_refuses_no_session() -> None:
+    """Stalls and kills in it are looked at again; a breach that lasts is one."""
+    now = [1000.0]
+
+    def stalled(t: float) -> Tick:
+        calm = a_tick(t)
+        return a_tick(t, memory=replace(calm.memory, kills=3, stalled_us=5_000_000 if now[0] > 1000.0 else 0))
+
+    sentry = Sentry(Readings(stalled), clock=lambda: now[0])
+    sentry.look_early()
+    now[0] += 2.0
+    waits: list[float] = []
+    sentry.begin(sleep=waits.append)
+    assert waits == [0.0, 1.0]
+    full = Sentry(Readings(full_disk), clock=lambda: now[0])
+    full.look_early()
+    now[0] += 2.0
+    with pytest.raises(EnvironmentUnsuitable, match="before anything was changed"):
+        full.begin(sleep=lambda _: None)
+
+
 class Guarded(Parts):
     """Parts whose load runs until it is ended, and that turn bad when the load has begun."""
 

@@ -160,6 +160,8 @@ def open_study(
             _refuse_other(begun, facts, workload.spec(), other_environment=request.other_environment)
         first_look = FirstLook(target)
         began = clock()  # loading is work of ours, too
+        sentry = Sentry(GuardReader(target), request.guards, clock=clock)
+        sentry.look_early()
         data = stack.enter_context(StudyData(target, keep=request.target.keep_data, announce=announce))
         data.make_ready(workload, facts, policy=request.plan.reset)
         study = _study(request, store, target, facts, workload.spec(), began, working_set)
@@ -187,7 +189,7 @@ def open_study(
             restart=request.restart,
             budget=request.budget,
             stopwatch=request.stopwatch,
-            sentry=Sentry(GuardReader(target), request.guards, clock=clock),
+            sentry=sentry,
             look=looker(target, request.bounds) if kind.beside_others else None,
             are_alike=kind.are_alike,
             clock=clock,
