@@ -133,6 +133,7 @@ class Server:
     # others
     def require_none(self):
         self.looked += 1
+        self._answer()
         if self.others_say is not None:
             raise self.others_say
 
@@ -396,6 +397,27 @@ def test_a_lone_session_waits_and_several_wait(server):
     for blocked, words in ((1, "1 session waits for locks"), (2, "2 sessions wait for locks")):
         server.world.guards.sessions(server.now, 3, blocked)
         assert [lamp for lamp in server.world.guards.lamps if words in lamp.text]
+
+
+@pytest.mark.parametrize("when", ["before a switch", "after it", "at a period's end"])
+def test_a_colleague_s_restart_as_settings_are_looked_at_is_waited_for(server, when):
+    """No session is to be had for as long as it takes, and that is no reason to end the study with an error."""
+    looks, require_none = {"before a switch": 1, "after it": 2, "at a period's end": 3}[when], server.require_none
+
+    def restarted():
+        if server.looked + 1 == looks:
+            server.away = 3
+        require_none()
+
+    server.require_none, server.loaded_at = restarted, 1.0
+    server.world.apply(B)
+    server.world.wash(5.0, 10.0)
+    server.world.count(10.0)
+    assert server.away == 0
+    assert server.looked >= 4, "looked at again when the server is back"
+    server.others_say = LiveStopped("somebody else has changed work_mem")
+    with pytest.raises(LiveStopped, match="work_mem"):
+        server.world.apply(A)
 
 
 def test_a_switch_that_restarts_is_counted_and_the_last_restart_is_for_the_way_back(server):

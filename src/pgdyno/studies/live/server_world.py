@@ -135,11 +135,7 @@ class ServerWorld:
     """What ended a session that was to be kept."""
 
     def apply(self, arm: str) -> None:
-        """Bring an arm into force; see `LiveWorld.apply`.
-
-        Where a window for restarts is about to close nothing is switched any more: `count` says that, and what comes
-        next waits in the baseline.
-        """
+        """Bring an arm into force; see `LiveWorld.apply`. Where a window is about to close, `count` says so instead."""
         is_baseline = arm == BASELINE_ARM
         self.watcher.phase("back to the baseline" if is_baseline else f"switch to {arm}")
         if is_baseline:
@@ -148,7 +144,7 @@ class ServerWorld:
             if self._ended_by:
                 raise LiveStopped(self._ended_by)
             self._look()
-            self.others.require_none()
+            self._require_no_others()
             if self._is_closing:
                 return
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
@@ -161,7 +157,7 @@ class ServerWorld:
             self.others.taken_back()
             return
         self._watch_anew(is_cold=is_cold)
-        self.others.switched()
+        self._patiently(lambda: self.others.switched() is None)
         self._last = self._read()
         self._server_at = self._last.at
         self.guards.switched(arm == B, self._server_at)
@@ -226,7 +222,7 @@ class ServerWorld:
         self._until(began + seconds)
         after, ended = self._read(), self.clock()
         use = None if (now := self._use()) is None or used is None else now.since(used)
-        self.others.require_none()
+        self._require_no_others()
         if ended < began + seconds:
             return VoidCause.CLOSED
         found = deltas(before, after)
@@ -349,8 +345,8 @@ class ServerWorld:
         before, self._last = self._last, now
         if now is None or before is None:
             return
-        if now.loaded_at != before.loaded_at:
-            self.others.require_none()
+        if now.loaded_at != before.loaded_at:  # where it is away again, the end of the period looks
+            self._attempt(lambda: self.others.require_none())
         step = deltas(before, now)
         if isinstance(step, StatementDeltas):
             self._raise(self.guards.statements(self.clock(), counts(step, self.size)))
@@ -377,12 +373,18 @@ class ServerWorld:
             return None
 
     def _read(self) -> StatementSnapshot:
-        """Read the statements, when the server is away as soon as it is back. Raises EnvironmentUnsuitable at last."""
+        return self._patiently(self.reader.statements)
+
+    def _require_no_others(self) -> None:
+        self._patiently(lambda: self.others.require_none() is None)
+
+    def _patiently(self, read: Callable[[], T]) -> T:
+        """Read once; when the server is away, as soon as it is back. Raises EnvironmentUnsuitable at last."""
         deadline = self.clock() + AWAY_S
-        while (found := self._attempt(self.reader.statements)) is None:
+        while (found := self._attempt(read)) is None:
             if self.clock() >= deadline:
                 raise EnvironmentUnsuitable(
-                    f"pg_stat_statements could not be read for {AWAY_S:g} s",
+                    f"the server could not be read for {AWAY_S:g} s",
                     hint="See the server's log; pgdyno live --watch-only says whether it can be watched.",
                 )
             self._look()
