@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
 import psycopg
 from psycopg import sql
@@ -39,47 +39,52 @@ def planted_load(
     timeout_ms: int = 0,
     prepared: bool = False,
     knob: str = "work_mem",
+    through: Callable[[str], AbstractContextManager[str]] | None = None,
 ) -> Iterator[None]:
     """Run the load until the block ends; `factors` say by `knob` how much longer a call sleeps; else `other`.
 
     All sessions are at work when the block begins. `each` multiplies a class's sleep under the values of `factors`. A
     call of more than `timeout_ms` is cancelled by the server; where it is `prepared`, each session plans its statement
-    once.
+    once. `through` makes a pooler whose sessions begin with what it is given, which prepares every class, and gives
+    the way to it: classes only EXECUTE then, in whichever session is free.
     """
     with admin.connect("postgres") as session:
         session.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
         session.execute(f"CREATE ROLE {ROLE} LOGIN")
+    queries = [_query(number, knob, _times(factors, each, number), other, ms[number]) for number in range(classes)]
     stop, begun = threading.Event(), threading.Semaphore(0)
-    conninfo = make_conninfo(admin.conninfo, user=ROLE, dbname="postgres", application_name="app")
-    if timeout_ms:
-        conninfo = make_conninfo(conninfo, options=f"-c statement_timeout={timeout_ms}")
-    threads = [
-        threading.Thread(
-            target=_class_of_statements,
-            args=(
-                conninfo,
-                _query(number, knob, _times(factors, each, number), other, ms[number]),
-                stop,
-                rate,
-                prepared,
-                begun,
-            ),
-            daemon=True,
-        )
-        for number in range(classes)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in threads:  # a busy machine may take seconds for them, and a study counts sessions as it begins
-            begun.acquire(timeout=BEGIN_S)
-        yield
-    finally:
-        stop.set()
+    with ExitStack() as stack:
+        stack.callback(_drop_role, admin)
+        way = admin.conninfo
+        if through is not None:
+            names = [sql.Identifier(f"class_{number}") for number in range(classes)]
+            prepare = [sql.SQL("PREPARE {} AS {}").format(*one) for one in zip(names, queries, strict=True)]
+            way = stack.enter_context(through(sql.SQL("; ").join(prepare).as_string()))
+            queries = [sql.SQL("EXECUTE {}").format(name) for name in names]
+        conninfo = make_conninfo(way, user=ROLE, dbname="postgres", application_name="app")
+        if timeout_ms:
+            conninfo = make_conninfo(conninfo, options=f"-c statement_timeout={timeout_ms}")
+        threads = [
+            threading.Thread(
+                target=_class_of_statements, args=(conninfo, query, stop, rate, prepared, begun), daemon=True
+            )
+            for query in queries
+        ]
         for thread in threads:
-            thread.join(30)
-        with admin.connect("postgres") as session:
-            session.execute(f"DROP ROLE {ROLE}")
+            thread.start()
+        try:
+            for _ in threads:  # a busy machine may take seconds for them, and a study counts sessions as it begins
+                begun.acquire(timeout=BEGIN_S)
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(30)
+
+
+def _drop_role(admin: Postgres) -> None:
+    with admin.connect("postgres") as session:
+        session.execute(f"DROP ROLE {ROLE}")
 
 
 def _times(factors: Mapping[str, float], each: Sequence[float] | None, number: int) -> Mapping[str, float]:

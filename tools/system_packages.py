@@ -1,8 +1,8 @@
-"""Install the system programs that tests drive and that are missing: PostgreSQL, Patroni, etcd, sshd, Chromium, Rust.
+"""Install the programs that tests drive and that are missing: PostgreSQL, PgBouncer, Patroni, sshd, Chromium, Rust.
 
 Runs before any dependency of the project is there: standard library only. Needs root and apt; elsewhere it says what
 is missing, and the tests that need it are skipped with that reason. Debian's own cluster is not created: tests make
-theirs, as they start etcd, Patroni and sshd of their own.
+theirs, as they start etcd, Patroni, PgBouncer and sshd of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PROGRAMS = {
     "/usr/bin/pg_createcluster": "postgresql-common",
     "/usr/bin/patroni": "patroni",
     "/usr/bin/etcd": "etcd-server",
+    "/usr/sbin/pgbouncer": "pgbouncer",
     "/usr/sbin/sshd": "openssh-server",
     "/usr/bin/sudo": "sudo",
 }
@@ -55,7 +56,7 @@ def main() -> None:
 
 @contextmanager
 def _no_service_starts() -> Iterator[None]:
-    """Keep packages from starting their services (etcd, Patroni): Debian's policy-rc.d, unless there is one."""
+    """Keep packages from starting their services: Debian's policy-rc.d, unless there is one."""
     policy = Path("/usr/sbin/policy-rc.d")
     if policy.exists():
         yield

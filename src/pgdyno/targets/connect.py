@@ -33,7 +33,7 @@ START_TOLERANCE_S = 30.0
 _ANSWERED, _DISTRUSTED, _ABSENT = range(3)
 """Which of two errors is told: of a socket that may be trusted, of one that may not, of none at all."""
 _ASK = """
-    SELECT current_setting('server_version_num')::int AS version_num,
+    SELECT current_setting('server_version_num')::int AS version_num, pg_backend_pid() AS pid,
            extract(epoch FROM pg_postmaster_start_time())::float8 AS started_at,
            (SELECT setting FROM pg_settings WHERE name = 'data_directory') AS data_directory,
            (SELECT setting FROM pg_settings WHERE name = 'config_file') AS config_file"""
@@ -130,7 +130,10 @@ def meet(dsn: str) -> tuple[Postgres, Sighting]:
 
 
 def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
-    """Connect once; return the server pinned to the host that answered, and what it told."""
+    """Connect once; return the server pinned to the host that answered, and what it told.
+
+    Raises EnvironmentUnsuitable where a pooler answers in its place, ConnectError as `Postgres.connect`.
+    """
     with postgres.connect() as connection:
         info = connection.info
         where = make_conninfo(postgres.conninfo, host=info.host, port=info.port, user=info.user, dbname=info.dbname)
@@ -138,6 +141,7 @@ def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
             where = make_conninfo(where, hostaddr=info.hostaddr)
         try:
             row = connection.execute(_ASK).fetchone() or {}
+            _require_no_pooler(postgres.label, int(row["pid"]), info.backend_pid)
             directory, config = row["data_directory"], row["config_file"]
             sighting = Sighting(
                 version_num=int(row["version_num"]),
@@ -153,6 +157,20 @@ def look(postgres: Postgres) -> tuple[Postgres, Sighting]:
                 hint="Check host and port of --target.",
             ) from error
     return Postgres(where), sighting
+
+
+def _require_no_pooler(label: str, pid: int, told_pid: int) -> None:
+    """Raise EnvironmentUnsuitable where the process that answers is not the one that was told when we connected.
+
+    Poolers tell a number of their own (PgBouncer, Odyssey, PgCat), so that they can pass on a cancellation.
+    """
+    if pid != told_pid:
+        raise EnvironmentUnsuitable(
+            f'"{label}" is a connection pooler, not the server itself',
+            detail="What we set for our sessions, such as a statement_timeout of 5 s, could stay in sessions that the "
+            "pooler gives to applications, and what we ask could go to another session each time.",
+            hint="Name the server's own host and port in --target. The load may go through the pooler.",
+        )
 
 
 def own_directory(sighting: Sighting) -> Path | None:

@@ -52,9 +52,17 @@ def test_it_is_told_as_an_answer_that_is_none() -> None:
 def test_a_server_that_answers_unlike_postgresql_is_told_so(started: tuple[int, bytes | None]) -> None:
     row = {
         "version_num": (INT4, b"180000"),
+        "pid": (INT4, b"0"),
         "started_at": started,
         "data_directory": (TEXT, b"/etc"),
         "config_file": (TEXT, b"/etc/passwd"),
     }
     with lying_server(row) as server, pytest.raises(ConnectError, match="does not answer as PostgreSQL"):
+        look(server)
+
+
+def test_who_answers_from_another_process_than_was_told_is_a_pooler() -> None:
+    """The server of these tests tells of none."""
+    row = {"version_num": (INT4, b"180000"), "pid": (INT4, b"4711")}
+    with lying_server(row) as server, pytest.raises(EnvironmentUnsuitable, match="is a connection pooler"):
         look(server)
