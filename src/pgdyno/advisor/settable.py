@@ -86,7 +86,11 @@ def _set(change: Change, value: str) -> list[str]:
     return [f"by hand: {change.knob} = {value}"]
 
 
-def can_be_applied(finding: Finding) -> bool:
-    """Tell whether `pgdyno apply` and `experiment --rule` have something to set of this finding, and refuse nothing."""
+def can_be_applied(finding: Finding, *, may_set_linux: bool = True) -> bool:
+    """Tell whether `pgdyno apply` and `experiment --rule` have something to set of this finding, and refuse nothing.
+
+    Without `may_set_linux` they refuse Linux knobs, which only root may change.
+    """
     parts = parts_of([finding])
-    return bool(parts.settings) and not parts.refused
+    is_refused = parts.refused or (not may_set_linux and any(map(is_linux_knob, parts.settings)))
+    return bool(parts.settings) and not is_refused

@@ -12,10 +12,14 @@ from pgdyno.model.inventory import Inventory
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Flags, as a shell reads them, with which the next command is about the same target: to look, and to act."""
+    """Flags, as a shell reads them, with which the next command is about the same target: to look, and to act.
+
+    `may_set_linux` is False where whoever asked cannot change Linux settings of its host.
+    """
 
     look: str = ""
     act: str = ""
+    may_set_linux: bool = True
 
 
 @dataclass(frozen=True, slots=True)

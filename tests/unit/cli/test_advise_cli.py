@@ -14,9 +14,10 @@ import pgdyno.studies.advice.advise as studies_advise
 from advice_example import make_advice, make_finding, whole
 from advisor_case import make_host, make_server
 from pgdyno.cli.advise import command
+from pgdyno.cli.arguments import repeated
 from pgdyno.cli.rules import command as rules_command
 from pgdyno.errors import UsageError
-from pgdyno.model.advice import Advice
+from pgdyno.model.advice import Advice, Again
 from pgdyno.model.facts import SettingFact
 from pgdyno.model.finding import Finding, Severity
 from pgdyno.model.inventory import Inventory
@@ -243,6 +244,22 @@ def test_the_next_commands_are_about_the_same_case(run: Run, tmp_path: Path) -> 
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert f"pgdyno advise --root {tmp_path} --depth deep --plan plan.toml" in lines
     assert "pgdyno apply --target CONNINFO shared-buffers" in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "root", "may"),
+    [(["--target", "host=/x"], True, True), (["--target", "host=/x"], False, False), (["--root", "."], False, True),
+     (["--target", "host=/x", "--sql-only"], True, False), (["--host", "db1"], False, True)],
+)  # fmt: skip
+def test_who_may_change_linux_settings_is_known_of_this_host_alone(
+    words: list[str], root: bool, may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Again] = []
+    monkeypatch.setattr(advise_verb, "_advice", lambda *_: whole())
+    monkeypatch.setattr(repeated.os, "geteuid", lambda: 0 if root else 1000)
+    monkeypatch.setattr(advise_verb, "_write", lambda *_: seen.append(repeated.of_the_same_case()))
+    CliRunner().invoke(command, words, catch_exceptions=False, standalone_mode=False)
+    assert seen[0].may_set_linux is may
 
 
 @pytest.mark.requirement("R-SAF-10")

@@ -28,6 +28,7 @@ from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, ProofSt
 from pgdyno.report.advice.document import advice_json
 from pgdyno.report.advice.explain import explain
 from pgdyno.report.advice.page import advice_report, effect_bars
+from pgdyno.report.advice.parts import next_rows
 from pgdyno.report.advice.text import print_advice, render
 from pgdyno.report.advice.words import gain, percent, state_text
 from pgdyno.report.drawing import html, markdown
@@ -205,6 +206,19 @@ def test_the_end_speaks_of_the_same_target_in_lines_that_can_be_copied() -> None
     assert f"pgdyno advise {again.look} --plan plan.toml" in lines
     assert "pgdyno experiment --target CONNINFO --rule shared-buffers" in lines
     assert "pgdyno apply --target CONNINFO shared-buffers" in lines
+
+
+def test_nothing_is_proposed_that_only_root_may_set_to_somebody_else() -> None:
+    """The first candidate of a server without huge pages is a Linux setting: apply and experiment refused it."""
+    linux = Change(ChangeKind.LINUX, "vm.nr_hugepages", "3200", "0")
+    advice = make_advice(make_finding("huge-pages", changes=(linux,)), make_finding("shared-buffers"))
+    for again, rule in ((Again(), "huge-pages"), (Again(may_set_linux=False), "shared-buffers")):
+        rows = [command for command, _ in next_rows(advice, again, is_whole=True)]
+        assert f"pgdyno apply {rule}" in rows
+        assert f"pgdyno experiment --rule {rule}" in rows
+    alone = make_advice(make_finding("huge-pages", changes=(linux,)))
+    rows = [command for command, _ in next_rows(alone, Again(may_set_linux=False), is_whole=True)]
+    assert rows == ["pgdyno advise --explain huge-pages", "pgdyno advise --emit sysctl"]
 
 
 def test_no_colour_without_a_terminal_and_none_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 
@@ -20,13 +21,18 @@ _JUDGED = ("rules", "depth", "criticality", "window", "logs", "iostat", "sadf", 
 def of_the_same_case() -> Again:
     """Return the flags typed now, as words for a shell: those that look again, and those that act on the server.
 
-    Nothing can act on a capture: its commands name the server as --target CONNINFO.
+    Nothing can act on a capture: its commands name the server as --target CONNINFO. Who acts there, or on another
+    host, is not known; here only root may change Linux settings.
     """
     typed = {name: tuple(words) for name, words in _typed()}
     captured = any(name in typed for name in _CAPTURE)
     look = [word for name in (*_TARGET, *_CAPTURE, *_JUDGED) for word in typed.get(name, ())]
     act = [word for name in _TARGET for word in typed.get(name, ())]
-    return Again(shlex.join(look), "--target CONNINFO" if captured else shlex.join(act))
+    return Again(
+        shlex.join(look),
+        "--target CONNINFO" if captured else shlex.join(act),
+        may_set_linux="sql_only" not in typed and (captured or "host" in typed or os.geteuid() == 0),
+    )
 
 
 def _typed() -> Iterator[tuple[str, list[str]]]:

@@ -59,7 +59,7 @@ def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str
     best = best_candidates(advice.findings)
     found = best or advice.answered(Answer.FINDING)[:1]
     rule = found[0].rule if found else None
-    ours = next((one for one in best if can_be_applied(one)), None)
+    ours = next((one for one in best if can_be_applied(one, may_set_linux=again.may_set_linux)), None)
     look, act = (f" {flags}" if flags else "" for flags in (again.look, again.act))
     rows = []
     if rule is not None:
