@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def command(flags: CompareFlags) -> int:
     """Compare two runs, two platforms, two replays, two databases, two iostat reports, generations, or steps.
 
-    RUN RUN are numbers of `pgdyno store show`; the second is compared with the first. Runs that are arms of one
-    interleaved study are compared by all of its pairs. Other runs are shown side by side, and the verdict is
-    "not resolved": a difference between two moments is not an effect.
+    RUN RUN are numbers of `pgdyno store show`, or studies with one complete run; the second is compared with the first.
+    Runs that are arms of one interleaved study are compared by all of its pairs. Other runs are shown side by side, and
+    the verdict is "not resolved": a difference between two moments is not an effect.
 
     --platforms states ratios of A over B by every denominator, and no verdict. Exit code 3 when the two were not
     measured alike: another load, data set, driver, period or configuration.
@@ -76,12 +76,12 @@ def _compare_runs(flags: CompareFlags) -> int:
     from pgdyno.model.shapes import plain
     from pgdyno.model.verdict import Metric
     from pgdyno.stats.sequential import Design
-    from pgdyno.studies.pairs.comparison import compare_runs
+    from pgdyno.studies.pairs.comparison import compare_runs, run_meant
 
     chosen = format_of(flags.wanted, flags.output)
     design = Design(smallest_effect=flags.smallest_effect, confidence=flags.confidence)
-    first, second = (int(word) for word in flags.runs)
     with open_store(flags.store_url) as store:
+        first, second = (run_meant(store, word) for word in flags.runs)
         comparison = compare_runs(store, first, second, Metric(flags.metric), design)
         if flags.output is not None or chosen != "text":
             from pgdyno.studies.reports import build_pair_report

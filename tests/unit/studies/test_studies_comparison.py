@@ -13,7 +13,7 @@ from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.sequential import Design
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.pairs.comparison import _PLAN, compare_runs
+from pgdyno.studies.pairs.comparison import _PLAN, compare_runs, run_meant
 from simulated_laboratory import simulated_study
 
 B = Configuration.of({"work_mem": "64MB"})
@@ -53,6 +53,23 @@ def test_arms_of_one_study_are_compared_by_all_its_pairs(store):
     assert found.verdict.pairs == 6
     assert found.verdict.word is Word.BETTER
     assert found.differences == (("work_mem", None, "64MB"),)
+
+
+def test_a_study_with_one_complete_run_stands_for_it(store):
+    """What `bench` prints at its end is the study: compare refused it as no number."""
+    one, many = study(store, "b1-bench", StudyKind.BENCH), study(store, "ab1", StudyKind.AB)
+    add(store, one, "bench", BASELINE, 1, 50.0, TrialState.DISTURBED)
+    run = add(store, one, "bench", BASELINE, 2, 100.0)
+    for word in (one, "b1", str(run)):
+        assert run_meant(store, word) == run
+    first, second = (add(store, many, "A", BASELINE, block, 100.0) for block in (1, 2))
+    with pytest.raises(UsageError, match='study "ab1" has 2 complete runs, and compare needs one') as refused:
+        run_meant(store, many)
+    assert refused.value.detail == f"They are {first}, {second}."
+    with pytest.raises(UsageError, match="has 0 complete runs"):
+        run_meant(store, study(store, "none", StudyKind.BENCH))
+    with pytest.raises(UsageError, match='study "12x" is not in the store'):
+        run_meant(store, "12x")
 
 
 def test_runs_of_two_studies_are_never_called_better(store):

@@ -16,7 +16,7 @@ from pgdyno.model.verdict import STRICT_CONFIDENCE
 class CompareFlags(JsonFlag, StoreFlag):
     """The flags of `pgdyno compare`."""
 
-    runs: tuple[int, ...] = argument("[RUN RUN]", required=False)
+    runs: tuple[str, ...] = argument("[RUN RUN]", required=False)
     platforms: tuple[str, str] | None = flag(
         "Two platforms: studies of this store or files of pgdyno bundle; NAME=STUDY names one.", metavar="A B"
     )

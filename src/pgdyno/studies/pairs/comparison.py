@@ -21,7 +21,11 @@ from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.platforms.reading import circumstances
 from pgdyno.trial.plan_changes import plan_changes
-from pgdyno.units import bytes_text
+from pgdyno.units import bytes_text, plural
+
+
+_MOST_DIGITS = 18
+"""A number with more is none of a run, in any store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,24 @@ class RunComparison:
     """The statements of the load with their plans in run A and in run B."""
     environment: tuple[tuple[str, str, str], ...] = ()
     """What of host and server differs between the two runs' studies: name, on A, on B."""
+
+
+def run_meant(store: Store, word: str) -> int:
+    """Return the run that a word names: its number, or its study where that has one complete run, as `bench` makes it.
+
+    Raises UsageError where the study has none or several, with their numbers.
+    """
+    if word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS:
+        return int(word)
+    study = store.study(word)
+    runs = [one.id for one in store.trials(study.id) if one.state is TrialState.COMPLETE]
+    if len(runs) == 1:
+        return runs[0]
+    raise UsageError(
+        f'study "{study.id}" has {plural(len(runs), "complete run")}, and compare needs one',
+        detail=f"They are {', '.join(map(str, runs))}." if runs else None,
+        hint=f"Name a run by its number: pgdyno store show {study.id} lists them.",
+    )
 
 
 def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> RunComparison:
