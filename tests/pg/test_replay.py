@@ -186,6 +186,9 @@ def test_a_source_is_not_marked_by_naming_its_copy_or_another_server_in_its_plac
         with pytest.raises(EnvironmentUnsuitable) as refused:
             mark_copy(known, target, standby, known.system_identifier, "")
         assert "a standby" in str(refused.value.detail)
+        with pytest.raises(EnvironmentUnsuitable, match="after a failover it would be the source"):
+            mark_copy(identify(standby, read_facts(standby)), standby, target, None, "")
+        assert identify(standby, read_facts(standby)).marker is None
     with captured.copy("swapped") as request, opened(request) as copy:
         with pytest.raises(EnvironmentUnsuitable) as refused:
             mark_copy(known, target, copy, known.system_identifier, f"FF{until}")

@@ -126,6 +126,11 @@ def mark_copy(
             f'the data directory of "{target.name}" cannot be reached, so that no mark can be left there',
             hint="Run pgdyno on the copy's host, as root or as the owner of the directory.",
         )
+    if target.in_recovery:
+        raise EnvironmentUnsuitable(
+            f'"{target.name}" is not marked as a copy: it is a standby, and after a failover it would be the source',
+            hint="Promote it first, so that it is a server of its own.",
+        )
     token = f"pgdyno {os.urandom(12).hex()}"
     with source.postgres.connect() as asked:
         asked.execute("SELECT pg_catalog.set_config('application_name', %s, false)", [token])

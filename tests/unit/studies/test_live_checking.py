@@ -46,6 +46,7 @@ def test_a_server_that_counts_is_watched():
         (18, {"pg_stat_statements.track": None}, GOOD, "not preloaded", "shared_preload_libraries"),
         (18, {}, replace(GOOD, database=None), "has the extension", "CREATE EXTENSION pg_stat_statements"),
         (18, {}, replace(GOOD, sees_all=False), '"watcher" does not see', 'GRANT pg_monitor TO "watcher"'),
+        (18, {}, replace(GOOD, sees_all=False, role='a"b'), "does not see", 'TO "a""b"'),
         (18, {"pg_stat_statements.track": "none"}, GOOD, "is none", "track = 'top'"),
         (13, {"pg_stat_statements.track": "all"}, GOOD, "inside functions", "track = 'top'"),
         (15, {"compute_query_id": "off"}, GOOD, "compute_query_id is off", "compute_query_id = 'auto'"),
@@ -76,7 +77,11 @@ def test_all_that_is_missing_is_told_at_once():
 def test_a_standby_is_not_watched():
     standby = facts()
     standby = replace(standby, server=replace(standby.server, in_recovery=True))
-    assert "standby" in refusals(standby, GOOD)[0].reason
+    found = refusals(standby, replace(GOOD, sees_all=False))
+    assert "standby" in found[0].reason
+    with pytest.raises(EnvironmentUnsuitable) as caught:
+        require_watchable("db", found)
+    assert caught.value.hint == "Name its primary in --target."
 
 
 def test_what_the_counters_leave_out_is_told():

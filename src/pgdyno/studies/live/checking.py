@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from psycopg import sql
+
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import Indicator
@@ -20,6 +22,10 @@ MOST_OWN = 0.2
 """Our own role's share of sessions, and of the statements' time, from which it is the load's role, too."""
 ROOM = 2
 """pg_stat_statements must hold so many times the entries that it has: what is evicted cannot be compared."""
+
+
+NAME_PRIMARY = "Name its primary in --target."
+"""Nothing that is run on a standby would help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ def refusals(facts: Facts, access: LiveAccess) -> tuple[LiveRefusal, ...]:
     settings = {name: fact.setting for name, fact in facts.settings.items()}
     found = []
     if facts.server.in_recovery:
-        found.append(LiveRefusal("it is a standby, which runs under another server's settings", "name the primary"))
+        return (LiveRefusal("it is a standby, which runs under another server's settings", NAME_PRIMARY),)
     if TRACK not in settings:
         found.append(
             LiveRefusal(
@@ -68,7 +74,8 @@ def refusals(facts: Facts, access: LiveAccess) -> tuple[LiveRefusal, ...]:
         found.append(
             LiveRefusal(
                 f'role "{access.role}" does not see the statements of others',
-                f'GRANT pg_monitor TO "{access.role}" (pgdyno privileges --for live lists all rights)',
+                f"GRANT pg_monitor TO {sql.Identifier(access.role).as_string(None)} "
+                "(pgdyno privileges --for live lists all rights)",
             )
         )
     return (*found, *_of_settings(facts.server.major, settings, access.entries))
@@ -103,7 +110,9 @@ def require_watchable(label: str, found: Sequence[LiveRefusal]) -> None:
     raise EnvironmentUnsuitable(
         f"{label} cannot be watched: {first.reason}",
         detail="; ".join(one.reason for one in others) or None,
-        hint=f"Run as a superuser: {'; '.join(dict.fromkeys(one.remedy for one in found))}.",
+        hint=NAME_PRIMARY
+        if first.remedy == NAME_PRIMARY
+        else f"Run as a superuser: {'; '.join(dict.fromkeys(one.remedy for one in found))}.",
     )
 
 
