@@ -42,6 +42,17 @@ _TYPES: dict[Kind, Double[float] | BigInteger | Text] = {
     "text": Text(),
 }
 
+
+def _filled(kind: Any, *names: str) -> list[Column[Any]]:  # noqa: ANN401 - a type of SQLAlchemy, or its class
+    """Return columns of one type that are never NULL."""
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+def _open(kind: Any, *names: str) -> list[Column[Any]]:  # noqa: ANN401 - as above
+    """Return columns of one type that may be NULL."""
+    return [Column(name, kind) for name in names]
+
+
 VERSION = Table("alembic_version", MetaData(), Column("version_num", Text))
 """Alembic's own table, for the quick check at opening; Alembic makes and fills it."""
 
@@ -49,16 +60,10 @@ STUDY = Table(
     "study",
     METADATA,
     Column("id", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("state", Text, nullable=False),
+    *_filled(Text, "kind", "name", "state"),
     Column("created_at", Double, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("facts", _JSON, nullable=False),
-    Column("workload", _JSON, nullable=False),
-    Column("plan", _JSON, nullable=False),
-    Column("options", _JSON, nullable=False),
+    *_filled(Text, "target", "environment"),
+    *_filled(_JSON, "facts", "workload", "plan", "options"),
     Column("result", _JSON),
 )
 
@@ -67,37 +72,17 @@ TRIAL = Table(
     METADATA,
     Column("id", _ID, primary_key=True),
     Column("study_id", Text, ForeignKey("study.id"), nullable=False, index=True),
-    Column("role", Text, nullable=False),
-    Column("arm", Text, nullable=False),
-    Column("block", BigInteger, nullable=False),
-    Column("slot", BigInteger, nullable=False),
+    *_filled(Text, "role", "arm"),
+    *_filled(BigInteger, "block", "slot"),
     Column("repeats", BigInteger),
-    Column("configuration", Text, nullable=False),
-    Column("state", Text, nullable=False),
+    *_filled(Text, "configuration", "state"),
     Column("reason", Text),
-    Column("began_at", Double),
-    Column("elapsed_s", Double),
-    Column("steady_from", Double),
-    Column("ended_at", Double),
-    Column("throughput", Double),
-    Column("latency_p50_ms", Double),
-    Column("latency_p95_ms", Double),
-    Column("latency_p99_ms", Double),
-    Column("latency_p999_ms", Double),
-    Column("latency_max_ms", Double),
-    Column("latency_mean_ms", Double),
-    Column("transactions", BigInteger),
-    Column("failed", BigInteger),
-    Column("retried", BigInteger),
-    Column("skipped", BigInteger),
-    Column("driver_cpu_s", Double),
-    Column("server_cpu_s", Double),
-    Column("server_cpu_ms_per_tx", Double),
-    Column("foreign_cpu_pct", Double),
-    Column("steal_pct", Double),
+    *_open(Double, "began_at", "elapsed_s", "steady_from", "ended_at", "throughput"),
+    *_open(Double, *(f"latency_{part}_ms" for part in ("p50", "p95", "p99", "p999", "max", "mean"))),
+    *_open(BigInteger, "transactions", "failed", "retried", "skipped"),
+    *_open(Double, "driver_cpu_s", "server_cpu_s", "server_cpu_ms_per_tx", "foreign_cpu_pct", "steal_pct"),
     Column("settings_fingerprint", Text),
-    Column("counters", _JSON),
-    Column("warnings", _JSON),
+    *_open(_JSON, "counters", "warnings"),
 )
 
 TRIAL_SETTING = Table(
@@ -120,14 +105,9 @@ HISTOGRAM = Table(
     "histogram",
     METADATA,
     Column("run_id", _ID, ForeignKey("trial.id"), nullable=False),
-    Column("second", BigInteger, nullable=False),
-    Column("instance", BigInteger, nullable=False),
+    *_filled(BigInteger, "second", "instance"),
     Column("script", Text, nullable=False),
-    Column("count", BigInteger, nullable=False),
-    Column("total_us", BigInteger, nullable=False),
-    Column("failed", BigInteger, nullable=False),
-    Column("retried", BigInteger, nullable=False),
-    Column("skipped", BigInteger, nullable=False),
+    *_filled(BigInteger, "count", "total_us", "failed", "retried", "skipped"),
     Column("blob", LargeBinary, nullable=False),
     Index("histogram_run_second", "run_id", "second"),
 )
@@ -137,8 +117,7 @@ EVENT = Table(
     METADATA,
     Column("run_id", _ID, ForeignKey("trial.id"), nullable=False),
     Column("t", Double, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("text", Text, nullable=False),
+    *_filled(Text, "kind", "text"),
     Index("event_run_t", "run_id", "t"),
 )
 
@@ -147,16 +126,8 @@ CHANGE = Table(
     METADATA,
     Column("id", _ID, primary_key=True),
     Column("at", Double, nullable=False),
-    Column("who", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("session", Text, nullable=False),
-    Column("rule", Text, nullable=False),
-    Column("knob", Text, nullable=False),
-    Column("old", Text),
-    Column("new", Text),
-    Column("study", Text),
+    *_filled(Text, "who", "action", "target", "environment", "session", "rule", "knob"),
+    *_open(Text, "old", "new", "study"),
 )
 
 
@@ -168,13 +139,10 @@ JOB = Table(
     Column("argv", _JSON, nullable=False),
     Column("state", Text, nullable=False),
     Column("attempts", BigInteger, nullable=False),
-    Column("began_at", Double),
-    Column("ended_at", Double),
+    *_open(Double, "began_at", "ended_at"),
     Column("exit_code", BigInteger),
-    Column("study", Text),
-    Column("reason", Text),
-    Column("host", Text, nullable=False),
-    Column("folder", Text, nullable=False),
+    *_open(Text, "study", "reason"),
+    *_filled(Text, "host", "folder"),
     Column("runner", Text),
 )
 
@@ -193,9 +161,7 @@ REQUEST = Table(
     Column("id", _ID, primary_key=True),
     Column("study_id", Text, ForeignKey("study.id"), nullable=False),
     Column("at", Double, nullable=False),
-    Column("content", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("said", Text, nullable=False),
+    *_filled(Text, "content", "state", "said"),
     Column("answered_at", Double),
     Index("request_study", "study_id", "state"),
 )
@@ -218,13 +184,9 @@ INSTANCE = _of_run(
     "instance",
     Column("instance", BigInteger, primary_key=True, autoincrement=False),
     Column("clients", BigInteger, nullable=False),
-    Column("began_at", Double, nullable=False),
-    Column("ended_at", Double, nullable=False),
-    Column("transactions", BigInteger, nullable=False),
-    Column("failed", BigInteger, nullable=False),
-    Column("throughput", Double),
-    Column("latency_ms", Double),
-    Column("driver_cpu_s", Double),
+    *_filled(Double, "began_at", "ended_at"),
+    *_filled(BigInteger, "transactions", "failed"),
+    *_open(Double, "throughput", "latency_ms", "driver_cpu_s"),
     Column("reason", Text),
 )
 CLIENT = _of_run(
