@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pgdyno.model.results.parts import Compared
@@ -31,8 +32,11 @@ class Offered:
     withheld: str = ""
 
 
-class Kind(ABC):
-    """A kind of study. Nothing of what follows has to be said but its page: without one a kind cannot be made."""
+class Kind:
+    """A kind of study. Nothing of what follows has to be said, but it needs a page: without one it cannot be defined.
+
+    The page of a kind is `KIND_page` in `page.py` of its folder.
+    """
 
     sides = SideNames("B", "A")
     """How the two sides of its comparison are called."""
@@ -51,9 +55,16 @@ class Kind(ABC):
     offers = False
     """It may end with settings that are offered for keeping."""
 
-    @abstractmethod
+    def __init_subclass__(cls) -> None:
+        folder = cls.__module__.rpartition(".")[0]
+        if cls.page is Kind.page and (not folder or find_spec(f"{folder}.page") is None):
+            raise TypeError(f"{cls.__name__} has no page")
+
     def page(self, record: StudyRecord) -> Report:
         """Return the report, of an unfinished study too; what draws it is imported here, with the first report."""
+        kind = record.study.kind.value
+        report: Report = getattr(import_module(f"pgdyno.studies.{kind}.page"), f"{kind}_page")(record)
+        return report
 
     def judged(self, study: Study) -> Judgement | None:
         """Return what the study came to; None where only its page says it, or while it has no result."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pgdyno.model.results.ab import AbResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement, compared
-from pgdyno.report.sections import Report
-from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind
 
 
@@ -15,12 +13,6 @@ class AbKind(Kind):
 
     compares = True
     beside_others = True
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return the verdict on B against A."""
-        from pgdyno.studies.ab.page import ab_page
-
-        return ab_page(record)
 
     def judged(self, study: Study) -> Judgement | None:
         """Return the verdict in words."""

@@ -8,8 +8,7 @@ from pgdyno.model.results.bench import BenchResult, RunRecord
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.report.wording import number_text, quantity_text
 from pgdyno.studies.kind import Kind, Named
 from pgdyno.units import plural
@@ -21,12 +20,6 @@ class BenchKind(Kind):
     sizes_data = True
     are_alike = True
     stands_alone = True
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return the figures of the last run that was used."""
-        from pgdyno.studies.bench.page import bench_page
-
-        return bench_page(record)
 
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return the run at the top."""

@@ -8,8 +8,7 @@ from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.studies.kind import Kind, Named
 
 _FILES = 2
@@ -23,12 +22,6 @@ class ImportedKind(Kind):
         """Return what was read."""
         result = study.told(ImportedResult)
         return None if result is None else Judgement(result.title, result.word, Tone.NEUTRAL, result.title)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return what the files say."""
-        from pgdyno.studies.imported.page import imported_page
-
-        return imported_page(record)
 
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return the first files, side by side: a run of samples is a file."""

@@ -8,8 +8,7 @@ from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.report.wording import capital
 from pgdyno.studies.kind import Kind
 from pgdyno.units import plural
@@ -31,12 +30,6 @@ class MatrixKind(Kind):
         tone = Tone.NEUTRAL if whole == len(result.rows) else Tone.UNSURE
         alert = f"matrix {study.id} has no cell that was measured whole" if result.rows and not whole else ""
         return Judgement(capital(said), "", tone, said, result.exit_code, alert)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return the table of the cells and what it says."""
-        from pgdyno.studies.matrix.page import matrix_page
-
-        return matrix_page(record)
 
     def looked_at(self, study: Study, trials: Sequence[Trial]) -> list[Trial]:
         """Return the last complete run of each row: what limited it is told beside its figures."""

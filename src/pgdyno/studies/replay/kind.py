@@ -5,8 +5,6 @@ from __future__ import annotations
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report
-from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind
 from pgdyno.studies.replay.words import judgement
 
@@ -18,12 +16,6 @@ class ReplayKind(Kind):
         """Return whether the run counts, and how it was answered."""
         result = study.told(ReplayResult)
         return None if result is None else judgement(result)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return how the schedule was kept, and how the answers stand to the captured ones."""
-        from pgdyno.studies.replay.page import replay_page
-
-        return replay_page(record)
 
 
 KIND = ReplayKind()

@@ -8,8 +8,6 @@ from pgdyno.model.results.scale import ScaleResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report
-from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind, Named
 from pgdyno.studies.scale.words import judgement
 
@@ -23,12 +21,6 @@ class ScaleKind(Kind):
         """Return whether every level is constant."""
         result = study.told(ScaleResult)
         return None if result is None else judgement(result)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return the levels and the client curve."""
-        from pgdyno.studies.scale.page import scale_page
-
-        return scale_page(record)
 
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return the runs that stand for the reference and for the greatest level."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pgdyno.model.results.selftest import CaseWord, SelftestResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.studies.kind import Kind
 from pgdyno.units import plural
 
@@ -25,12 +24,6 @@ class SelftestKind(Kind):
         said = f"{passed} of {plural(len(result.cases), 'case')} as expected"
         alert = f"selftest {study.id}: {result.title}" if result.word is CaseWord.MISSED else ""
         return Judgement(result.title, result.word.value, _TONES[result.word], said, result.exit_code, alert)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return the cases with what was expected and found."""
-        from pgdyno.studies.selftest.page import selftest_page
-
-        return selftest_page(record)
 
 
 KIND = SelftestKind()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pgdyno.model.results.staircase import StaircaseResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement, SideNames
-from pgdyno.report.sections import Report
-from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind
 from pgdyno.studies.staircase.words import judgement
 
@@ -22,12 +20,6 @@ class StaircaseKind(Kind):
         """Return what the kept steps bought together."""
         result = study.told(StaircaseResult)
         return None if result is None else judgement(study.state.value, result)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return what the steps bought, alone and together."""
-        from pgdyno.studies.staircase.page import staircase_page
-
-        return staircase_page(record)
 
 
 KIND = StaircaseKind()

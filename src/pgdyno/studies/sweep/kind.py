@@ -8,8 +8,7 @@ from pgdyno.model.results.sweep import UNRESOLVED, SweepResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.report.wording import capital
 from pgdyno.studies.kind import Kind, Named
 
@@ -27,12 +26,6 @@ class SweepKind(Kind):
             return None
         tone = Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL
         return Judgement(capital(result.title), result.word, tone, result.title, result.exit_code)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return where the plateau begins, or how the factors interact."""
-        from pgdyno.studies.sweep.page import sweep_page
-
-        return sweep_page(record)
 
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return its sides under the names of their levels; the first level may be the one to take."""

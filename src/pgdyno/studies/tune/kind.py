@@ -9,8 +9,7 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Word
 from pgdyno.report.judgement import Judgement, SideNames, company_text, compared
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.studies.kind import NO_VERDICT, Kind, Named, Offered
 from pgdyno.units import plural
 
@@ -26,12 +25,6 @@ class TuneKind(Kind):
     compares = True
     beside_others = True
     offers = True
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return what to change and why, or that nothing is to be changed."""
-        from pgdyno.studies.tune.page import tune_page
-
-        return tune_page(record)
 
     def sides_of(self, result: TuneResult | None) -> SideNames:
         """Return the names of the sides of a result."""

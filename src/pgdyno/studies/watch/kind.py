@@ -5,8 +5,7 @@ from __future__ import annotations
 from pgdyno.model.results.watch import WatchResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.studies.kind import Kind
 
 
@@ -21,12 +20,6 @@ class WatchKind(Kind):
         tone = Tone.UNSURE if result.detectable is None else Tone.BAD if result.found else Tone.NEUTRAL
         alert = f"watch {study.id}: {result.title}" if result.found else ""
         return Judgement(result.title, result.word, tone, result.title, result.exit_code, alert)
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return what happened."""
-        from pgdyno.studies.watch.page import watch_page
-
-        return watch_page(record)
 
 
 KIND = WatchKind()
