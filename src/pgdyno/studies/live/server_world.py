@@ -157,7 +157,7 @@ class ServerWorld:
             self.others.taken_back()
             return
         self._watch_anew(is_cold=is_cold)
-        self._patiently(lambda: self.others.switched() is None)
+        self._patiently(lambda: _done(self.others.switched))
         self._last = self._read()
         self._server_at = self._last.at
         self.guards.switched(arm == B, self._server_at)
@@ -376,7 +376,7 @@ class ServerWorld:
         return self._patiently(self.reader.statements)
 
     def _require_no_others(self) -> None:
-        self._patiently(lambda: self.others.require_none() is None)
+        self._patiently(lambda: _done(self.others.require_none))
 
     def _patiently(self, read: Callable[[], T]) -> T:
         """Read once; when the server is away, as soon as it is back. Raises EnvironmentUnsuitable at last."""
@@ -397,3 +397,9 @@ class ServerWorld:
             self.course.happened(GUARD, str(breach))
             now = time.time()
             raise GuardBreached(replace(breach, at=now, began_at=now - (breach.at - breach.began_at)))
+
+
+def _done(act: Callable[[], None]) -> bool:
+    """Do it and tell so: what returns None would be read as a server that is away."""
+    act()
+    return True

@@ -23,7 +23,6 @@ from pgdyno.studies.platforms.reading import circumstances
 from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.units import bytes_text, plural
 
-
 _MOST_DIGITS = 18
 """A number with more is none of a run, in any store."""
 
