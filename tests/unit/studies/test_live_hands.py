@@ -22,7 +22,7 @@ from pgdyno.store.requests import RequestBoard
 from pgdyno.store.schema import REQUEST
 from pgdyno.studies.live.person.hands import HeardAnswer, Inbox, LiveHands
 from pgdyno.studies.live.person.questions import candidate_question
-from pgdyno.studies.live.server_world import StopFile
+from pgdyno.studies.live.world import StopFile
 
 pytestmark = pytest.mark.requirement("R-REP-12", "R-SAF-01")
 OPERATORS = Operators({"alice": "a" * 40, "bob": "b" * 40})

@@ -17,9 +17,9 @@ from pgdyno.stats.body_index import PeriodCounts, StatementBody
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.studies.live.course.moments import LiveCourse
 from pgdyno.studies.live.quiet import QuietTimes
-from pgdyno.studies.live.server_world import ServerWorld, StopFile
+from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.windows import RestartCount
-from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
+from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked, StopFile
 from pgdyno.studies.night.window import Occurrence
 from pgdyno.trial.live_guards import LiveGuards, LiveLoad
 from pgdyno.trial.sentry import GuardBreached

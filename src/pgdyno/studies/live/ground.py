@@ -43,11 +43,11 @@ from pgdyno.studies.live.reach import cached, overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
 from pgdyno.studies.live.reference_use import busiest, reference_alone, require_load, with_errors
-from pgdyno.studies.live.server_world import ServerWorld, StopFile
+from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.live.windows import OUTAGE_S, RestartCount
-from pgdyno.studies.live.world import LiveStopped
+from pgdyno.studies.live.world import LiveStopped, StopFile
 from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.outages import expected_outage
 from pgdyno.studies.session.study_session import STORE_PATIENCE_S, begin_session, put_back_abandoned

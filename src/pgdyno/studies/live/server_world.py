@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, PgdynoError
@@ -25,7 +24,7 @@ from pgdyno.studies.live.others import OthersSettings
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reference import AWAY_S, LATE_S
 from pgdyno.studies.live.windows import RestartCount
-from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopAsked
+from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped, StopFile
 from pgdyno.trial.live_guards import STEP_S, LiveGuards
 from pgdyno.trial.sentry import GuardBreached, Sentry
 from pgdyno.trial.watcher import Watcher
@@ -68,24 +67,6 @@ class SwitchReads(Protocol):
 
     def reopen(self) -> None:
         """Open the session again where it was lost."""
-
-
-@dataclass(slots=True)
-class StopFile:
-    """A file whose appearance ends the study; `told` says who wanted its end, which needs no file."""
-
-    path: Path
-    told: str = ""
-
-    @property
-    def is_wanted(self) -> bool:
-        """Return whether the study is to end."""
-        return bool(self.told) or self.path.exists()
-
-    def look(self) -> None:
-        """Raise StopAsked when the study is to end."""
-        if self.is_wanted:
-            raise StopAsked(self.told or f'the stop file "{self.path}" was found')
 
 
 @dataclass(slots=True)

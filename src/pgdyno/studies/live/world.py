@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from pgdyno.errors import PgdynoError
@@ -17,6 +19,24 @@ class LiveStopped(PgdynoError):
 
 class StopAsked(LiveStopped):
     """A person wants the study to end."""
+
+
+@dataclass(slots=True)
+class StopFile:
+    """A file whose appearance ends the study; `told` says who wanted its end, which needs no file."""
+
+    path: Path
+    told: str = ""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether the study is to end."""
+        return bool(self.told) or self.path.exists()
+
+    def look(self) -> None:
+        """Raise StopAsked when the study is to end."""
+        if self.is_wanted:
+            raise StopAsked(self.told or f'the stop file "{self.path}" was found')
 
 
 class LiveWorld(Protocol):

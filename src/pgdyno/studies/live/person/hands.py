@@ -28,7 +28,7 @@ from pgdyno.model.results.live import LiveDecision
 from pgdyno.outputs import open_new
 from pgdyno.report.wording import settings_text
 from pgdyno.store.requests import RequestBoard, RequestRow
-from pgdyno.studies.live.server_world import StopFile
+from pgdyno.studies.live.world import StopFile
 from pgdyno.studies.who import who
 
 LOOK_S = 1.0
