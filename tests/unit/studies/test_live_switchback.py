@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pgdyno.errors import ApplyError, ConnectError
+from pgdyno.errors import ApplyError, ConnectError, ServerStopped
 from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.stats.body_index import PeriodCounts
 from pgdyno.stats.sequential import Design
@@ -152,6 +152,18 @@ def test_what_is_not_in_force_ends_it_and_what_cannot_be_put_back_is_the_watchdo
     assert world.back == 1
     world = World(happens={("count", 1): breached(), ("apply", 2): ConnectError("gone")})
     assert study(world).run().ending is LiveEnding.LEFT_TO_WATCHDOG
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_a_server_that_somebody_else_has_shut_down_ends_it_with_the_pairs_that_there_are(place):
+    """Where a switch meets their own restart, too: the server is left to them, and this is no error of the study."""
+    world = World(happens={("apply", place): ServerStopped('server "shop" was shut down outside of this session')})
+    told = study(world).run()
+    assert told.ending is LiveEnding.STOPPED
+    assert told.stopped.endswith("was shut down outside of this session")
+    assert not told.is_asked
+    assert len(told.pairs) == (place - 1) // 2
+    assert world.back == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ConnectError("gone")])

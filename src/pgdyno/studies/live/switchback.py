@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pgdyno.errors import ApplyError, PgdynoError
+from pgdyno.errors import ApplyError, PgdynoError, ServerStopped
 from pgdyno.model.guard import Breach, GuardKind
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.verdict import Interval, Metric, Verdict
@@ -252,6 +252,8 @@ class Switchback:
     def _apply(self, arm: str, done: LiveEvent, failed: LiveEvent) -> LiveEvent:
         try:
             self.world.apply(arm)
+        except ServerStopped as error:  # by somebody else, who may be about to start it again: theirs to end
+            raise LiveStopped(error.message, detail=error.detail, hint=error.hint) from error
         except ApplyError as error:
             self._stopped = error.message
             self.announce(error.message)
