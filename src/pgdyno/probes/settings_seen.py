@@ -40,6 +40,8 @@ class SettingSeen:
 
     def __str__(self) -> str:
         """Return the value for people."""
+        if self.value == "-1":  # no size and no time: off, no limit, or as another setting says
+            return self.value
         return f"{self.value} x {self.unit}" if self.unit[:1].isdigit() else f"{self.value}{self.unit}"
 
 
@@ -76,18 +78,21 @@ class SettingsReader:
             self._connection = None
 
 
-def changed(before: SettingsSeen, after: SettingsSeen) -> list[str]:
-    """Return the settings that differ, each with what it was and is."""
+def changed(before: SettingsSeen, after: SettingsSeen, first: SettingsSeen | None = None) -> list[str]:
+    """Return the settings that differ, each with what it was and is.
+
+    Of one whose values are not told, that it is as it was in `first` again.
+    """
     return [
-        _words(name, before.get(name), after.get(name))
+        _words(name, before.get(name), after.get(name), (first or {}).get(name))
         for name in sorted({*before, *after})
         if before.get(name) != after.get(name)
     ]
 
 
-def _words(name: str, before: SettingSeen | None, after: SettingSeen | None) -> str:
+def _words(name: str, before: SettingSeen | None, after: SettingSeen | None, first: SettingSeen | None) -> str:
     if before is None or after is None:
         return f"{name} was {'set' if before is None else 'taken away'}"
     if before.hidden or after.hidden:
-        return f"{name} was changed"
+        return f"{name} was changed{' back' if after == first else ''}"
     return f"{name} was changed from {before} to {after}"

@@ -203,7 +203,7 @@ def test_a_setting_that_is_another_each_minute_fills_neither_memory_nor_store_an
     assert seen.told.told > 1400
     _, found = result(seen)
     assert found.title.startswith("In ")
-    assert "at least 1 statement became slower and 999 settings were changed" in found.title
+    assert "at least 1 statement became slower and 999 setting changes were made" in found.title
     assert any(note.startswith(f"Of {seen.told.told} events 1000 are kept") for note in found.notes)
 
 
@@ -264,6 +264,23 @@ def test_values_that_may_be_secret_are_not_told():
         "archive_command was changed", "jit was set", "wal_buffers was taken away",
     ]  # fmt: skip
     assert str(before["wal_buffers"]) == "512 x 8kB"
+
+
+def test_a_setting_whose_values_are_not_told_is_said_to_be_back_where_it_was():
+    readings = itertools.count()
+    texts = {False: SettingSeen("stderr", hidden=True), True: SettingSeen("csvlog", hidden=True)}
+    values = lambda: {"log_destination": texts[5 < next(readings) < 9]}  # noqa: E731
+    seen, _ = watched(Server(), settings=values)
+    assert [one.text for one in seen.told.events] == ["log_destination was changed", "log_destination was changed back"]
+    _, found = result(seen)
+    assert "2 setting changes were made" in found.title
+
+
+def test_minus_one_is_no_time_and_no_size():
+    before, after = (SettingSeen(value, "ms") for value in ("-1", "250"))
+    assert changed({"log_min_duration_statement": before}, {"log_min_duration_statement": after}) == [
+        "log_min_duration_statement was changed from -1 to 250ms"
+    ]
 
 
 def test_the_page_and_the_stored_result_say_the_same():

@@ -72,6 +72,8 @@ class WatchSeen:
     deployed: int = -WIDTHS[-1]
     changes: dict[str, float] = field(default_factory=dict)
     """When each change of a setting was told, of late."""
+    first: SettingsSeen | None = None
+    """The settings as they were read first."""
     active: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_ACTIVE))
     """Sessions at work at each of the latest readings."""
 
@@ -165,9 +167,11 @@ def _read(
 
 
 def _settings(known: SettingsSeen | None, now: SettingsSeen | None, seen: WatchSeen, at: float) -> SettingsSeen | None:
+    if seen.first is None:
+        seen.first = now
     if known is not None and now is not None:
         seen.changes = {text: then for text, then in seen.changes.items() if at - then < AGAIN_S}
-        for text in changed(known, now):
+        for text in changed(known, now, seen.first):
             if text not in seen.changes:
                 seen.changes[text] = at
                 seen.told.note(Happening.SETTING, at, text)

@@ -161,7 +161,8 @@ def _title(
         who += ["the server as a whole"] if any(one.queryid is None for one in slower) else []
         parts.append(f"{' and '.join(who)} became slower")
     if settings:
-        parts.append(f"{agreeing(len(settings), 'setting', 'was', 'were')} changed")
+        # There and back are two of them, and one setting.
+        parts.append(f"{agreeing(len(settings), 'setting change', 'was', 'were')} made")
     if parts:
         return f"In {passed} {least}{' and '.join(parts)}"
     if detectable is None:
