@@ -11,6 +11,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.studies.tune import proof as proof_module
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.frugal import FrugalWinner
+from pgdyno.studies.tune.missing import ARM
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.tuned import Tuned
@@ -87,6 +88,26 @@ def test_a_part_after_one_that_lacks_something_is_judged_as_strictly_as_another_
     tuned, said = run(SimulatedLaboratory(shared_buffers_cliff))
     assert any("1 of the 2 settings that the search found is worse than all of them" in line for line in said)
     assert asked == [pytest.approx(0.95), pytest.approx(0.975)]
+    assert tuned.is_offered
+
+
+def test_a_part_that_is_not_shown_to_lose_is_neither_halved_nor_called_idle(monkeypatch):
+    """As good as all that was found, it lacked what chance said: a setting that does nothing was proved."""
+    draws(monkeypatch, BOTH)
+    learnt, left = [], iter((IDLE, LARGE))
+
+    def chosen(search, found, *, idle, needed, **_):
+        learnt.append((set(idle), tuple(needed)))
+        return FrugalWinner(next(left), {}, ())
+
+    monkeypatch.setattr(tune_module, "frugal", chosen)
+    monkeypatch.setattr(proof_module, "is_hopeless", lambda *_: False)
+    monkeypatch.setattr(proof_module, "_is_vetoed", lambda *_: False)
+    laboratory = SimulatedLaboratory(shared_buffers_cliff)
+    tuned, said = run(laboratory)
+    assert any("not shown to be better, and all of them are: the model learns" in line for line in said)
+    assert learnt == [(set(), ()), (set(), ())]
+    assert not [trial for trial in laboratory.store.kept if trial.spec.arm == ARM]
     assert tuned.is_offered
 
 

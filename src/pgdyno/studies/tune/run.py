@@ -210,6 +210,8 @@ def search_and_prove(
         if part.rest:  # a gain that is spread: no single setting is missing, and all of them explain it together
             whole = True
             continue
+        if isinstance(proof, Proof) and not (proof.is_vetoed or proof.is_given_up):
+            continue  # no loss is shown that halving could find, and none of its settings is known to do nothing
         idle |= frozenset(part.settings) - frozenset(needed)
         if is_last or not _can_repair(laboratory, options):
             needed = needed[:1]
