@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,8 @@ from pgdyno.errors import EnvironmentUnsuitable, RollbackError, telling_files
 from pgdyno.model.configuration import Configuration
 from pgdyno.routes.dropin import TRIES, DropIn, block_of, render
 from pgdyno.routes.file_change import FileChange, changes_of, plan_lines
-from pgdyno.routes.route import FILES, Record
+from pgdyno.routes.route import Record, Route
 from pgdyno.routes.three_way import without_block
-from pgdyno.server import snapshot
-from pgdyno.server.snapshot import SettingDifference, SettingState
 from pgdyno.undo.bundle import UndoBundle
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ KIND = "files"
 _AWAY = "Find out who moved or replaced the server's files; pgdyno rollback puts back what this session changed."
 
 
-class FileRoute:
+class FileRoute(Route):
     """Stages into `pgdyno.conf` beside the main file; puts back the images of the bundle where nobody else edited.
 
     `stage` and `check` need the server's host; `put_back` needs nothing but the bundle and the file system, also
@@ -60,11 +58,6 @@ class FileRoute:
     def source(self) -> Path | None:
         """Return the drop-in's path."""
         return self._path
-
-    @property
-    def accepted_sources(self) -> frozenset[str]:
-        """Return that a configuration file is the only place."""
-        return FILES
 
     def record(self) -> dict[str, object]:
         """Return plain JSON values; see `Route.record`."""
@@ -162,12 +155,6 @@ class FileRoute:
             hint=f"Fix the problem and run pgdyno rollback {self._bundle.id}, or follow "
             f"{self._bundle.directory / 'UNDO.md'}.",
         )
-
-    def differences(
-        self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
-    ) -> tuple[SettingDifference, ...]:
-        """Return every setting that is not what it was, where it was."""
-        return snapshot.differences(before, after)
 
 
 def record_of(dropin: DropIn) -> dict[str, object]:

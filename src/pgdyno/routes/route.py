@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Protocol
 
 from pgdyno.model.configuration import Configuration
-from pgdyno.server.snapshot import SettingDifference, SettingState
+from pgdyno.server.snapshot import SettingDifference, SettingState, differences
 
 FILES = frozenset({"configuration file"})
 
 
 class Route(Protocol):
-    """One way for settings to reach a server."""
+    """One way for settings to reach a server; those that inherit it set them in configuration files."""
 
     @property
     def source(self) -> Path | None:
@@ -27,7 +27,8 @@ class Route(Protocol):
 
     @property
     def accepted_sources(self) -> frozenset[str]:
-        """Return the values of `pg_settings.source` that our settings come from."""
+        """Return the values of `pg_settings.source` that our settings come from: by default configuration files."""
+        return FILES
 
     def record(self) -> dict[str, object]:
         """Return plain JSON values, never a secret, from which `route_record.from_record` rebuilds this route.
@@ -67,6 +68,7 @@ class Route(Protocol):
         self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
     ) -> tuple[SettingDifference, ...]:
         """Return the settings that are not as they were, but for what the route knows to change by itself."""
+        return differences(before, after)
 
 
 Record = Mapping[str, object]

@@ -19,12 +19,11 @@ from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.routes.auto_conf import Line, first_wrong, list_words, plan
 from pgdyno.routes.file_check import read_files
-from pgdyno.routes.route import FILES
+from pgdyno.routes.route import Route
 from pgdyno.routes.route_names import is_ours, may_hold_secret, refuse_strange
 from pgdyno.routes.written import Written
-from pgdyno.server import snapshot, sql_rights
+from pgdyno.server import sql_rights
 from pgdyno.server.postgres import Postgres, Query, query_error
-from pgdyno.server.snapshot import SettingDifference, SettingState
 
 KIND = "sql"
 AUTO_CONF = "postgresql.auto.conf"
@@ -33,7 +32,7 @@ HEADER_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SqlRoute:
+class SqlRoute(Route):
     """ALTER SYSTEM on one server. `originals` are the lines that its postgresql.auto.conf held, in their order.
 
     A value that `may_hold_secret` is None there: such a line is never touched, only moved with the value that it has.
@@ -69,11 +68,6 @@ class SqlRoute:
     def source(self) -> Path | None:
         """Return the server's postgresql.auto.conf."""
         return self.auto_conf
-
-    @property
-    def accepted_sources(self) -> frozenset[str]:
-        """Return that a configuration file is the only place."""
-        return FILES
 
     def record(self) -> dict[str, object]:
         """Return plain JSON values; see `Route.record`."""
@@ -172,12 +166,6 @@ class SqlRoute:
         if not found and first_wrong(lines, originals) < len(originals):
             found.append(f"the lines of {AUTO_CONF} are not in their old order")
         return found
-
-    def differences(
-        self, before: Mapping[str, SettingState], after: Mapping[str, SettingState]
-    ) -> tuple[SettingDifference, ...]:
-        """Return every setting that is not what it was, where it was."""
-        return snapshot.differences(before, after)
 
     def _bring(self, configuration: Configuration) -> None:
         """Stage the originals with the configuration on top of them."""
