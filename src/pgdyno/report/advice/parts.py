@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +39,14 @@ def under(part: RenderableType) -> Padding:
     return Padding(part, (0, 0, 0, 2))
 
 
+def two_columns(first: str = "", second: str = "", justify: JustifyMethod = "left") -> Table:
+    """Return an empty grid: a column that keeps its lines whole, and one that folds, in these styles."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style=first, no_wrap=True, justify=justify)
+    grid.add_column(style=second, overflow="fold")
+    return grid
+
+
 def head(advice: Advice) -> Iterator[RenderableType]:
     """Yield what was looked at: server, machine, load, time and what holds for all of it."""
     yield Text(f"{words.server_text(advice)} at {advice.target}", style="bold")
@@ -52,6 +60,17 @@ def head(advice: Advice) -> Iterator[RenderableType]:
     yield Text(f"evidence: {words.window_text(advice)}", style="dim")
     for remark in advice.remarks:
         yield Text(f"note: {remark}", style="yellow")
+
+
+def sql_first(
+    findings: Sequence[Finding], told: Callable[[Finding], Iterator[RenderableType]]
+) -> Iterator[RenderableType]:
+    """Yield the section of what is about statements, each finding as `told` draws it; nothing where there is none."""
+    if findings:
+        yield heading("SQL first")
+        yield under(Text("SQL and index work usually yields more than any setting, and statements stand out here:"))
+        for finding in findings:
+            yield from told(finding)
 
 
 def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str, str]]:
@@ -89,9 +108,7 @@ def _forms(finding: Finding) -> Iterator[str]:
 def next_steps(rows: list[tuple[str, str]]) -> Iterator[RenderableType]:
     """Yield the section of the commands to type next."""
     yield heading("Next")
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(style="dim", overflow="fold")
+    grid = two_columns(second="dim")
     for command, why in rows:
         grid.add_row(command, why)
     yield under(grid)

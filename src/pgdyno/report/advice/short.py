@@ -17,7 +17,7 @@ from pgdyno.advisor.selection import best_candidates, is_about_statements, is_wa
 from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer, Cost, Finding, ProofState, Severity
 from pgdyno.report.advice import words
-from pgdyno.report.advice.parts import MARKS, head, heading, under
+from pgdyno.report.advice.parts import MARKS, head, heading, sql_first, two_columns, under
 from pgdyno.units import plural
 
 MOST_WARNINGS = 5
@@ -43,11 +43,7 @@ def short_page(advice: Advice) -> Iterator[RenderableType]:
     told = first_by_consequence(advice)
     yield from head(advice)
     statements = [one for one in told if is_about_statements(one)]
-    if statements:
-        yield heading("SQL first")
-        yield under(Text("SQL and index work usually yields more than any setting, and statements stand out here:"))
-        for finding in statements:
-            yield from _told(finding)
+    yield from sql_first(statements, _told)
     others = [one for one in told if one not in statements]
     if others:
         yield heading("First, by consequence for this server")
@@ -69,9 +65,7 @@ def _told(finding: Finding, number: int | None = None) -> Iterator[RenderableTyp
     line = Text(mark, style=style).append(f" {finding.rule}", style="bold").append(f"  {finding.title}", "not bold")
     title.add_row("" if number is None else Text(f"{number}  ", style="bold"), line)
     yield under(title)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = two_columns("dim")
     proposal = words.proposal_text(finding)
     if proposal:
         cost = f"; {finding.cost}" if finding.cost is not Cost.NONE else ""
@@ -84,9 +78,7 @@ def _told(finding: Finding, number: int | None = None) -> Iterator[RenderableTyp
 
 
 def _folded(advice: Advice, told: Sequence[Finding]) -> Iterator[RenderableType]:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, justify="right", style="bold")
-    grid.add_column(overflow="fold")
+    grid = two_columns("bold", justify="right")
     for count, text in _folds(advice, told):
         grid.add_row(str(count), text)
     if grid.row_count:

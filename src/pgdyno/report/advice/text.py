@@ -18,7 +18,7 @@ from pgdyno.advisor.selection import best_candidates, is_about_statements
 from pgdyno.model.advice import Advice, Again
 from pgdyno.model.finding import Answer, Finding, ProofState, RuleGroup, Severity
 from pgdyno.report.advice import words
-from pgdyno.report.advice.parts import MARKS, head, heading, next_rows, next_steps, under
+from pgdyno.report.advice.parts import MARKS, head, heading, next_rows, next_steps, sql_first, two_columns, under
 from pgdyno.report.advice.short import short_page
 from pgdyno.report.drawing.console import PlainConsole, pipe_width
 
@@ -75,11 +75,7 @@ def render(advice: Advice, width: int) -> RenderableType:
 
 def _statements_first(advice: Advice) -> Iterator[RenderableType]:
     found = [finding for finding in advice.findings if is_about_statements(finding)]
-    if found:
-        yield heading("SQL first")
-        yield under(Text("SQL and index work usually yields more than any setting, and statements stand out here:"))
-        for finding in found:
-            yield from _finding(finding)
+    yield from sql_first(found, _finding)
 
 
 def _best(advice: Advice, width: int) -> Iterator[RenderableType]:
@@ -131,9 +127,7 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
     yield under(
         Text(mark, style=style).append(f" {finding.rule}", style="bold").append(f"  {finding.title}", "not bold")
     )
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = two_columns("dim")
     proposal = words.proposal_text(finding)
     if proposal:
         grid.add_row("change", Text(proposal, style="bold"))
@@ -161,9 +155,7 @@ def _unknown(advice: Advice) -> Iterator[RenderableType]:
     if not unknown:
         return
     yield heading("Unknown: neither good nor bad, a fact is missing")
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = two_columns()
     reasons: dict[str, list[str]] = {}
     for finding in unknown:
         reasons.setdefault(finding.reason, []).append(finding.rule)
@@ -188,9 +180,7 @@ def _not_applicable(advice: Advice) -> Iterator[RenderableType]:
 
 
 def _reasons(findings: tuple[Finding, ...], mark: str, style: str) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = two_columns()
     for finding in findings:
         grid.add_row(Text(mark, style=style).append(f" {finding.rule}", "not bold"), Text(finding.reason))
     return grid
