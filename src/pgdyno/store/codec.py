@@ -38,9 +38,13 @@ def result_from_json(kind: StudyKind, value: object) -> StudyResult:
     return shaped(result_type(kind), value, "the result", strict=False)
 
 
+def _to_row(record: Study | ChangeRecord) -> dict[str, object]:
+    return {field.name: to_json(getattr(record, field.name)) for field in fields(record)}
+
+
 def change_to_row(change: ChangeRecord) -> dict[str, object]:
     """Return the columns of table `change`."""
-    return {field.name: to_json(getattr(change, field.name)) for field in fields(change)}
+    return _to_row(change)
 
 
 def change_from_row(row: Row) -> ChangeRecord:
@@ -56,20 +60,7 @@ def study_to_row(study: Study) -> dict[str, object]:
     for name, value in asdict(study.plan).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise StoreError(f"{name} of the load is {value}", hint="Give a number of seconds, sessions or CPUs.")
-    return {
-        "id": study.id,
-        "kind": study.kind.value,
-        "name": study.name,
-        "state": study.state.value,
-        "created_at": study.created_at,
-        "target": study.target,
-        "environment": study.environment,
-        "facts": to_json(study.facts),
-        "workload": to_json(study.workload),
-        "plan": to_json(study.plan),
-        "options": to_json(study.options),
-        "result": to_json(study.result),
-    }
+    return _to_row(study)
 
 
 def study_from_row(row: Row) -> Study:
