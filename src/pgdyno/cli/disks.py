@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import FILE, Flags, argument, flag, verb
+from pgdyno.cli.terminal.columns import column_lines
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import ExitCode
 from pgdyno.units import plural
@@ -128,8 +129,6 @@ def _print(
 def _print_table(title: str, topology: Topology, volumes: Sequence[StorageVolume]) -> None:
     rows = [_row(topology, volume) for volume in volumes]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in columns}
     click.echo(f"{title}:")
-    click.echo("  " + "  ".join(name.ljust(widths[name]) for name in columns).rstrip())
-    for row in rows:
-        click.echo("  " + "  ".join(row.get(name, "").ljust(widths[name]) for name in columns).rstrip())
+    for line in column_lines(columns, [[row.get(name, "") for name in columns] for row in rows]):
+        click.echo(f"  {line}")
