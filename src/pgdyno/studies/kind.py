@@ -35,7 +35,7 @@ class Offered:
 class Kind:
     """A kind of study. Nothing of what follows has to be said, but it needs a page: without one it cannot be defined.
 
-    The page of a kind is `KIND_page` in `page.py` of its folder.
+    That is `KIND_page` in `page.py` of its folder, or its own `page`.
     """
 
     sides = SideNames("B", "A")
