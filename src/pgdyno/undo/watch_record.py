@@ -58,7 +58,7 @@ class Deadlines:
 def write_deadlines(folder: Path, deadlines: Deadlines) -> None:
     """Keep the deadlines, and this process's OOM score, for every watchdog process of this session."""
     score = Path("/proc/self/oom_score_adj").read_text().strip()
-    with open(folder / _DEADLINES, "w", opener=_private) as file:
+    with open(folder / _DEADLINES, "w", opener=private) as file:
         json.dump({"deadlines": asdict(deadlines), "oom_score_adj": score}, file)
 
 
@@ -91,7 +91,7 @@ def sign_in(folder: Path, role: WatchdogRole, process: ProcessIdentity, obstacle
     path, staged = _path(folder, role), _path(folder, role).with_suffix(f".{role}-new")
     why = None if obstacle is None else (obstacle.message, obstacle.detail, obstacle.hint)
     with contextlib.suppress(OSError):  # a full disk: the other cannot see us, and starts another one; that is safe
-        with open(staged, "w", opener=_private) as file:
+        with open(staged, "w", opener=private) as file:
             json.dump(asdict(Entry(process, why)), file)
         staged.replace(path)
 
@@ -145,5 +145,6 @@ def _path(folder: Path, role: WatchdogRole) -> Path:
     return folder / f"watchdog.{role}"
 
 
-def _private(path: str, flags: int) -> int:
+def private(path: str, flags: int) -> int:
+    """Open a file that this account alone may read and no program of ours inherits: an `opener`."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
 def _take_turn(bundle: UndoBundle, postgres: Postgres, obstacle: PgdynoError | None) -> int:
     """Wait to become the first, and watch. In a second one that was forked, the first one's lock is closed before."""
     directory = bundle.directory
-    with open(directory / watch_record.LOCK, "a", opener=_private) as lock:
+    with open(directory / watch_record.LOCK, "a", opener=watch_record.private) as lock:
         watch_record.sign_in(directory, WatchdogRole.SECOND, ProcessIdentity.own(), obstacle)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if watch_record.is_left_to_person(directory):
@@ -278,10 +278,6 @@ def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # a full disk must not end the watchdog
         sys.stderr.write(f"{stamp} {os.getpid()} {text}\n")
         sys.stderr.flush()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 if __name__ == "__main__":
