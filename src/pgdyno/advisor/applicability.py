@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.advisor.case import Case, Missing, known
+from pgdyno.advisor.kernel_table import dotted
 from pgdyno.advisor.planned import memory_of, planned
 from pgdyno.advisor.rule import Scope
 from pgdyno.advisor.rulebook import Document, documents
@@ -26,9 +27,9 @@ def why_not(scope: Scope, case: Case) -> str | None:
     if scope.from_kernel is not None or scope.below_kernel is not None:
         version = known(case.host.kernel.version, "the kernel's version")
         if scope.from_kernel is not None and version < scope.from_kernel:
-            return f"it is for kernels from {_dotted(scope.from_kernel)}, and this is {_dotted(version)}"
+            return f"it is for kernels from {dotted(scope.from_kernel)}, and this is {dotted(version)}"
         if scope.below_kernel is not None and version >= scope.below_kernel:
-            return f"it is for kernels below {_dotted(scope.below_kernel)}, and this is {_dotted(version)}"
+            return f"it is for kernels below {dotted(scope.below_kernel)}, and this is {dotted(version)}"
     if scope.virtualization:
         layer = known(case.host.virtualization.layer, "the virtualization layer")
         if layer not in scope.virtualization:
@@ -109,10 +110,6 @@ def generic_remark(case: Case) -> str | None:
     if isinstance(here, str) and here not in _KNOWN_ARCHITECTURES:
         return f"no source covers {here}: only rules that hold on every architecture were judged"
     return None
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"
 
 
 def _list(words: tuple[str, ...]) -> str:

@@ -53,6 +53,11 @@ def gone_from(name: str, version: Version) -> GoneName | None:
     return entry if entry is not None and entry.since <= version else None
 
 
+def dotted(version: Version) -> str:
+    """Write a kernel's version: `5.13`."""
+    return f"{version[0]}.{version[1]}"
+
+
 def _table() -> dict[str, list[dict[str, str]]]:
     text = resources.files("pgdyno.advisor").joinpath("data/kernel_versions.toml").read_text("utf-8")
     rows: dict[str, list[dict[str, str]]] = tomllib.loads(text)

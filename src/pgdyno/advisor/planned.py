@@ -11,7 +11,7 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
 from pgdyno.knobs.policy import Durability, class_of
 from pgdyno.knobs.values import bounds, number_of, setting_text
-from pgdyno.model.evidence import SPILL_SETTINGS, LogEvidence, Statistics, WorkingSet, WorkloadClass
+from pgdyno.model.evidence import SPILL_SETTINGS, Concurrency, LogEvidence, Statistics, WorkingSet, WorkloadClass
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.finding import Change, ChangeKind, Cost, Resolution, Severity
 from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
@@ -117,6 +117,16 @@ def log_of(case: Case) -> LogEvidence:
     return known(case.evidence.log, "the server's log")
 
 
+def concurrency_of(case: Case) -> Concurrency:
+    """Return how many sessions were at work. Raises Missing."""
+    return known(case.evidence.concurrency, "concurrency")
+
+
+def has_direct_io(case: Case) -> bool:
+    """Return whether the server reads and writes its data files around the page cache."""
+    return case.has("debug_io_direct") and "data" in case.text("debug_io_direct")
+
+
 def statistics_of(case: Case) -> Statistics:
     """Return the window's statistics. Raises Missing."""
     return known(case.evidence.statistics, "the statistics window")
@@ -196,7 +206,7 @@ def is_standby(case: Case) -> bool:
 
 def active_sessions(case: Case) -> float:
     """Return the sessions that work at a time. Raises Missing, also where none did: an idle server shows no load."""
-    active = known(known(case.evidence.concurrency, "concurrency").active_mean, "the number of active sessions")
+    active = known(concurrency_of(case).active_mean, "the number of active sessions")
     if active <= 0:
         raise Missing("how sessions share the CPUs", "none was active while the server was watched")
     return active

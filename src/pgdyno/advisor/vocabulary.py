@@ -8,34 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.planned import MEAN_OF_ALL, counted
+from pgdyno.advisor.planned import MEAN_OF_ALL, concurrency_of, counted, log_of, statistics_of
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Quantity
-from pgdyno.model.evidence import Concurrency, LogEvidence, Statistics
+from pgdyno.model.evidence import Statistics
 from pgdyno.model.facts import Unknown
 from pgdyno.units import parse_quantity
 
 Fact = Callable[[Case], object]
 
 
-def _log(case: Case) -> LogEvidence:
-    return known(case.evidence.log, "the server's log")
-
-
-def _statistics(case: Case) -> Statistics:
-    return known(case.evidence.statistics, "the statistics window")
-
-
 def _at_load(case: Case) -> Statistics:
     """Return a watched window. Raises Missing for counters since their reset: a rate of theirs has idle days in it."""
-    found = _statistics(case)
+    found = statistics_of(case)
     if found.window.is_mean_of_all:
         raise Missing("a rate at load", MEAN_OF_ALL)
     return found
-
-
-def _concurrency(case: Case) -> Concurrency:
-    return known(case.evidence.concurrency, "concurrency")
 
 
 FACTS: Mapping[str, Fact] = {
@@ -66,13 +54,13 @@ FACTS: Mapping[str, Fact] = {
     "workload": lambda case: str(known(case.evidence.workload, "the workload's class")),
     "working_set": lambda case: str(known(case.evidence.working_set, "the working set").kind),
     "wal_rate": lambda case: known(case.evidence.wal_rate_bytes_s, "the WAL rate"),
-    "too_frequent": lambda case: len(_log(case).too_frequent_s),
-    "write_share": lambda case: known(_statistics(case).write_share, "the share of writes"),
+    "too_frequent": lambda case: len(log_of(case).too_frequent_s),
+    "write_share": lambda case: known(statistics_of(case).write_share, "the share of writes"),
     "commits_s": lambda case: known(_at_load(case).commits_s, "commits per second"),
     "hit_ratio": lambda case: known(counted(case, "shared_buffers").hit_ratio, "the hit ratio"),
     "temp_bytes_s": lambda case: known(_at_load(case).temp_bytes_s, "temporary file traffic"),
-    "sessions": lambda case: known(_concurrency(case).connected, "the number of sessions"),
-    "active": lambda case: known(_concurrency(case).active_mean, "the number of active sessions"),
+    "sessions": lambda case: known(concurrency_of(case).connected, "the number of sessions"),
+    "active": lambda case: known(concurrency_of(case).active_mean, "the number of active sessions"),
 }
 """Facts by name. A theme of the package adds one here when an expression needs it."""
 

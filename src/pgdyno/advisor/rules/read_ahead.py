@@ -19,6 +19,7 @@ from pgdyno.advisor.block_stack import (
 )
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import has_direct_io
 from pgdyno.model.evidence import WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution
@@ -85,7 +86,7 @@ def tops(case: Case) -> tuple[Top, ...]:
 
 def read_ahead(case: Case) -> Judgement:
     """Fire where the kernel reads nothing ahead although PostgreSQL leaves it to the kernel."""
-    if _direct(case):
+    if has_direct_io(case):
         return DoesNotApply(
             "debug_io_direct has the data files read around the page cache, where the kernel never reads ahead",
             (_resolution("off", "direct I/O is set for data files"),),
@@ -119,7 +120,7 @@ def read_ahead_sweep(case: Case) -> Judgement:
         return DoesNotApply(f"the load is {workload}, not reads alone")
     statistics = known(case.evidence.statistics, "the statistics window")
     scans = known(statistics.analytic_share, "the share of sequential scans")
-    if policy("PostgreSQL", direct_io=_direct(case), random_only=scans <= RANDOM_ONLY) is not ReadAhead.SWEEP:
+    if policy("PostgreSQL", direct_io=has_direct_io(case), random_only=scans <= RANDOM_ONLY) is not ReadAhead.SWEEP:
         return InOrder(f"{percent_text(scans, 1)} of the rows come from sequential scans: the rule read-ahead holds.")
     devices = tops(case)
     if not devices:
@@ -168,10 +169,6 @@ def _evidence(case: Case, top: Top) -> Iterator[str]:
     if ahead:
         names = ", ".join(f"{device.name} {device.read_ahead_kb} KiB" for device in ahead)
         yield f"The devices below it ({names}) do not count: the top of the stack decides."
-
-
-def _direct(case: Case) -> bool:
-    return case.has("debug_io_direct") and "data" in case.text("debug_io_direct")
 
 
 def _resolution(side: str, condition: str) -> Resolution:

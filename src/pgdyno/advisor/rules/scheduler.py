@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.kernel_table import DEBUGFS_SINCE
+from pgdyno.advisor.kernel_table import DEBUGFS_SINCE, dotted
 from pgdyno.model import linux
 from pgdyno.model.bottleneck import WORDS, Resource
 from pgdyno.model.evidence import Concurrency, HostActivity
@@ -165,8 +165,8 @@ def migration_sides(case: Case) -> Iterator[Resolution]:
 def _by_kernel(version: tuple[int, int], interface: str | Unknown) -> str:
     seen = "" if isinstance(interface, str) else f", which cannot be written here ({interface.reason})"
     if version < DEBUGFS_SINCE:
-        return f"Kernel {_dotted(version)} is below 5.13: it is the sysctl {linux.MIGRATION_COST}{seen}."
-    return f"Kernel {_dotted(version)} is not below 5.13: no sysctl line is written, it is {DEBUGFS_FILE}{seen}."
+        return f"Kernel {dotted(version)} is below 5.13: it is the sysctl {linux.MIGRATION_COST}{seen}."
+    return f"Kernel {dotted(version)} is not below 5.13: no sysctl line is written, it is {DEBUGFS_FILE}{seen}."
 
 
 def foreign_tips(case: Case) -> Judgement:
@@ -231,7 +231,7 @@ def eevdf(case: Case) -> Judgement:
     """Say what an EEVDF kernel means for the scheduler's advice."""
     version = known(case.host.kernel.version, "the kernel's version")
     return Fires(
-        current=f"kernel {_dotted(version)} with EEVDF",
+        current=f"kernel {dotted(version)} with EEVDF",
         proposed="base_slice_ns is the knob that is left, for experiments",
         evidence=(
             "latency_ns, min_granularity_ns and wakeup_granularity_ns are gone; /sys/kernel/debug/sched/base_slice_ns "
@@ -246,7 +246,3 @@ def _concurrency(case: Case) -> Concurrency:
 
 def _host(case: Case) -> HostActivity:
     return known(case.evidence.host, "the host's activity")
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import active_sessions, shown, usable_cpus
-from pgdyno.model.evidence import Concurrency
+from pgdyno.advisor.planned import active_sessions, concurrency_of, shown, usable_cpus
 from pgdyno.model.facts import Unknown
 from pgdyno.units import agreeing, percent_text, plural
 
@@ -63,7 +62,7 @@ def _manager(case: Case) -> str:
 
 def connection_count(case: Case) -> Judgement:
     """Compare the sessions with the knee of the client curve that was measured on this target."""
-    seen = _concurrency(case)
+    seen = concurrency_of(case)
     limit, cpus = case.number("max_connections"), usable_cpus(case)
     knee = seen.knee_clients
     if isinstance(knee, Unknown):
@@ -86,7 +85,7 @@ def connection_count(case: Case) -> Judgement:
 
 def lock_growth(case: Case) -> Judgement:
     """Say so where sessions wait for each other's locks rather than work."""
-    seen, active = _concurrency(case), active_sessions(case)
+    seen, active = concurrency_of(case), active_sessions(case)
     waiting = known(seen.lock_waiters_mean, "the number of sessions that wait for a lock")
     log = case.evidence.log
     deadlocks = 0 if isinstance(log, Unknown) else log.deadlocks
@@ -106,10 +105,6 @@ def lock_growth(case: Case) -> Judgement:
             *((f"The log shows {plural(deadlocks, 'deadlock')}.",) if deadlocks else ()),
         ),
     )
-
-
-def _concurrency(case: Case) -> Concurrency:
-    return known(case.evidence.concurrency, "concurrency")
 
 
 def _idle(case: Case) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pgdyno.advisor.case import Case, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.kernel_table import changes_until, gone_from
+from pgdyno.advisor.kernel_table import changes_until, dotted, gone_from
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Severity
 
@@ -32,7 +32,7 @@ def names(case: Case) -> Judgement:
             entry = gone_from(name, version)
             has = None if isinstance(sysctls, Unknown) else name in sysctls
             if entry is not None and not has:
-                found.append((name, f"{path}: {name} is gone since {_dotted(entry.since)}; now {entry.now}."))
+                found.append((name, f"{path}: {name} is gone since {dotted(entry.since)}; now {entry.now}."))
             elif entry is None and has is False and not isinstance(sysctls, Unknown) and len(sysctls) > COMPLETE:
                 found.append(
                     (name, f"{path}: this kernel shows no {name} (gone, a module not loaded, or not readable).")
@@ -44,10 +44,10 @@ def names(case: Case) -> Judgement:
             return CannotTell(f"which sysctls this kernel has is unknown ({sysctls.reason})")
         if len(sysctls) <= COMPLETE:
             return InOrder(
-                f"No name in {_files(files)} of sysctl is among those that left the kernel before {_dotted(version)}; "
+                f"No name in {_files(files)} of sysctl is among those that left the kernel before {dotted(version)}; "
                 f"only {len(sysctls)} names of this kernel were captured."
             )
-        return InOrder(f"Every name in {_files(files)} of sysctl is known to this kernel, {_dotted(version)}.")
+        return InOrder(f"Every name in {_files(files)} of sysctl is known to this kernel, {dotted(version)}.")
     return Fires(
         current=", ".join(dict.fromkeys(name for name, _ in found)),
         proposed="take the lines out; they do nothing",
@@ -106,12 +106,8 @@ def generation(case: Case) -> Judgement:
     """Say which interfaces this kernel has; never a finding."""
     version = known(case.host.kernel.version, "the kernel's version")
     found = "; ".join(f"{change.topic}: {change.text}" for change in changes_until(version))
-    return InOrder(f"Kernel {_dotted(version)}: {found or 'none of the changes that advice depends on'}.")
+    return InOrder(f"Kernel {dotted(version)}: {found or 'none of the changes that advice depends on'}.")
 
 
 def _files(files: Mapping[str, object]) -> str:
     return f"{len(files)} file{'' if len(files) == 1 else 's'}"
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"

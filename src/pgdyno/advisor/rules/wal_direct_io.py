@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pgdyno.advisor.block_stack import device_of, disks_of, mount_of, place_of, places_of
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import has_direct_io
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution
 from pgdyno.model.inventory import Purpose
@@ -90,7 +91,7 @@ def direct_io_alignment(case: Case) -> Judgement:
 
 def double_caching(case: Case) -> Judgement:
     """Explain the two caches with this machine's figures."""
-    if _around_the_cache(case):
+    if has_direct_io(case):
         return DoesNotApply("debug_io_direct keeps the data files out of the page cache; the rule of that name warns")
     buffers = case.number("shared_buffers")
     evidence = [f"shared_buffers holds {bytes_text(buffers)}."]
@@ -113,7 +114,7 @@ def direct_io_sides(case: Case) -> Iterator[Resolution]:
     """Decide CON-11 and CON-28 by version and places; memory has no part in it."""
     tablespaces = len(places_of(case, Purpose.TABLESPACE)) if not isinstance(case.host.places, Unknown) else 0
     where = f"the data directory and {tablespaces} tablespaces" if tablespaces else "the data directory"
-    if _around_the_cache(case):
+    if has_direct_io(case):
         option = f"debug_io_direct = {case.text('debug_io_direct')}"
         yield Resolution("CON-11", f"{option} opens {where} with direct I/O: an option for developers, not advice.")
     else:
@@ -127,7 +128,3 @@ def _asynchronous(case: Case) -> str:
     method = case.text("io_method")
     how = "each read waits" if method == "sync" else "reads are asynchronous"
     return f"with io_method = {method} {how}, through the page cache"
-
-
-def _around_the_cache(case: Case) -> bool:
-    return case.has("debug_io_direct") and "data" in case.text("debug_io_direct")
