@@ -136,9 +136,10 @@ class Server:
         self._answer()
         if self.others_say is not None:
             raise self.others_say
+        return True
 
     def switched(self):
-        self.require_none()
+        return self.require_none()
 
     def taken_back(self):
         pass
@@ -407,7 +408,7 @@ def test_a_colleague_s_restart_as_settings_are_looked_at_is_waited_for(server, w
     def restarted():
         if server.looked + 1 == looks:
             server.away = 3
-        require_none()
+        return require_none()
 
     server.require_none, server.loaded_at = restarted, 1.0
     server.world.apply(B)

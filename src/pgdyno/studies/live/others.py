@@ -8,6 +8,7 @@ that begin after it would see neither arm.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 from pgdyno.routes.file_check import read_files
 from pgdyno.server.postgres import Postgres
@@ -26,20 +27,22 @@ class OthersSettings:
         self._overrides = all_overrides(postgres)
         self._found = self._last = self._read()
 
-    def require_none(self) -> None:
+    def require_none(self) -> Literal[True]:
         """Raise LiveStopped when a setting is no longer what our last switch left, or a file holds an unread edit.
 
-        So it does for a setting of a role or a database.
+        So it does for a setting of a role or a database. Returns True, which tells it from a server that was away.
         """
         now = self._read()
         _refuse(self._last, now, ())
         _refuse_overrides(self._overrides, all_overrides(self._postgres))
+        return True
 
-    def switched(self) -> None:
-        """Take down what our switch has left. Raises LiveStopped when another setting came into force with it."""
+    def switched(self) -> Literal[True]:
+        """Take down what our switch has left, as `require_none` raises and returns for what came into force with it."""
         now = self._read()
         _refuse(self._found, now, self._own)
         self._last = now
+        return True
 
     def taken_back(self) -> None:
         """Hear that the server is in its baseline again."""

@@ -125,7 +125,7 @@ class ServerWorld:
             if self._ended_by:
                 raise LiveStopped(self._ended_by)
             self._look()
-            self._require_no_others()
+            self._patiently(self.others.require_none)
             if self._is_closing:
                 return
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
@@ -138,7 +138,7 @@ class ServerWorld:
             self.others.taken_back()
             return
         self._watch_anew(is_cold=is_cold)
-        self._patiently(lambda: _done(self.others.switched))
+        self._patiently(self.others.switched)
         self._last = self._read()
         self._server_at = self._last.at
         self.guards.switched(arm == B, self._server_at)
@@ -203,7 +203,7 @@ class ServerWorld:
         self._until(began + seconds)
         after, ended = self._read(), self.clock()
         use = None if (now := self._use()) is None or used is None else now.since(used)
-        self._require_no_others()
+        self._patiently(self.others.require_none)
         if ended < began + seconds:
             return VoidCause.CLOSED
         found = deltas(before, after)
@@ -327,7 +327,7 @@ class ServerWorld:
         if now is None or before is None:
             return
         if now.loaded_at != before.loaded_at:  # where it is away again, the end of the period looks
-            self._attempt(lambda: self.others.require_none())
+            self._attempt(self.others.require_none)
         step = deltas(before, now)
         if isinstance(step, StatementDeltas):
             self._raise(self.guards.statements(self.clock(), counts(step, self.size)))
@@ -356,9 +356,6 @@ class ServerWorld:
     def _read(self) -> StatementSnapshot:
         return self._patiently(self.reader.statements)
 
-    def _require_no_others(self) -> None:
-        self._patiently(lambda: _done(self.others.require_none))
-
     def _patiently(self, read: Callable[[], T]) -> T:
         """Read once; when the server is away, as soon as it is back. Raises EnvironmentUnsuitable at last."""
         deadline = self.clock() + AWAY_S
@@ -378,9 +375,3 @@ class ServerWorld:
             self.course.happened(GUARD, str(breach))
             now = time.time()
             raise GuardBreached(replace(breach, at=now, began_at=now - (breach.at - breach.began_at)))
-
-
-def _done(act: Callable[[], None]) -> bool:
-    """Do it and tell so: what returns None would be read as a server that is away."""
-    act()
-    return True
