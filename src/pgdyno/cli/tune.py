@@ -103,9 +103,8 @@ def run_tune(
 ) -> int:
     """Run the tune, print what it found and return the exit code. `keep_result` is told the result before that."""
     from pgdyno.cli.requests.study import check_report_path, print_result, run_study
-    from pgdyno.model.facts import Unknown
     from pgdyno.studies.tune.result import tune_result
-    from pgdyno.studies.tune.run import too_short, tune
+    from pgdyno.studies.tune.run import keep_restarts, too_short, tune
     from pgdyno.trial.stopwatch import Alarm, BudgetSpent, Stopwatch, process_began
 
     check_report_path(flags.report)
@@ -116,8 +115,8 @@ def run_tune(
     alarm = Alarm(watch)
 
     def body(session: StudySession) -> StudyResult:
-        if watch is not None and session.outage is not None and not isinstance(session.outage.seconds, Unknown):
-            watch.expect_restart(session.outage.seconds)
+        if watch is not None and session.outage is not None:
+            keep_restarts(watch, session.outage, options)
             alarm.wind()
         tuned = tune(session.laboratory, options, progress.announce)
         alarm.stop()

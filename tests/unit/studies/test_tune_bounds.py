@@ -5,11 +5,16 @@ from dataclasses import replace
 import pytest
 
 from fix_postgres import NIGHT
+from pgdyno.errors import OutOfTime
+from pgdyno.model.facts import Unknown
 from pgdyno.model.shapes import plain
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role
 from pgdyno.model.verdict import Word
+from pgdyno.server.outage import Outage
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
+from pgdyno.studies.tune.run import keep_restarts
+from pgdyno.trial.stopwatch import Stopwatch
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff, work_mem_and_buffers
 from simulated_tune import OPTIONS, run
 
@@ -128,3 +133,24 @@ def test_a_proof_that_does_not_resolve_ends_with_the_restarts_that_there_are():
 
 def slight(settings):
     return 1.1 if shared_buffers_cliff(settings) > 1 else 1.0
+
+
+def test_a_tune_without_restarts_keeps_no_time_for_them() -> None:
+    """A large cache makes the expected restart longer than the budget: nothing was tried, and it "ran out" at once."""
+    outage = Outage(200.0, "at most", "6GB of shared_buffers")
+
+    def stopwatch() -> Stopwatch:
+        return Stopwatch(300.0, began=0.0, clock=lambda: 5.0)
+
+    without = stopwatch()
+    for options in (TuneOptions(reload_only=True), TuneOptions(restarts="0")):
+        keep_restarts(without, outage, options)
+    assert without.left_s() > 270
+    with pytest.raises(OutOfTime, match="ran out before the first trial") as refused:
+        keep_restarts(stopwatch(), outage, TuneOptions(budget_s=300.0))
+    assert str(outage) in refused.value.detail
+    assert "--restarts none" in refused.value.hint
+    keep_restarts(longer := Stopwatch(900.0, began=0.0, clock=lambda: 5.0), outage, TuneOptions())
+    assert longer.end_s == 900.0 - 2 * 200.0 - longer.closing_s
+    keep_restarts(without, Outage(Unknown("not asked"), "unknown", ""), TuneOptions())
+    assert without.left_s() > 270

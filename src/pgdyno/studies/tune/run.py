@@ -20,8 +20,10 @@ from dataclasses import replace
 from pgdyno.errors import OutOfTime
 from pgdyno.knobs.space import starting_points
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.facts import Unknown
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, Trial
 from pgdyno.model.verdict import Metric, Word
+from pgdyno.server.outage import Outage
 from pgdyno.studies.pairs.blocks import WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.pairs.judging import Unjudged
@@ -47,7 +49,7 @@ from pgdyno.studies.tune.smaller import leave_out_unshown
 from pgdyno.studies.tune.space import reach_sentences, search_space
 from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.trial.laboratory import Laboratory
-from pgdyno.trial.stopwatch import BudgetSpent
+from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
 from pgdyno.units import plural, seconds_text
 
 MOST_IN_TIME, MOST_SETTINGS = 3, 5
@@ -109,12 +111,30 @@ def tune(laboratory: Laboratory, options: TuneOptions, announce: Callable[[str],
     return tuned
 
 
-def too_short(options: TuneOptions, when: str) -> OutOfTime:
+def keep_restarts(watch: Stopwatch, outage: Outage, options: TuneOptions) -> None:
+    """Keep time for the restarts of the way back, as long as one is expected to take; a tune without restarts has none.
+
+    Raises OutOfTime, with how long that is, where no time is left for a trial.
+    """
+    if options.never_restarts or isinstance(outage.seconds, Unknown):
+        return
+    watch.expect_restart(outage.seconds)
+    if watch.left_s() <= 0:
+        raise too_short(
+            options,
+            "before the first trial",
+            f"It keeps two restarts for the way back: {outage}.",
+            "Give a longer --budget, or --restarts none, which leaves out the knobs that need one.",
+        )
+
+
+def too_short(options: TuneOptions, when: str, why: str = "", hint: str = "") -> OutOfTime:
     """Return the error for a budget that was over before anything could be told; the server is restored by then."""
     return OutOfTime(
         f"the budget of {seconds_text(options.budget_s or 0)} ran out {when}",
-        detail="It is the time from Enter to the prompt: start, data load, trials, restore and report.",
-        hint="Give a longer --budget, or shorter --warmup and --measure; --keep-data keeps the data for the next try.",
+        detail=why or "It is the time from Enter to the prompt: start, data load, trials, restore and report.",
+        hint=hint
+        or "Give a longer --budget, or shorter --warmup and --measure; --keep-data keeps the data for the next try.",
     )
 
 
