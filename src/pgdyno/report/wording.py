@@ -53,7 +53,7 @@ PROVED = {"winner": "the winner", "found": "all that was found"}
 CLIMBED = {"before": "without the step", "after": "with the step"}
 """What the arms of a proof and of a staircase's step are called for people."""
 STATE_MEANINGS = {
-    TrialState.RUNNING: "still running",
+    TrialState.RUNNING: "begun and not ended: it runs, or was killed",
     TrialState.COMPLETE: "measured and used",
     TrialState.DISTURBED: "measured while something else used the CPU; not used",
     TrialState.UNSTEADY: "never became steady; not used",

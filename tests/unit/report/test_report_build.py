@@ -115,6 +115,21 @@ def test_missing_tables_leave_their_strips_out(tmp_path: Path) -> None:
     assert "unknown (/proc/cpuinfo names none)" in text_of(old)
 
 
+def test_a_trial_that_a_killed_study_left_is_not_said_to_run(tmp_path: Path) -> None:
+    """The page cannot see whether the process is there."""
+
+    def killed(store: Store) -> str:
+        name = example.add_bench(store)
+        for block in (5, 6):
+            store.begin_trial(name, TrialSpec(Configuration(), Role.BASELINE, "run", block, 0))
+        store.update_study(name, state=StudyState.INTERRUPTED)
+        return name
+
+    text = text_of(built(tmp_path, killed))
+    assert "still running" not in text
+    assert "begun and not ended: it runs, or was killed" in text
+
+
 def test_a_bench_has_no_verdict(tmp_path: Path) -> None:
     report = built(tmp_path, example.add_bench)
     assert re.fullmatch(r"[\d,]+ transactions per second, p99 [\d.]+ ms: one run, no comparison", report.title)
