@@ -44,8 +44,16 @@ _STORED = TraceRow._fields[: -len(TraceRow._field_defaults)]
 _MADE_FROM = ("gates_at", "gates_size", "learns", "names")
 """What they are made of."""
 _NOWHERE = "session IS NULL OR session < 0 OR seq IS NULL OR seq < 0 OR kind IS NULL OR due_us IS NULL"
-_NARROW_MB, _NARROW = 60, 1_000_000
-"""What the sort of so many rows without texts and values needs: it writes to disk in any case."""
+_NARROW_MB, _NARROW = 40, 1_000_000
+"""What the sort of so many rows without texts needs: it writes to disk in any case."""
+_SHORT_VALUES = 200
+"""Characters of the values of a row that make it no wider than that."""
+_FEW_TEXTS = 4 << 20
+"""Characters of all texts together that are kept beside a sort instead of in each of its rows."""
+_GATES_MB = 32
+"""Of which rows have gates."""
+_JOINED_MB = 90
+"""What joining gates to rows takes beside what becomes of them."""
 _TELL_EVERY = 200_000
 
 
@@ -123,7 +131,8 @@ def _beside(source: str, folder: Path, order: Order, db: Connection, keys: Mappe
     with TemporaryFile(dir=folder) as gates_file:
         if order is not Order.SESSION:
             gated = folder / "gates.parquet"
-            write_rows(gated, _GATES, _gated(source, order, db, gates_file, has_turns=keys.captured > 0))
+            found = _gated(source, order, db, gates_file, has_turns=keys.captured > 0)
+            write_rows(gated, _GATES, found, memory_mb=_GATES_MB)
             joined, made = f"{joined} LEFT JOIN '{gated}' USING (session, seq)", ["gates_at", "gates_size"]
         if keys.named:
             joined += " LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
@@ -143,17 +152,27 @@ def _gated(
     """Give session and seq of the statements that wait, and which bytes of `file` are their gates.
 
     By tables a statement may wait for many others: lists of them take the memory of the trace many times over. What is
-    sorted is as narrow: tables are those of any text with the same fingerprint, and rows alone have values.
+    sorted is as narrow: tables are those of any text with the same fingerprint, and rows alone have values; where texts
+    are few, as prepared ones are, each has a number.
     """
     asked = f"FROM {source} WHERE sql IS NOT NULL AND refused IS NULL"
     number, params, keys, texts = "NULL::UBIGINT", "params", dict[str, str](), dict[int, str]()
     if order is Order.ROW:
         calls = fetched(db, f"SELECT sql, count(*) {asked} GROUP BY sql")
         keys = key_columns((str(sql), int(count)) for sql, count in calls)
+        every = f"SELECT DISTINCT sql {asked}"
+        is_short = f"coalesce(sum(length(sql)), 0) <= {_FEW_TEXTS}"
+        ((is_few,),) = db.execute(
+            f"SELECT count(DISTINCT hash(sql)) = count(*) AND {is_short} FROM ({every})"
+        ).fetchall()
+        if is_few:
+            number = "hash(sql)"
+            texts.update(fetched(db, f"SELECT {number}, sql FROM ({every})"))
     else:
         number, params = "TRY_CAST('0x' || fingerprint AS UBIGINT)", "NULL::VARCHAR[]"
         texts.update(fetched(db, f"SELECT {number}, any_value(sql) {asked} AND {number} IS NOT NULL GROUP BY 1"))
-    ((rows, wide),) = db.execute(f"SELECT count(*), count(*) FILTER ({number} IS NULL) {asked}").fetchall()
+    is_wide = f"{number} IS NULL OR length(array_to_string({params}, '')) > {_SHORT_VALUES}"
+    ((rows, wide),) = db.execute(f"SELECT count(*), count(*) FILTER ({is_wide}) {asked}").fetchall()
     narrow_mb = min(MEMORY_MB, round(_NARROW_MB * math.sqrt(max(1.0, rows / _NARROW))))
     turns = "turn, before_session, before_seq" if has_turns else "NULL, NULL, NULL"
     joined = asked.replace(" WHERE", " LEFT JOIN turns USING (session, seq) WHERE", 1) if has_turns else asked
@@ -172,7 +191,7 @@ def _gated(
         yield session, seq, at, size
         at += size
     file.flush()
-    let_take(db, MEMORY_MB)
+    let_take(db, MEMORY_MB if has_turns else _JOINED_MB)
 
 
 def write_tape(

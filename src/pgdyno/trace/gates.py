@@ -21,6 +21,7 @@ Gate: TypeAlias = tuple[int, int]
 """A session, and the seq of its statement that must have ended."""
 MOST_ROWS = 1_000_000
 """Rows whose last writer is remembered; one that was written before so many others has long been written again."""
+_SEQ = (1 << 32) - 1
 MOST_SESSIONS = 64
 """Last writers of a table that a statement on all of it waits for."""
 
@@ -81,7 +82,7 @@ def key_columns(texts: Iterable[tuple[str, int]]) -> dict[str, str]:
 
 def gates(rows: Iterable[OrderedRow], keys: Mapping[str, str]) -> Iterator[tuple[int, int, list[Gate]]]:
     """Give session, seq and gates of each statement that waits; with `keys` by rows, without by tables."""
-    tables, written = dict[str, _Table](), dict[tuple[str, str], Gate]()
+    tables, written = dict[str, _Table](), dict[str, int]()
     pending = dict[int, list[tuple[Touch, str | None]]]()
     for row in rows:
         found = dict[int, int]()
@@ -118,22 +119,28 @@ def _turns(touch: Touch, value: str | None, table: _Table, row: OrderedRow) -> I
         yield row.before_session, row.before_seq
 
 
-def _before(touch: Touch, value: str | None, table: _Table, written: Mapping[tuple[str, str], Gate]) -> Iterator[Gate]:
+def _before(touch: Touch, value: str | None, table: _Table, written: Mapping[str, int]) -> Iterator[Gate]:
+    last = None if value is None else written.get(_row(touch, value))
+    known = None if last is None else (last >> 32, last & _SEQ)
     if touch.inserts:
-        known = None if value is None else written.get((touch.table, value))
         yield from (gate for gate in (known, table.whole) if gate is not None)
     elif value is None:
         yield from table.sessions.items()
     else:
-        named = (written.get((touch.table, value)), table.whole, table.inserted)
+        named = (known, table.whole, table.inserted)
         yield from (gate for gate in named if gate is not None)
+
+
+def _row(touch: Touch, value: str) -> str:
+    """Return what a row is remembered by: one text takes half of what a pair does, and there may be a million."""
+    return f"{touch.table}\0{value}"
 
 
 def _publish(
     done: Iterable[tuple[Touch, str | None]],
     gate: Gate,
     tables: Mapping[str, _Table],
-    written: dict[tuple[str, str], Gate],
+    written: dict[str, int],
 ) -> None:
     for touch, value in done:
         table = tables[touch.table]
@@ -146,7 +153,8 @@ def _publish(
         elif value is None:
             table.whole = gate
         else:
-            written.pop((touch.table, value), None)
-            written[touch.table, value] = gate
+            row = _row(touch, value)
+            written.pop(row, None)
+            written[row] = gate[0] << 32 | gate[1]
             if len(written) > MOST_ROWS:
                 del written[next(iter(written))]

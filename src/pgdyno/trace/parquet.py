@@ -236,9 +236,14 @@ def fetched(db: Connection, query: str, values: Sequence[str] = ()) -> Iterator[
         yield from batch
 
 
-def write_rows(path: Path, columns: Sequence[TraceColumn], rows: Iterable[Sequence[Any]]) -> str:
-    """Write rows in the given order as a private Parquet file, whole or not at all; return its SHA-256."""
-    with work_folder(path) as folder, connection(folder) as db:
+def write_rows(
+    path: Path, columns: Sequence[TraceColumn], rows: Iterable[Sequence[Any]], *, memory_mb: int = MEMORY_MB
+) -> str:
+    """Write rows in the given order as a private Parquet file, whole or not at all; return its SHA-256.
+
+    Beyond `memory_mb` they lie on the disk beside it until all are there.
+    """
+    with work_folder(path) as folder, connection(folder, memory_mb=memory_mb) as db:
         db.execute("SET preserve_insertion_order = true")
         db.execute("CREATE TABLE given (" + ", ".join(f'"{one.name}" {one.type}' for one in columns) + ")")
         marks = ", ".join(f"unnest(?::{one.type}[])" for one in columns)

@@ -43,12 +43,14 @@ def gate_bytes(gates: Iterable[tuple[int, int]]) -> bytes:
 
 
 class TapeWriter:
-    """Writes records as they come, and at the end what leads to them. Keeps 24 bytes a record in memory."""
+    """Writes records as they come, and at the end what leads to them. Keeps 16 bytes a record in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._offset = file.write(bytes(HEADER.size))
-        self._offsets, self._keys, self._due = array("Q"), array("Q"), array("q")
+        self._offsets, self._keys = array("Q"), array("Q")
+        self._first = dict[int, tuple[int, int]]()
+        """Of each session the seq of its first record, and when that is due."""
 
     def add(self, record: TapeRecord) -> None:
         """Append a record, in any order. Raises ValueError for one that no tape can hold."""
@@ -64,15 +66,16 @@ class TapeWriter:
             raise ValueError(f"session {record.session}, statement {record.seq}: {error}") from None
         self._offsets.append(self._offset)
         self._keys.append(record.session << 32 | record.seq)
-        self._due.append(record.due_us)
+        first = self._first.get(record.session)
+        if first is None or record.seq < first[0]:
+            self._first[record.session] = record.seq, record.due_us
         self._offset += self._file.write(head + record.gates + record.payload)
 
     def close(self) -> None:
         """Write the index and the sessions, then the header that makes the tape whole."""
         offsets, keys = np.frombuffer(self._offsets, np.uint64), np.frombuffer(self._keys, np.uint64)
         order = np.argsort(keys)  # no key twice, so that it need not be a stable sort, which takes as much memory again
-        first = list[int]()
-        before = -1
+        first, before = list[int](), -1
         for place in range(0, order.size, _CHUNK):
             chunk = order[place : place + _CHUNK]
             self._file.write(offsets[chunk].data)
@@ -80,10 +83,10 @@ class TapeWriter:
             first += (place + np.flatnonzero(np.diff(sessions, prepend=before))).tolist()
             before = int(sessions[-1])
         counts = np.diff([*first, order.size])
-        due = np.frombuffer(self._due, np.int64)[order[first]]
+        numbers = sorted(self._first)
+        due = np.array([self._first[session][1] for session in numbers], np.int64)
         for place in np.argsort(due, kind="stable"):
-            session = int(keys[order[first[place]]]) >> 32
-            self._file.write(SESSION.pack(session, first[place], int(counts[place])))
+            self._file.write(SESSION.pack(numbers[place], first[place], int(counts[place])))
         self._file.seek(0)
         table = self._offset + 8 * len(self._offsets)
         self._file.write(HEADER.pack(MAGIC, VERSION, len(first), len(self._offsets), self._offset, table))

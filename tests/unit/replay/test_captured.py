@@ -93,3 +93,17 @@ def test_a_trace_that_is_not_in_its_order_is_refused(tmp_path: Path, order: Orde
     with pytest.raises(UsageError, match="is not in its place in the trace"):
         write_tape(tmp_path / "b.parquet", tmp_path / "b.tape", order, lambda _: None)
     assert [one.name for one in tmp_path.iterdir() if "work" in one.name] == []
+
+
+@pytest.mark.parametrize("limit", ["_FEW_TEXTS", "_SHORT_VALUES"])
+def test_gates_by_rows_are_the_same_however_wide_their_sort_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    trace = made_trace(tmp_path / "a.parquet", sessions=5, seconds=4.0)
+    tapes = list[bytes]()
+    for size in (1 << 20, 0):
+        monkeypatch.setattr(f"pgdyno.replay.captured.{limit}", size)
+        taped = write_tape(trace, tmp_path / f"{size}.tape", Order.ROW, lambda _: None)
+        assert taped.gated > 0
+        tapes.append((tmp_path / f"{size}.tape").read_bytes())
+    assert tapes[0] == tapes[1]
