@@ -91,6 +91,18 @@ def test_a_part_after_one_that_lacks_something_is_judged_as_strictly_as_another_
     assert tuned.is_offered
 
 
+def test_a_part_that_was_given_up_before_its_fewest_pairs_could_claim_nothing_and_costs_no_error(monkeypatch):
+    draws(monkeypatch, BOTH)
+    parts(monkeypatch, IDLE, LARGE)
+    asked = confidences(monkeypatch)
+    tuned, _ = run(SimulatedLaboratory(shared_buffers_cliff))
+    assert asked == [OPTIONS.confidence, OPTIONS.confidence]
+    assert tuned.is_offered
+    (given_up,) = (note for note in tuned.notes if note.startswith("given up after "))
+    assert given_up == "given up after 2 pairs, as all that was found is better: jit = off"
+    assert not any("another proof came before" in note for note in tuned.notes)
+
+
 def test_a_part_that_is_not_shown_to_lose_is_neither_halved_nor_called_idle(monkeypatch):
     """As good as all that was found, it lacked what chance said: a setting that does nothing was proved."""
     draws(monkeypatch, BOTH)

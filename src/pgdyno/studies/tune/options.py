@@ -75,9 +75,10 @@ class TuneOptions:
     MOST_PROOFS: ClassVar[int] = 3
 
     def of_proof(self, before: int) -> TuneOptions:
-        """Return the options that judge a proof which has so many before it.
+        """Return the options that judge a proof which comes after so many that could make a claim.
 
-        The later ones share as much error as the first may have, whatever they are made for: each could make a claim.
+        The later ones share as much error as the first may have, whatever they are made for. One that was given up
+        before its fewest pairs could claim nothing, and does not count.
         """
         shared = 1 - (1 - self.confidence) / (self.MOST_PROOFS - 1)
         return replace(self, confidence=shared) if before else self

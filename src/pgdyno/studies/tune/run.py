@@ -216,7 +216,7 @@ def search_and_prove(
             if not proof.lacks_something and ends:
                 break
         announce(f"proof: {which} {lack_text(proof)}: the model learns from that")
-        options = asked.of_proof(len(proofs))
+        options = asked.of_proof(sum(isinstance(one, Proof) for one in proofs))
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
         refused.append(part.settings)
         if isinstance(proof, Proof) and not proof.lacks_something:
