@@ -69,5 +69,5 @@ def test_a_pool_is_used_released_and_enough_or_not(
         again = postmaster_lock.postmaster_pid(sandbox.data_directory)
         assert again != pid
         with pytest.raises(ApplyError, match="preflight: huge_pages = on needs"):
-            session.apply(fits.with_settings({"shared_buffers": "8GB"}))
+            session.apply(Configuration.of({**fits, "shared_buffers": "8GB"}))
         assert postmaster_lock.postmaster_pid(sandbox.data_directory) == again

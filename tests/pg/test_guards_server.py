@@ -16,7 +16,7 @@ import pytest
 from fix_postgres import public_dir
 from guarded_study import CANDIDATE, Guarded, assert_answered, guarded, work_mem
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped
-from pgdyno.model.configuration import BASELINE
+from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.live import Colour
 from pgdyno.model.trial import TrialState, WorkloadSpec
 from pgdyno.owner.runner import LocalRunner
@@ -108,7 +108,7 @@ def test_deadlocks(target: Target, tmp_path: Path) -> None:
             "COMMIT;",
         ]
     )
-    configuration = CANDIDATE.with_settings({"deadlock_timeout": "10ms"})
+    configuration = Configuration.of({**CANDIDATE, "deadlock_timeout": "10ms"})
     limits = "deadlocks=2", "errors=off"
     with guarded(target, tmp_path, *limits, workload=scripted(tmp_path, text), clients=4, rate=None) as study:
         study.run(configuration)

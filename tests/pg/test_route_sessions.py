@@ -82,7 +82,7 @@ def test_by_sql_alone_undone_by_hand(make_sandbox: Callable[..., Sandbox], tmp_p
     path = sandbox.data_directory / "postgresql.auto.conf"
     before = path.read_bytes()
     session = Session.begin(open_sql_only(postgres.conninfo), study="s", undo_root=tmp_path)
-    session.apply(RELOADED.with_settings({"maintenance_work_mem": "70MB", "jit": "off"}))
+    session.apply(Configuration.of({**RELOADED, "maintenance_work_mem": "70MB", "jit": "off"}))
     postgres.execute("ALTER SYSTEM SET jit = on")
     text = (session.bundle.directory / "UNDO.md").read_text()
     block = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[0]
@@ -105,7 +105,7 @@ def test_a_session_through_patroni(patroni: PatroniCluster, tmp_path: Path) -> N
         with pytest.raises(ApplyError, match="work_mem = plenty"):
             session.apply(Configuration.of({"work_mem": "plenty"}))
         assert patroni.show("work_mem") == {"alpha": "7MB", "beta": "7MB"}
-        applied = session.apply(RELOADED.with_settings({"shared_buffers": "32MB"}))
+        applied = session.apply(Configuration.of({**RELOADED, "shared_buffers": "32MB"}))
         assert applied.restarted
         assert patroni.show("shared_buffers") == {"alpha": "32MB", "beta": "32MB"}
     patroni.wait_whole()

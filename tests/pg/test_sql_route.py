@@ -121,7 +121,7 @@ def test_what_somebody_else_sets_meanwhile_stays_and_is_not_overwritten(server: 
     for name, value in {"effective_cache_size": "3GB", "jit": "on", "maintenance_work_mem": "71MB"}.items():
         postgres.execute(alter_system(Line(name, value)))
     with pytest.raises(ApplyError, match="maintenance_work_mem was set by somebody else"):
-        route.stage(ASKED.with_settings({"maintenance_work_mem": "72MB"}), session="s")
+        route.stage(Configuration.of({**ASKED, "maintenance_work_mem": "72MB"}), session="s")
     route.stage(Configuration.of({"work_mem": "8MB"}), session="s")
     written = Written((ASKED, Configuration.of({"work_mem": "8MB"})))
     for again in (SqlRoute.from_record(route.record(), postgres=postgres, written=written), route):

@@ -13,6 +13,7 @@ import pytest
 from fix_edited_server import RESTARTED, Scene, killed
 from pgdyno.control import PgCtl
 from pgdyno.linux import processes
+from pgdyno.model.configuration import Configuration
 from pgdyno.server import postmaster_lock, snapshot
 from pgdyno.undo import stuck_stop
 from server_image import eventually
@@ -71,7 +72,7 @@ def test_a_restart_ends_a_shutdown_that_hangs(scene: Scene, tmp_path: Path, monk
         killing.setattr(PgCtl, "restart", told_to_stop)
         try:
             with pytest.raises(KeyboardInterrupt):
-                session.apply(RESTARTED.with_settings({"max_connections": "43"}))
+                session.apply(Configuration.of({**RESTARTED, "max_connections": "43"}))
         finally:
             if scene.is_down():
                 scene.control().start()

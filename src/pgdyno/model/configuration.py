@@ -39,10 +39,6 @@ class Configuration(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self.settings)
 
-    def with_settings(self, settings: Mapping[str, str]) -> Configuration:
-        """Return a copy in which these settings are added or replaced."""
-        return Configuration.of({**dict(self.settings), **settings})
-
     def without(self, *names: str) -> Configuration:
         """Return a copy in which these knobs are back at the baseline."""
         return Configuration(tuple(item for item in self.settings if item[0] not in names))

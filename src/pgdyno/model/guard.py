@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pgdyno.model.live import Colour
-from pgdyno.model.shapes import Named, plain, shaped
+from pgdyno.model.shapes import Named, plain
 
 TRIPS = 3
 """How many configurations guards may reject before the study is ended."""
@@ -64,11 +64,6 @@ class GuardPlan:
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values for the study's options."""
         return {"limits": plain(self.limits), "trips": self.trips}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, object]) -> GuardPlan:
-        """Rebuild the plan that a study was begun with; one from before guards has the defaults."""
-        return shaped(cls, values, "the guards", strict=False)
 
 
 @dataclass(frozen=True, slots=True)

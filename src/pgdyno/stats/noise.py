@@ -26,8 +26,6 @@ ODD_FACTOR, ODD_DISTANCE = 5.0, math.log(1.5)
 
 Of four normal runs of CV 5 % one in 2000 sets has one, of five runs of CV 20 % one set in 30.
 """
-MAX_PAIRS = 2000
-"""Past this number of pairs the answer is "not with this machine"."""
 _EXACT_PAIRS = 60
 """Up to here the boundary is computed; beyond, its normal value hardly moves and is carried on."""
 
@@ -55,25 +53,6 @@ class NoiseFloor:
         """
         reach = self._reach(pairs, power, confidence)
         return math.expm1(reach) if self.runs >= RUNS_TO_TELL and reach <= math.log1p(MOST_EFFECT) else None
-
-    def pairs_for(self, effect: float, power: float = 0.8, confidence: float = 0.95) -> int | None:
-        """Return the least `max_pairs` that resolves an effect of this ratio distance, or None past MAX_PAIRS.
-
-        The mean number of pairs is smaller, because a comparison stops early. Raises UsageError unless effect > 0.
-        """
-        if effect <= 0:
-            raise UsageError(f"effect {effect} is not above 0", hint="Write 5 % as 0.05.")
-        distance = math.log1p(effect)
-        lo, hi = 2, MAX_PAIRS
-        if self._reach(hi, power, confidence) > distance:
-            return None
-        while lo < hi:
-            middle = (lo + hi) // 2
-            if self._reach(middle, power, confidence) > distance:
-                lo = middle + 1
-            else:
-                hi = middle
-        return lo
 
     def _reach(self, pairs: int, power: float, confidence: float) -> float:
         """Return the log ratio at which the last look alone has about this power (Student's approximation)."""

@@ -84,10 +84,6 @@ class KeptRows:
         packs, newest = self._state  # at once: the other thread may pack
         return SampledRows(self._spool, packs, tuple(newest))
 
-    def in_memory(self) -> int:
-        """Return how many rows are in memory."""
-        return len(self._state[1])
-
     def _pack(self, packs: tuple[_Pack, ...], newest: list[SampleRow]) -> None:
         """Pickled, at a fifth of what JSON costs: the spool is memory of ours, or a file that no name leads to."""
         by_table: dict[str, list[tuple[float, tuple[SampleValue, ...]]]] = defaultdict(list)

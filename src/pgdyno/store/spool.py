@@ -41,11 +41,6 @@ class Spool:
         memory, file = self._memory, self._file  # in this order: they move from the one to the other
         return bytes(memory[offset : offset + size]) if file is None else os.pread(file.fileno(), size, offset)
 
-    @property
-    def in_memory(self) -> int:
-        """Return how many of its bytes are in memory."""
-        return len(self._memory)
-
     def close(self) -> None:
         """Give the room back."""
         if self._file is not None:

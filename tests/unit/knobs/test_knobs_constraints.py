@@ -156,6 +156,6 @@ def test_huge_pages_need_a_pool_that_covers_shared_memory() -> None:
 @given(st.integers(0, 20), st.integers(0, 20))
 def test_more_memory_never_makes_a_refused_total_acceptable(small: int, extra: int) -> None:
     less = Configuration.of({"work_mem": f"{1 << small}kB" if small > 6 else "64kB"})
-    more = less.with_settings({"shared_buffers": f"{128 + extra * 512}MB"})
+    more = Configuration.of({**less, "shared_buffers": f"{128 + extra * 512}MB"})
     if check(less, FACTS, connections=50) is not None:
         assert check(more, FACTS, connections=50) is not None

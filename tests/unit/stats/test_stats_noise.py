@@ -47,7 +47,6 @@ def test_identical_runs_have_no_noise_and_detect_anything():
     floor = noise_floor([5.0, 5.0, 5.0, 5.0])
     assert (floor.cv, floor.pair_sd) == (0, 0)
     assert floor.detectable(6) == 0
-    assert floor.pairs_for(0.01) == 2
 
 
 def test_three_runs_promise_nothing_because_two_steps_may_agree_by_chance():
@@ -64,18 +63,6 @@ def test_the_detectable_effect_is_found_with_the_power_that_was_stated(pairs):
     design = Design(max_pairs=pairs, doubt=0.0, smallest_effect=0.0)
     ratios = paired_log_ratios(normal, rng=np.random.default_rng(1), studies=6000, pairs=pairs, cv=0.05, effect=effect)
     assert run_studies(ratios, design).higher.mean() == pytest.approx(0.82, abs=0.05)
-
-
-@pytest.mark.parametrize("effect", [0.02, 0.05, 0.1, 0.5])
-def test_pairs_for_is_the_inverse_of_detectable(effect):
-    floor = NoiseFloor(cv=0.04, pair_sd=0.05, pairs=9, runs=10)
-    pairs = floor.pairs_for(effect)
-    assert floor.detectable(pairs) <= effect
-    assert pairs == 2 or floor.detectable(pairs - 1) > effect
-
-
-def test_an_effect_far_below_the_noise_has_no_number_of_pairs():
-    assert NoiseFloor(cv=0.3, pair_sd=0.4, pairs=9, runs=10).pairs_for(0.01) is None
 
 
 @settings(deadline=None)  # the first use of a number of pairs computes its boundary
@@ -95,8 +82,6 @@ def test_senseless_questions_are_refused():
     floor = noise_floor([1.0, 1.1, 1.0])
     with pytest.raises(UsageError):
         floor.detectable(1)
-    with pytest.raises(UsageError):
-        floor.pairs_for(0.0)
 
 
 @pytest.mark.parametrize("place", range(4))
@@ -148,13 +133,6 @@ def test_an_odd_run_is_a_factor_of_one_and_a_half_away(factor, place):
 @pytest.mark.parametrize(("distance", "place"), [(0.49, None), (0.51, 3), (-0.49, None), (-0.51, 3)])
 def test_an_odd_run_is_five_times_as_far_as_any_of_the_others(distance, place):
     assert odd_run([math.exp(one) for one in (0.0, 0.1, -0.1, distance)]) == place
-
-
-def test_two_thousand_pairs_are_the_most():
-    floor = NoiseFloor(cv=0.3, pair_sd=0.4, pairs=9, runs=10)
-    least = floor.detectable(2000)
-    assert floor.pairs_for(least * 1.00001) == 2000
-    assert floor.pairs_for(least * 0.9999) is None
 
 
 def test_an_effect_of_a_doubling_is_the_largest_that_is_told():

@@ -47,9 +47,9 @@ def by_table(rows: list[SampleRow]) -> list[SampleRow]:
 def test_what_is_in_memory_does_not_grow_with_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(spool_module, "IN_MEMORY", 10_000)
     short, long = (kept(ticks, tmp_path)[0] for ticks in (600, 6000))
-    assert short.in_memory() <= sampled_rows.AT_ONCE + 4
-    assert long.in_memory() <= sampled_rows.AT_ONCE + 4
-    assert long.rows().spool.in_memory == 0
+    assert len(short._state[1]) <= sampled_rows.AT_ONCE + 4
+    assert len(long._state[1]) <= sampled_rows.AT_ONCE + 4
+    assert not long.rows().spool._memory
     assert [*tmp_path.iterdir()] == []  # the file has no name
 
 
@@ -97,7 +97,7 @@ def test_rows_that_the_disk_does_not_take_stay_in_memory(monkeypatch: pytest.Mon
     monkeypatch.setattr(Spool, "append", full)
     made, given = kept(3000, tmp_path)
     assert by_table([*made.rows()]) == by_table(given)
-    assert made.in_memory() == len(given) - 2 * sampled_rows.AT_ONCE
+    assert len(made._state[1]) == len(given) - 2 * sampled_rows.AT_ONCE
     assert next(taken) == 3  # it is not asked again
 
 

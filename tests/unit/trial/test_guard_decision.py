@@ -13,6 +13,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.guard import Absent, Failed, GuardLimit, GuardPlan, GuardReading
 from pgdyno.model.guard_table import GB, GUARDS
 from pgdyno.model.live import Colour
+from pgdyno.model.shapes import shaped
 from pgdyno.trial.guard_settings import guard_plan, limit_text, parse_limit
 from pgdyno.trial.guards import GuardStatus, is_beyond, judge, limit_of
 
@@ -93,7 +94,7 @@ def test_a_limit_that_was_set_is_the_one_that_is_judged(name: str, value: float)
     amounts = {"B": whole * 1024.0, "B/s": whole * 1024.0, "%": value, "x": value}
     plan = guard_plan([f"{name}={texts.get(guard.unit, str(whole))}"])
     assert limit_of(guard, plan, 1e9) == pytest.approx(amounts.get(guard.unit, float(whole)))
-    assert GuardPlan.from_json(plan.to_json()) == plan
+    assert shaped(GuardPlan, plan.to_json(), "the guards") == plan
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_only_what_needs_a_restart_counts():
 def test_a_pool_of_huge_pages_counts_because_postgresql_sees_it_only_when_it_starts():
     budget, pool = restarts("1"), Configuration.of({"vm.nr_hugepages": "200", "vm.swappiness": "1"})
     budget.allow(pool, never)
-    budget.allow(pool.with_settings({"vm.swappiness": "2"}), never)
+    budget.allow(Configuration.of({**pool, "vm.swappiness": "2"}), never)
     assert budget.used == 1
     with pytest.raises(EnvironmentUnsuitable, match="budget of 1 restarts is used up"):
         budget.allow(LIGHT, never)

@@ -136,7 +136,7 @@ def test_what_stays_in_memory_does_not_grow_with_the_transactions() -> None:
         before = kept
     assert 4 * fold.committed > spool.IN_MEMORY
     log = fold.folded()
-    assert log.spools[0].in_memory == 0, "on disk by now"
+    assert not log.spools[0]._memory, "on disk by now"
     assert (log.tally().committed, log.latency().max) == (1_600_000, 0.708)
 
 
