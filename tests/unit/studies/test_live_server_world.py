@@ -400,6 +400,17 @@ def test_a_lone_session_waits_and_several_wait(server):
         assert [lamp for lamp in server.world.guards.lamps if words in lamp.text]
 
 
+def test_a_restart_in_the_wash_out_voids_the_period_that_follows(server):
+    """Its cache is empty, and the wash-out was for the switch."""
+    server.world.apply(B)
+    server.started_at += 3.0
+    server.world.wash(5.0, 10.0)
+    assert server.world.count(10.0) is VoidCause.RESTARTED
+    server.world.apply(A)
+    server.world.wash(5.0, 10.0)
+    assert isinstance(server.world.count(10.0), PeriodCounts)
+
+
 @pytest.mark.parametrize("when", ["before a switch", "after it", "at a period's end"])
 def test_a_colleague_s_restart_as_settings_are_looked_at_is_waited_for(server, when):
     """No session is to be had for as long as it takes, and that is no reason to end the study with an error."""

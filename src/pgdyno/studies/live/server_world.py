@@ -108,6 +108,7 @@ class ServerWorld:
     _arm: str = BASELINE_ARM
     _switched_at: float = 0.0
     _server_at: float = 0.0
+    _started: float = 0.0
     _last: StatementSnapshot | None = None
     _next_step: float = 0.0
     _next_sessions: float = 0.0
@@ -140,7 +141,7 @@ class ServerWorld:
         self._watch_anew(is_cold=is_cold)
         self._patiently(self.others.switched)
         self._last = self._read()
-        self._server_at = self._last.at
+        self._server_at, self._started = self._last.at, self._last.started_at
         self.guards.switched(arm == B, self._server_at)
 
     def _bring(self, arm: str) -> bool:
@@ -198,6 +199,8 @@ class ServerWorld:
         self.guards.warm()
         used = self._use()
         before, began = self._read(), self.clock()
+        if before.started_at != self._started:
+            return VoidCause.RESTARTED  # in the wash-out: what is cached by now is too little
         self._until(began + seconds / 2)
         middle = self._read()
         self._until(began + seconds)
