@@ -33,6 +33,8 @@ class SimulatedLoad:
     drift: float = 0.12
     wander: float = 0.37
     waves: float = 0.15
+    drift_spread: float = 0.0
+    """How unlike the classes drift: the deviation of `drift` among them, in ln."""
 
 
 class LiveSimulation:
@@ -49,6 +51,8 @@ class LiveSimulation:
         self.rates[size - REPORTS :] = 1 / REPORT_EVERY_S
         self.means[size - REPORTS :] = usual_ms / 2 / REPORTS * REPORT_EVERY_S  # a third of all the time together
         self.cvs: Floats = np.exp(self._rng.normal(math.log(1.0), 0.5, size))
+        own = np.random.default_rng([seed, 1])  # so that loads without a spread are what they were
+        self._drift = load.drift * np.exp(load.drift_spread * own.normal(0.0, 1.0, size))
         self._level = np.zeros(size)
         self._shift = np.zeros(size)
         self._period = 0
@@ -61,7 +65,7 @@ class LiveSimulation:
             0, load.wander / math.sqrt(2 * (1 - _MEMORY)), load.statements
         )
         self._shift = _MEMORY * self._shift + keep * rng.normal(
-            0, load.drift / math.sqrt(2 * (1 - _MEMORY)), load.statements
+            0, self._drift / math.sqrt(2 * (1 - _MEMORY)), load.statements
         )
         wave = load.waves * math.sin(self._period / 7.0)
         self._period += 1

@@ -1,7 +1,7 @@
 """Print how often `pgdyno watch` would be wrong, and how soon it would be right, on simulated loads.
 
     python bench/watch.py [--weeks 20] [--changes 40] [--period 60] [--statements 200] [--calls 1200] [--drift 0.12]
-        [--keep FILE]
+        [--spread 0] [--first-seed 0] [--keep FILE]
 
 A week of equal periods (`live_simulation`: mix, load and each statement's mean wander by themselves): alarms are false.
 What is said to be faster again is no alarm, and counted apart.
@@ -62,10 +62,10 @@ def watched(
     return told, number
 
 
-def weeks_of(load: SimulatedLoad, weeks: int, period_s: float, keep: Path | None) -> list[int]:
-    """Return the alarms of so many weeks without a change, by seeds from 0 on; those that `keep` has are not run."""
+def weeks_of(load: SimulatedLoad, seeds: range, period_s: float, keep: Path | None) -> list[int]:
+    """Return the alarms of weeks without a change, one a seed; those that `keep` has are not run."""
     found = {row["week"]: row["alarms"] for row in read_rows(keep)} if keep is not None else {}
-    for seed in range(weeks):
+    for seed in seeds:
         if seed in found:
             continue
         cpu = time.process_time()
@@ -77,7 +77,7 @@ def weeks_of(load: SimulatedLoad, weeks: int, period_s: float, keep: Path | None
         if keep is not None:
             with keep.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-    return [int(str(found[seed])) for seed in range(weeks)]
+    return [int(str(found[seed])) for seed in seeds]
 
 
 def main() -> None:
@@ -89,14 +89,19 @@ def main() -> None:
     parser.add_argument("--statements", type=int, default=200)
     parser.add_argument("--calls", type=float, default=1200.0, help="a second, of all statements together")
     parser.add_argument("--drift", type=float, default=0.12)
+    parser.add_argument("--spread", type=float, default=0.0, help="of the drift among statements, in ln")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, metavar="FILE", help="go on from what this file has")
     options = parser.parse_args()
-    load = SimulatedLoad(statements=options.statements, calls_a_second=options.calls, drift=options.drift)
-    weeks = weeks_of(load, options.weeks, options.period, options.keep)
+    load = SimulatedLoad(
+        statements=options.statements, calls_a_second=options.calls, drift=options.drift, drift_spread=options.spread
+    )
+    first = options.first_seed
+    weeks = weeks_of(load, range(first, first + options.weeks), options.period, options.keep)
     print(f"{options.weeks} weeks without a change: alarms {weeks}, more than one in {sum(one > 1 for one in weeks)}")
     for what, factor in (("one statement", 1.5), ("one statement", 2.0), ("one statement", 3.0), ("all", 1.3)):
         minutes, others = [], 0
-        for seed in range(options.changes):
+        for seed in range(first, first + options.changes):
             slow = random.Random(seed).randrange(50) if what != "all" else None
             told, number = watched(load, 1000 + seed, 120, options.period, slow=slow, factor=factor)
             hits = [period for period, one in told if period >= 60 and one.number == (None if slow is None else number)]

@@ -214,13 +214,51 @@ def test_where_only_some_statements_run_the_server_s_step_begins_all_the_same_wh
 
 
 def test_how_far_single_calls_scatter_bounds_what_can_be_told():
-    """Over ten periods of 100 calls the medians' contrast has pi / 1000 of the calls' squared variation."""
+    """Over ten periods of 100 calls the medians' contrast has pi / 1000 of the calls' squared variation.
+
+    To it comes what no load is steadier than, the less the more is known of this one.
+    """
     found, calls, mean, deviation = Regressions(), np.full(6, 100.0), 20.0, 40.0
     none = np.zeros(6)
     for _ in range(60):
         ms = calls * mean
         found.add(StatementDeltas(60.0, np.arange(6), calls, ms, ms, calls * deviation**2, none, none, none))
-    assert found.detectable() == pytest.approx(math.exp(5.5 * math.sqrt(math.pi / 1000) * deviation / mean))
+    sampled = math.pi / 1000 * (deviation / mean) ** 2
+    least, most = (math.exp(5.5 * math.sqrt(sampled + floor**2)) for floor in (0.03, 0.06))
+    told = found.detectable()
+    assert told is not None
+    assert least < told < most
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rare_statements_do_not_make_a_frequent_one_look_unsteady(seed):
+    """How far single calls of theirs scatter is known; only what is beyond that counts for all."""
+    rng, found, told = np.random.default_rng(seed), Regressions(), []
+    calls, cv, means = np.array([2000.0] + [20.0] * 60), np.array([0.5] + [2.0] * 60), np.array([1.0] + [2.0] * 60)
+    none = np.zeros(61)
+    for number in range(1, 71):
+        slow = np.array([2.0 if number > 60 else 1.0] + [1.0] * 60)
+        shape = calls / cv**2
+        ms = calls * means * slow * rng.gamma(shape) / shape
+        m2 = (cv * ms / calls) ** 2 * calls
+        told += [
+            (number, one.number)
+            for one in found.add(StatementDeltas(60.0, np.arange(61), calls, ms, ms, m2, none, none, none))
+        ]
+    assert [number for _, number in told] == [0]
+    assert told[0][0] <= 65
+
+
+@pytest.mark.parametrize(("calls", "is_told"), [(2000.0, True), (10.0, False)])
+def test_a_step_counts_by_the_calls_of_its_own_periods(calls, is_told):
+    """Twice as long is beyond doubt over thousands of calls, and nothing over ten that scatter as they do."""
+    found, told, none = Regressions(), [], np.zeros(6)
+    for number in range(1, 64):
+        is_slow = number > 60
+        ran = np.array([calls if is_slow else 2000.0] + [2000.0] * 5)
+        ms = ran * 20.0 * np.array([2.0 if is_slow else 1.0] + [1.0] * 5)
+        told += found.add(StatementDeltas(60.0, np.arange(6), ran, ms, ms, ms**2 / ran, none, none, none))
+    assert [one.number for one in told] == ([0] if is_told else [])
 
 
 @pytest.mark.parametrize(("factor", "is_told"), [(1.29, False), (1.31, True)])
