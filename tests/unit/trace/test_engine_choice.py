@@ -78,12 +78,20 @@ def test_an_engine_that_cannot_begin_is_told_with_its_own_reason(tmp_path: Path)
 def test_an_engine_that_says_nothing_is_watched_and_killed_where_it_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    ready = tmp_path / "ready"
+    deaf = (
+        "import pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        f" pathlib.Path({str(ready)!r}).touch(); time.sleep(600)"
+    )
     for name in ("tape", "records"):
         (tmp_path / name).touch()
     monkeypatch.setattr(engines, "END_TIMEOUT_S", 0.1)
     monkeypatch.setattr(engines, "_LOOK_S", 0.05)
     with pytest.raises(EnvironmentUnsuitable, match="ended with exit code -9"):
         run_engines(
-            LOCAL, tmp_path / "tape", [tmp_path / "records"], program=[sys.executable, "-c", deaf], watch=lambda _: True
+            LOCAL,
+            tmp_path / "tape",
+            [tmp_path / "records"],
+            program=[sys.executable, "-c", deaf],
+            watch=lambda _: ready.exists(),
         )
