@@ -111,8 +111,6 @@ class CaptureRecord:
     """Databases whose tables and sequences could not be read, with the reason."""
     holes: tuple[str, ...] = ()
     """What is not in the log although it ran: overrides of the settings by role or database, in words."""
-    own_applications: tuple[str, ...] = ("pgdyno", "pgdyno_observer")
-    """Sessions with these names are ours: what they did is no load."""
     log_directory: str = ""
     session: str = ""
     """The undo session that switched the logging on."""

@@ -62,8 +62,6 @@ class OutcomeFacts:
     """Fixed before the run."""
     study: str = ""
     """Of the run: its record in the store is from before the first statement. Empty in an outcome of before."""
-    server_logs: bool = False
-    """The target logged every statement: its own times can be compared with the capture's."""
     ended: str = ""
     """`complete`, or why it ended before; empty while it runs, and `KILLED` once somebody looks at one that was."""
     owner: ProcessIdentity | None = None
