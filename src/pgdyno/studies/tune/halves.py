@@ -4,6 +4,10 @@ A proof leaves out the settings that the model expects least of together, and ke
 together. Often one of six does. So the winner runs without either half and without both, beside the baseline: the half
 that costs least goes where that is surely no more than may be lost, and the effect of what stays is measured without
 it. Again, until one setting is left, or neither half can go.
+
+Errors: a round judges fresh pairs and shares its error rate between its two halves, not with the other rounds. A group
+of n settings has at most log2(n) rounds, rounded up, and the chance that any of them lets a half go that costs more
+than may be lost is at most their sum: for six settings three times that of one round.
 """
 
 from __future__ import annotations
