@@ -23,11 +23,11 @@ from pgdyno.replay.copy_proof import (
     refusal,
     source_doubt,
 )
+from pgdyno.replay.passfile import passwords_in
 from pgdyno.server import places
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trace.engine.plan import EndPoint
-from pgdyno.trace.passfile import passwords_in
 from pgdyno.units import plural
 
 ALLOWED = "allowed-targets"

@@ -17,7 +17,7 @@ STATE_LIKE = (
 _KEPT_BY_RESET_ALL = ("role", "session_authorization")
 
 
-class Change(Enum):
+class StateChange(Enum):
     """What one statement does to the state of its session."""
 
     SET = auto()
@@ -29,10 +29,10 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StateStep:
     """One change, and the setting or the prepared statement that it is of; without a name it is of all."""
 
-    change: Change
+    change: StateChange
     name: str = ""
 
 
@@ -60,7 +60,7 @@ def needed(sent: Iterable[Sent]) -> Iterator[tuple[int, int]]:
                 yield from ((session, seq) for seq in state.left())
             session, state = one.session, _State()
         for step in changes(one.text):
-            if not (one.is_undone and step.change in (Change.SET, Change.RESET_ALL)):
+            if not (one.is_undone and step.change in (StateChange.SET, StateChange.RESET_ALL)):
                 state.follow(step, one.seq)
     if session is not None:
         yield from ((session, seq) for seq in state.left())
@@ -71,21 +71,21 @@ class _State:
     settings: dict[str, int] = field(default_factory=dict)
     prepared: dict[str, int] = field(default_factory=dict)
 
-    def follow(self, step: Step, seq: int) -> None:
+    def follow(self, step: StateStep, seq: int) -> None:
         match step.change:
-            case Change.SET:
+            case StateChange.SET:
                 if step.name == "session_authorization":  # it sets the role as well
                     self.settings.pop("role", None)
                 self.settings[step.name] = seq
-            case Change.RESET_ALL:
+            case StateChange.RESET_ALL:
                 self.settings = {one: at for one, at in self.settings.items() if one in _KEPT_BY_RESET_ALL}
-            case Change.PREPARE:
+            case StateChange.PREPARE:
                 self.prepared[step.name] = seq
-            case Change.DEALLOCATE:
+            case StateChange.DEALLOCATE:
                 self.prepared.pop(step.name, None)
-            case Change.DEALLOCATE_ALL:
+            case StateChange.DEALLOCATE_ALL:
                 self.prepared.clear()
-            case Change.DISCARD_ALL:
+            case StateChange.DISCARD_ALL:
                 self.settings.clear()
                 self.prepared.clear()
 
@@ -94,42 +94,46 @@ class _State:
 
 
 @lru_cache(maxsize=CACHED)
-def changes(text: str) -> tuple[Step, ...]:
+def changes(text: str) -> tuple[StateStep, ...]:
     """Return what a text does to the state of its session, where it does nothing else; empty for any other text."""
     found = of_tree(text, lambda parsed, _: [_step(one.stmt) for one in parsed.stmts])
     if not found or None in found:
         return ()
     steps = tuple(step for some in found for step in some or ())
-    return steps if len(found) == 1 or not any(step.change is Change.PREPARE for step in steps) else ()
+    return steps if len(found) == 1 or not any(step.change is StateChange.PREPARE for step in steps) else ()
 
 
-def _step(statement: Message) -> tuple[Step, ...] | None:
+def _step(statement: Message) -> tuple[StateStep, ...] | None:
     kind = statement.WhichOneof("node")
     node: Message = getattr(statement, kind) if kind else None
     match kind:
         case "variable_set_stmt":
             return _setting(node)
         case "prepare_stmt":
-            return (Step(Change.PREPARE, node.name),)
+            return (StateStep(StateChange.PREPARE, node.name),)
         case "deallocate_stmt":
-            return (Step(Change.DEALLOCATE, node.name) if node.name else Step(Change.DEALLOCATE_ALL),)
+            return (
+                StateStep(StateChange.DEALLOCATE, node.name) if node.name else StateStep(StateChange.DEALLOCATE_ALL),
+            )
         case "discard_stmt":
-            return {"DISCARD_ALL": (Step(Change.DISCARD_ALL),)}.get(_word(node, "target"), ())
+            return {"DISCARD_ALL": (StateStep(StateChange.DISCARD_ALL),)}.get(_word(node, "target"), ())
         case "select_stmt":
             return _by_function(node)
     return None
 
 
-def _setting(node: Message) -> tuple[Step, ...]:
+def _setting(node: Message) -> tuple[StateStep, ...]:
     kind = _word(node, "kind")
     if node.is_local or (kind == "VAR_SET_MULTI" and node.name.startswith("TRANSACTION")):
         return ()
-    return (Step(Change.RESET_ALL) if kind == "VAR_RESET_ALL" else Step(Change.SET, node.name.lower()),)
+    return (
+        StateStep(StateChange.RESET_ALL) if kind == "VAR_RESET_ALL" else StateStep(StateChange.SET, node.name.lower()),
+    )
 
 
-def _by_function(node: Message) -> tuple[Step, ...] | None:
+def _by_function(node: Message) -> tuple[StateStep, ...] | None:
     """Return what `SELECT set_config('name', value, false)` sets; None for any other query."""
-    steps = list[Step]()
+    steps = list[StateStep]()
     for target in node.target_list:
         call = target.res_target.val.func_call
         if not call.funcname or call.funcname[-1].string.sval != "set_config" or len(call.args) != 3:
@@ -138,7 +142,7 @@ def _by_function(node: Message) -> tuple[Step, ...] | None:
         if name.WhichOneof("val") != "sval" or is_local.WhichOneof("val") != "boolval":
             return None
         if not is_local.boolval.boolval:
-            steps.append(Step(Change.SET, name.sval.sval.lower()))
+            steps.append(StateStep(StateChange.SET, name.sval.sval.lower()))
     return None if node.from_clause else tuple(steps)
 
 

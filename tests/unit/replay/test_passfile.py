@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.trace.passfile import passwords_in
+from pgdyno.replay.passfile import passwords_in
 
 TEXT = r"""
 # db1:5432:*:joe:not a line
