@@ -142,3 +142,7 @@ def test_sessions_widen_the_interval_of_a_share():
 def test_limits_that_are_none_are_refused():
     with pytest.raises(UsageError, match="not possible"):
         EffectLimits(ratio=0.9)
+
+
+def test_a_class_has_changed_beyond_five_percent_and_a_millisecond_where_nothing_else_is_asked_for():
+    assert (EffectLimits().ratio, EffectLimits().least_ms, EffectLimits().level) == (1.05, 1.0, 0.05)

@@ -99,3 +99,10 @@ def test_a_gain_is_told_in_percent_up_to_the_tenfold(at_most, words):
 def test_what_a_flat_curve_leaves_open_goes_to_both_sides():
     steps = (Interval(1.0, 1.0, 1.0, 0.95), Interval(0.9, 0.5, 1.2, 0.95))
     assert "one of up to 100 % is not excluded" in Plateau(0, (0, 1), 0, False, 0.2, steps, False, 0.02).sentence("ab")
+
+
+@pytest.mark.parametrize(
+    ("means", "said"), [((100, 130, 200), "128MB is the best"), ((100, 200, 200.3), "the best lies among 64MB, 128MB")]
+)
+def test_one_level_is_the_best_and_several_are_where_it_lies(means, said):
+    assert find_plateau(levels(*means)).sentence(NAMES[:3]).startswith(said)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pgdyno.stats.regressions import LEARN, Regressions
+from pgdyno.stats.regressions import _MEMORY, LEARN, Regressions, _Usual
 from pgdyno.stats.statement_deltas import StatementDeltas
 
 MEANS = np.array([2.0, 5.0, 1.0, 8.0, 3.0, 4.0])
@@ -299,3 +299,23 @@ def test_of_five_statements_what_all_share_is_taken_off_and_of_four_it_is_not():
 def test_nothing_is_told_before_the_twentieth_period():
     assert told_of([100.0] * 6, [300.0] + [100.0] * 5, 14, more=5) == []
     assert [when for when, _ in told_of([100.0] * 6, [300.0] + [100.0] * 5, 15, more=5)] == [20]
+
+
+def test_what_is_usual_is_learnt_from_a_bounded_past():
+    usual = _Usual()
+    usual.squares, usual.counts, usual.sampled = np.zeros(1), np.zeros(1), np.zeros(1)
+    for _ in range(5 * _MEMORY):
+        usual.learn(np.array([0.1]), np.array([True]), np.array([0.1]))
+    assert usual.counts[0] == pytest.approx(_MEMORY, rel=0.01)
+    assert usual.squares[0] / usual.counts[0] == pytest.approx(0.01)
+
+
+def test_a_statement_that_ran_once_in_the_kept_periods_is_not_idle():
+    found, calls = Regressions(), np.zeros(3)
+    none = np.zeros(1)
+    for _ in range(4):
+        found.add(
+            StatementDeltas(60.0, np.array([1]), np.array([1.0]), *([np.array([2.0])] * 2), none, none, none, none)
+        )
+    assert found.idle(3, np.array([2])) == [0]
+    assert calls.size == 3

@@ -232,3 +232,7 @@ def test_bins_that_are_summed_leave_the_whole_window(size, window):
     for latencies in (None, np.full(size, 5.0)):
         start = find_steady(counts, bin_s=1, min_window_s=window, latency_per_bin=latencies).start
         assert start is None or start <= size - window
+
+
+def test_how_long_a_short_series_is_goes_by_its_bins():
+    assert "the series of 4.5 s is shorter" in find_steady([5] * 9, bin_s=0.5, min_window_s=10).reason

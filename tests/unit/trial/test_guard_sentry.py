@@ -365,3 +365,13 @@ def test_a_breach_interrupts_where_a_shell_had_sigint_ignored() -> None:
         assert sentry_module._interrupting_signal() is signal.SIGINT
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("took", "waits"), [(0.0, 2.0), (0.5, 1.5), (5.0, sentry_module.SHORTEST_S)])
+def test_between_two_readings_it_waits_for_what_is_left_of_a_tick(monkeypatch, took, waits):
+    now, waited, reader = iter([100.0, 100.0 + took]), [], SimpleNamespace(close=lambda: None)
+    sentry = Sentry(reader, tick_s=2.0)
+    monkeypatch.setattr(sentry_module, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(sentry, "_tick", lambda stopping: None)
+    sentry._run(SimpleNamespace(is_set=lambda: bool(waited), wait=waited.append))
+    assert waited == [pytest.approx(waits)]

@@ -172,3 +172,9 @@ def test_a_session_may_be_open_until_its_journal_ends_with_the_close(tmp_path, k
 def test_a_session_whose_journal_cannot_be_read_may_be_open(tmp_path):
     (tmp_path / "20260102T030405Z-a").mkdir()
     assert may_be_open(tmp_path)
+
+
+def test_the_sum_of_a_line_goes_by_all_lines_before_it() -> None:
+    record = JournalRecord(3, 1.5, "intent", {})
+    sums = {encode(record, chain)[1] for chain in ("", "a" * 64, "b" * 64)}
+    assert len(sums) == 3

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
+from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.undo.bundle import UndoBundle
-from pgdyno.undo.server_lock import NAME, ServerLock, look
+from pgdyno.undo.server_lock import NAME, Holder, ServerLock, look
 
 
 def signed(directory: Path, session: str) -> ServerLock:
@@ -24,3 +28,11 @@ def test_a_shorter_name_leaves_nothing_of_the_longer_one_before(tmp_path: Path) 
         assert holder is not None
         assert holder.session == session
         assert (tmp_path / NAME).read_bytes() == holder.to_bytes()
+
+
+@pytest.mark.parametrize("name", ["session", "user", "boot_id"])
+def test_a_lock_with_one_word_that_nobody_writes_names_nobody(name: str) -> None:
+    holder = Holder("20260101T000000Z-a", "root", "/undo/a", 7, ProcessIdentity(9, 8, "b-o-o-t"))
+    assert Holder.from_bytes(holder.to_bytes()) == holder
+    fields = {**json.loads(holder.to_bytes()), name: "two words\n"}
+    assert Holder.from_bytes(json.dumps(fields).encode()) is None
