@@ -21,6 +21,9 @@ from pgdyno.targets.target import Target
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
 server = pytest.fixture(foreign_debian)
+ON_A_CLUSTER = (
+    "pg/test_patroni_live.py::test_a_bundle_that_needs_restarts_is_compared_on_the_cluster_and_taken_back_on_both_nodes"
+)
 
 
 @pytest.fixture
@@ -29,6 +32,7 @@ def host(sshd: Sshd) -> Iterator[RemoteHost]:
         yield made
 
 
+@pytest.mark.night(ON_A_CLUSTER)
 @pytest.mark.requirement("R-TUN-06")
 def test_a_bundle_that_needs_restarts_is_compared_over_ssh_and_taken_back(
     host: RemoteHost, server: Target, pgdyno_home: Path

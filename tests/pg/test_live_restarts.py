@@ -33,6 +33,8 @@ from server_image import eventually, files_of, settings_of
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
 B = {"shared_buffers": "160MB", "work_mem": "64MB"}
+THEIR_RESTART = "unit/studies/test_live_server_world.py::test_a_restart_in_the_wash_out_voids_the_period_that_follows"
+CLOSED = "pg/test_live_restarts.py::test_a_window_that_closes_under_b_leaves_the_server_as_found_until_the_next_one"
 PERIOD_S, WASH_S = 6.0, 2.0
 ONE = one_build("npm-13")
 
@@ -158,7 +160,7 @@ def test_a_b_that_does_not_come_up_is_taken_back_and_no_verdict(any_postgres: Sa
 
 
 @pytest.mark.requirement("R-TUN-12")
-@pytest.mark.parametrize("does", ["restart", "alter"])
+@pytest.mark.parametrize("does", [pytest.param("restart", marks=pytest.mark.night(THEIR_RESTART)), "alter"])
 @pytest.mark.parametrize("build", one_build("npm-13"))
 def test_a_colleague_in_a_window_costs_pairs_or_the_study_and_keeps_what_is_theirs(
     build: str, does: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: Path
@@ -260,7 +262,13 @@ def test_a_window_that_closes_under_b_leaves_the_server_as_found_until_the_next_
 
 @pytest.mark.requirement("R-SAF-02", "R-SAF-12")
 @pytest.mark.parametrize("any_postgres", ONE, indirect=True)
-@pytest.mark.parametrize(("where", "made_by_then"), [("in A", 0), ("between windows", 2)])
+@pytest.mark.parametrize(
+    ("where", "made_by_then"),
+    [
+        ("in A", 0),
+        pytest.param("between windows", 2, marks=pytest.mark.night(CLOSED)),
+    ],
+)
 def test_a_study_that_was_killed_in_its_baseline_goes_on_in_the_next_window(
     any_postgres: Sandbox, pgdyno_home: Path, window: Path, where: str, made_by_then: int
 ) -> None:

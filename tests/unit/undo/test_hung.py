@@ -1,4 +1,4 @@
-"""A server that is silent is ended, and no other: not one that answers, is down, or has an address that nobody knows."""
+"""A server that is silent is ended, and no other: none that answers, is down, or has an address that nobody knows."""
 
 from __future__ import annotations
 
