@@ -138,3 +138,8 @@ def test_what_nobody_holds_is_gone_without_the_garbage_collector():
         assert living() == before
     finally:
         gc.enable()
+
+
+def test_the_share_within_a_time_ends_at_that_time():
+    assert histogram_of([900, 1000, 1001, 1500]).share_within(1.0) == 0.5
+    assert histogram_of([]).share_within(1.0) == 0.0
