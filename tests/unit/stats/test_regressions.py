@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pgdyno.stats.regressions import _MEMORY, LEARN, Regressions, _Usual
+from pgdyno.stats.regressions import _MEMORY, LEARN, Regressions, _moment, _Usual
 from pgdyno.stats.statement_deltas import StatementDeltas
 
 MEANS = np.array([2.0, 5.0, 1.0, 8.0, 3.0, 4.0])
@@ -319,3 +319,10 @@ def test_a_statement_that_ran_once_in_the_kept_periods_is_not_idle():
         )
     assert found.idle(3, np.array([2])) == [0]
     assert calls.size == 3
+
+
+@pytest.mark.parametrize(("step", "told"), [(3, 4), (6, 6), (14, 12)])
+def test_a_step_is_told_no_nearer_to_an_edge_than_half_a_side(step, told):
+    """Nearer to it a side has too few periods for its scatter."""
+    assert _moment(np.repeat([0.0, 1.0], [step, 16 - step]), 8) == told
+    assert _moment(np.array([0.0, 1.0, 1.0, 1.0]), 2) == 2

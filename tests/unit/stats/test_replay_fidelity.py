@@ -110,3 +110,8 @@ def test_one_statement_and_statements_of_one_moment_have_no_rate():
 def test_the_limit_goes_by_the_median_pause_in_milliseconds():
     found = judged()
     assert (found.think_ms, found.injector_limit_ms) == (100.0, 10.0)
+
+
+@pytest.mark.parametrize(("late_us", "counts"), [(10_000, True), (10_001, False)])
+def test_an_injector_at_its_limit_is_within_it(late_us, counts):
+    assert (judged(injector=late_us).invalid == ()) is counts
