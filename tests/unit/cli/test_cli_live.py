@@ -1,4 +1,7 @@
-"""`pgdyno live`: what is refused before any server is asked, and how a person answers in the terminal."""
+"""`pgdyno live`: what is refused before any server is asked, and how a person answers in the terminal.
+
+A little past 400 lines: both sides go through one terminal that is made here, with the same plan on it.
+"""
 
 from __future__ import annotations
 
