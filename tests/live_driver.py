@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import file_window
+from file_window import now_open
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.model.person.operator_request import Operators
@@ -104,6 +106,33 @@ def short_search(
             show=lambda _plan: None, decide=decide, announce=announce,
             resumed=None if resumed is None else store.study(resumed),
         )  # fmt: skip
+
+
+def stopped_bundle(target: Target, settings: dict[str, str], in_force: Callable[[], bool]) -> None:
+    """Run one pair of settings that need a restart, in a window that is open, and end it by the stop file under B.
+
+    `in_force` is asked after the pair. Two restarts: to B, and back.
+    """
+    plans: list[SwitchPlan] = []
+    said: list[str] = []
+
+    def approve(plan: SwitchPlan) -> bool:
+        plans.append(plan)
+        return True
+
+    def announce(text: str) -> None:
+        said.append(text)
+        if text.startswith("after 1 pair"):
+            assert in_force()
+            Path(plans[0].stop_file).touch()
+
+    told = short_study(
+        target, settings, period_s=WINDOW_S, wash_s=WASH_S, max_pairs=4, windows=(now_open(),),
+        approve=approve, announce=announce,
+    )  # fmt: skip
+    assert told.switch is not None
+    assert told.switch.restarts == 2, said
+    assert "stop file" in told.switch.stopped, said
 
 
 def say(text: str) -> None:

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 from test_remote_session import Found
 
-from file_window import now_open
 from fix_sshd import Sshd
 from foreign_server import foreign_debian
-from live_driver import short_study
+from live_driver import stopped_bundle
 from live_load import planted_load
 from pgdyno.remote.address import HostAddress
 from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import RemoteHost, opened_host
-from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.targets.target import Target
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
@@ -41,25 +39,10 @@ def test_a_bundle_that_needs_restarts_is_compared_over_ssh_and_taken_back(
     assert server.control is not None
     server.control.restart()
     found, target = Found(server), host.target(server.postgres.conninfo)
-    plans: list[SwitchPlan] = []
-    said: list[str] = []
-
-    def approve(plan: SwitchPlan) -> bool:
-        plans.append(plan)
-        return True
-
-    def announce(text: str) -> None:
-        said.append(text)
-        if text.startswith("after 1 pair"):
-            assert server.postgres.fetch("SHOW shared_buffers") == [{"shared_buffers": "48MB"}]
-            Path(plans[0].stop_file).touch()
-
     with planted_load(server.postgres, {"48MB": 0.4}, knob="shared_buffers"):
-        told = short_study(
-            target, {"shared_buffers": "48MB"}, period_s=6.0, wash_s=2.0, max_pairs=4, windows=(now_open(),),
-            approve=approve, announce=announce,
-        )  # fmt: skip
-    assert told.switch is not None
-    assert told.switch.restarts == 2, said
-    assert "stop file" in told.switch.stopped, said
+        stopped_bundle(
+            target,
+            {"shared_buffers": "48MB"},
+            lambda: server.postgres.fetch("SHOW shared_buffers") == [{"shared_buffers": "48MB"}],
+        )
     found.assert_again()

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from file_window import now_open
 from fix_patroni import NODES, PatroniCluster, until
-from live_driver import short_study
+from live_driver import short_study, stopped_bundle
 from live_load import MS, planted_load
 from pgdyno.errors import ExitCode
 from pgdyno.model.person.live_question import LiveQuestion
@@ -23,7 +22,6 @@ from pgdyno.server.patroni_api import PatroniApi
 from pgdyno.store.catalogue import Store
 from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
-from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.targets.connect_routes import open_patroni
 from pgdyno.targets.target import Target
 from server_image import eventually
@@ -114,26 +112,10 @@ def test_a_failover_in_mid_pair_ends_it_with_the_settings_of_before_on_both_node
 def test_a_bundle_that_needs_restarts_is_compared_on_the_cluster_and_taken_back_on_both_nodes(
     patroni: PatroniCluster, target: Target, pgdyno_home: Path
 ) -> None:
-    document, found, said = patroni.document(), patroni.show("shared_buffers"), []
-    plans: list[SwitchPlan] = []
-
-    def approve(plan: SwitchPlan) -> bool:
-        plans.append(plan)
-        return True
-
-    def announce(text: str) -> None:
-        said.append(text)
-        if text.startswith("after 1 pair"):
-            assert patroni.show("shared_buffers")[patroni.leader] == "32MB"
-            Path(plans[0].stop_file).touch()
-
+    document, found = patroni.document(), patroni.show("shared_buffers")
     with planted_load(target.postgres, {"32MB": 0.4}, knob="shared_buffers", **MANY):
-        told = short_study(
-            target, {"shared_buffers": "32MB"}, period_s=6.0, wash_s=2.0, max_pairs=4, windows=(now_open(),),
-            approve=approve, announce=announce,
-        )  # fmt: skip
-    assert told.switch is not None
-    assert told.switch.restarts == 2, said
-    assert "stop file" in told.switch.stopped, said
+        stopped_bundle(
+            target, {"shared_buffers": "32MB"}, lambda: patroni.show("shared_buffers")[patroni.leader] == "32MB"
+        )
     assert patroni.document() == document
     until(lambda: patroni.show("shared_buffers") == found, lambda: f"not back: {patroni.show('shared_buffers')}")
