@@ -116,10 +116,11 @@ def test_a_server_that_was_not_put_back_is_counted_as_lost():
 
 def test_the_cost_of_watching_is_judged_by_quiet_pairs_alone():
     pair = {"ratio": 1.0, "tps": 900.0, "foreign": 0.01, "server_pct": 0.4, "client_pct": 0.3}
-    assert live_cost.summary([pair] * 12).endswith(": met")
-    assert live_cost.summary([{**pair, "client_pct": 0.6}] * 12).endswith("NOT MET")
+    assert live_cost.summary([pair] * 18).endswith(": met")
+    assert live_cost.summary([{**pair, "client_pct": 0.6}] * 18).endswith("NOT MET")
+    assert live_cost.summary([{**pair, "ratio": 0.97}] * 18).endswith("NOT MET")
     assert live_cost.summary([pair] * 2).endswith("NOT MET"), "two pairs show nothing"
-    assert "they say nothing" in live_cost.summary([{**pair, "foreign": None}] * 12)
+    assert "they say nothing" in live_cost.summary([{**pair, "foreign": None}] * 18)
 
 
 def test_a_planted_answer_is_the_server_s_own_at_its_settings_and_the_best_elsewhere():
