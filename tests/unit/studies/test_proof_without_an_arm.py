@@ -5,14 +5,19 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import ApplyError, ExitCode
+from pgdyno.model.configuration import Configuration
 from pgdyno.model.shapes import plain
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.kinds import judged
+from pgdyno.studies.pairs.blocks import WINNER
 from pgdyno.studies.pairs.judging import Unjudged
+from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune.options import TuneOptions
+from pgdyno.studies.tune.proof import Proof
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
+from pgdyno.studies.tune.search import Search
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff, work_mem_and_buffers
 from staircase_climbing import thin_laboratory
 
@@ -83,6 +88,28 @@ def test_where_every_winner_fails_the_configuration_stays_and_why_is_said():
 def test_a_baseline_that_fails_in_a_proof_ends_the_tune():
     with pytest.raises(ApplyError, match="arm baseline cannot be measured"):
         tuned_with(lambda settings: not settings)
+
+
+@pytest.mark.parametrize("first", [{"jit": "off"}, {"shared_buffers": "2GB"}])
+def test_a_baseline_that_fails_in_a_later_proof_takes_nothing_from_the_one_before(monkeypatch, first):
+    drawn, begun = iter([first, {"shared_buffers": "4GB"}]), []
+    monkeypatch.setattr(Search, "winner", lambda _: Configuration.of(next(drawn, {})))
+    prove = tune_module.prove
+
+    def proved(*arguments, **more):
+        begun.append(arguments)
+        return prove(*arguments, **more)
+
+    monkeypatch.setattr(tune_module, "prove", proved)
+    monkeypatch.setattr(Proof, "lacks_something", property(lambda proof: "jit" not in proof.blocks.arms[WINNER]))
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=lambda settings: not settings and len(begun) > 1)
+    tuned = tune(laboratory, replace(SHORT, seed=1), lambda _: None)
+    result = tune_result(laboratory, tuned, SHORT)
+    assert len(begun) == 2
+    assert set(tuned.winner) == set(first)
+    assert result.keep == ("jit" in first)
+    ended = "another proof was begun and counts for nothing: the baseline could not be measured in it (did not start)"
+    assert ended in result.notes
 
 
 def test_a_proof_that_is_too_thin_to_judge_leaves_the_configuration_and_says_why():

@@ -87,6 +87,12 @@ def fails_text(settings: Configuration, error: ArmUnmeasured) -> str:
     return f"not offered, as it could not be measured in its proof ({error.detail or error.trial.state}): {told}"
 
 
+def baseline_fails_text(error: ArmUnmeasured) -> str:
+    """Say that a later proof ended because the baseline failed in it, which takes nothing from the one before."""
+    why = error.detail or error.trial.state
+    return f"another proof was begun and counts for nothing: the baseline could not be measured in it ({why})"
+
+
 def no_proof_text(laboratory: Laboratory, options: TuneOptions, *, has_begun: bool) -> str:
     """Say why nothing was proved, by figures where time was short."""
     watch = laboratory.stopwatch

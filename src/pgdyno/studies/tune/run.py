@@ -35,6 +35,7 @@ from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import GivenUp, Proof, needed_settings, prove
 from pgdyno.studies.tune.proof_notes import (
     UNENDED,
+    baseline_fails_text,
     fails_text,
     lack_text,
     no_proof_text,
@@ -185,7 +186,12 @@ def search_and_prove(
             )
         except ArmUnmeasured as error:
             if error.arm != WINNER:
-                raise
+                if tuned.proof is None:
+                    raise
+                first_block = error.trial.spec.block + 1
+                tuned.notes.append(baseline_fails_text(error))
+                announce(tuned.notes[-1])
+                break
             is_told = True
             tuned.notes.append(fails_text(part.settings, error))
             announce(tuned.notes[-1])
