@@ -236,6 +236,8 @@ def _sentences(ended: str, found: StaircaseCourse, options: StaircaseOptions) ->
         verdict = found.proof.comparison.verdict
         said.append(verdict.sentence("the kept configuration", "the baseline"))
         said += [found.proof.comparison.left_out] if found.proof.comparison.left_out else []
+        lost = found.proof.blocks.unmeasured.items()
+        said += [f"{arm} could not be measured, and the proof does without: {why}" for arm, why in lost]
     if found.unproven:
         said.append(found.unproven)
     if found.plan.stage == "large":

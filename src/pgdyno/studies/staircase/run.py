@@ -24,7 +24,7 @@ from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import is_final
-from pgdyno.studies.pairs.blocks import Blocks, Runs, run_blocks, run_repeating
+from pgdyno.studies.pairs.blocks import ArmUnmeasured, Blocks, Runs, run_blocks, run_repeating
 from pgdyno.studies.pairs.drift import Drift, find_drift
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.staircase.by_hand import factors_of
@@ -341,29 +341,33 @@ class Staircase:
                 )
             elif is_too_thin(blocks, (BASE, ALL), options.metric, self.design.min_pairs):
                 return True
-            others = [verdict_of(blocks, arm, ALL, options.metric, self.design) for arm in arms if WITHOUT in arm]
+            asked = [arm for arm in blocks.arms if arm.startswith(WITHOUT)]
+            others = [verdict_of(blocks, arm, ALL, options.metric, self.design) for arm in asked]
             return all(one is not None and is_final(one, self.design) for one in (verdict, *others))
 
-        blocks = run_blocks(
-            self._runs,
-            arms,
-            roles,
-            seed=options.seed,
-            first_block=PROOF_BLOCKS,
-            max_blocks=self.design.max_pairs,
-            is_enough=is_enough,
-            factors=factors_of(done, "proof"),
-        )
         try:
+            blocks = run_blocks(
+                self._runs,
+                arms,
+                roles,
+                seed=options.seed,
+                first_block=PROOF_BLOCKS,
+                max_blocks=self.design.max_pairs,
+                is_enough=is_enough,
+                factors=factors_of(done, "proof"),
+                spare=arms.keys() - {BASE, ALL},
+            )
             comparison = compare_arms(blocks, BASE, ALL, options.metric, self.design)
-        except Unjudged as error:
+        except (ArmUnmeasured, Unjudged) as error:  # what the steps have shown stays
             found.unproven = f"the kept steps together are not proved: {error.one_line}"
             self._announce(found.unproven)
             return
         left_out = {c.step.name: verdict_of(blocks, WITHOUT + c.step.name, ALL, options.metric, self.design)
-                    for c in kept if WITHOUT + c.step.name in arms}  # fmt: skip
+                    for c in kept if WITHOUT + c.step.name in blocks.arms}  # fmt: skip
         effects = {name: verdict for name, verdict in left_out.items() if verdict is not None}
-        found.proof = StairProof(blocks, comparison, effects or {kept[0].step.name: comparison.verdict})
+        if len(kept) == 1:
+            effects = {kept[0].step.name: comparison.verdict}
+        found.proof = StairProof(blocks, comparison, effects)
 
 
 def candidates_of(climbs: Iterable[StepResult]) -> tuple[str, ...]:
