@@ -135,6 +135,20 @@ class RollbackError(PgdynoError):
     exit_code = ExitCode.DAMAGED
 
 
+def ended_by(error: BaseException) -> str:
+    """Return what ended something, as its record keeps it; empty for a person's Ctrl-C or signal.
+
+    Of an error that nobody foresaw only the type: its words may hold anything.
+    """
+    if isinstance(error, PgdynoError):
+        return error.one_line
+    if isinstance(error, KeyboardInterrupt):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return f"defect of pgdyno: {type(error).__name__}"
+
+
 @contextmanager
 def telling_files(kind: type[PgdynoError], hint: str) -> Iterator[None]:
     """Raise what the file system refuses inside as an error of this kind that names the file; also as a decorator."""

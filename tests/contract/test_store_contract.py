@@ -79,6 +79,17 @@ def test_a_study_comes_back_as_it_was(store: Store, url: str) -> None:
         assert again.study(study().id) == expected
 
 
+def test_what_ended_a_study_goes_with_its_state(store: Store) -> None:
+    store.add_study(replace(study(), options={"seed": 2}))
+    store.update_study(study().id, state=StudyState.FAILED, ended="the budget of 40 s ran out")
+    assert (store.study(study().id).ended, store.study(study().id).options["seed"]) == ("the budget of 40 s ran out", 2)
+    store.update_study(study().id, result=RESULT)
+    assert store.study(study().id).ended == "the budget of 40 s ran out"
+    store.update_study(study().id, state=StudyState.RUNNING)
+    assert store.study(study().id).ended == ""
+    assert store.study(study().id).options == {"seed": 2}
+
+
 def test_studies_are_found_by_id_prefix_and_last(store: Store) -> None:
     older, newer, longer = study("20260101-a", 1.0), study("20260102-b", 2.0), study("20260101-a-2", 0.5)
     for one in (newer, older, longer):

@@ -70,6 +70,9 @@ VERSION = "pgdyno"
 PRINTED = "printed"
 """Among a study's options: its rows were printed elsewhere, and nothing else is known of their runs."""
 
+ENDED = "ended"
+"""Among a study's options: the error that ended it, which the store keeps and clears with its state."""
+
 
 def metric_asked(kind: StudyKind, options: Mapping[str, object]) -> Metric:
     """Return the metric among the options of a study; throughput where its kind asks for none."""
@@ -114,6 +117,11 @@ class Study:
     def told(self, kind: type[R]) -> R | None:
         """Return the result of this type, None where the study has none yet, or is of another kind."""
         return self.result if isinstance(self.result, kind) else None
+
+    @property
+    def ended(self) -> str:
+        """Return the error that ended the study before its end; empty where none did, or it is not known."""
+        return str(self.options.get(ENDED, ""))
 
     @property
     def began_by(self) -> str:

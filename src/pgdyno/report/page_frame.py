@@ -77,12 +77,14 @@ def unfinished(record: StudyRecord, about: Section) -> Report:
 
 
 def _failed(record: StudyRecord) -> Section | None:
-    """Say what ended a study that failed, where its last run tells it."""
-    outcome = record.trials[-1].outcome if record.trials else None
-    if record.study.state is not StudyState.FAILED or outcome is None or not outcome.reason:
-        return None
-    run = record.trials[-1].id
-    return Section("failed", "What ended it", "Why is there no result?", (Prose((f"Run {run}: {outcome.reason}.",)),))
+    """Say what ended a study that has no end of its own: the error, and its last run where that tells more."""
+    study, outcome = record.study, record.trials[-1].outcome if record.trials else None
+    why = study.ended
+    said = [f"{capital(why)}."] if why else []
+    reason = None if outcome is None or study.state is not StudyState.FAILED else outcome.reason
+    if reason and reason not in why:
+        said.append(f"Run {record.trials[-1].id}: {reason}.")
+    return Section("failed", "What ended it", "Why is there no result?", (Prose(tuple(said)),)) if said else None
 
 
 def inside_runs(record: StudyRecord, plans: Section | None = None) -> tuple[Section | None, ...]:

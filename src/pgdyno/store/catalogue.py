@@ -16,7 +16,7 @@ from pgdyno.model.record import Record
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.model.shapes import inner
-from pgdyno.model.study import Study, StudyState
+from pgdyno.model.study import ENDED, Study, StudyState
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 from pgdyno.store import codec, recordings
 from pgdyno.store.engine import BUSY_TIMEOUT_S, Patience, make_engine, parse_url, reading, writing
@@ -100,18 +100,26 @@ class Store:
         state: StudyState | None = None,
         result: StudyResult | None = None,
         options: Mapping[str, object] | None = None,
+        ended: str = "",
     ) -> None:
-        """Replace what is given of a study's state, result and options."""
+        """Replace what is given of a study's state, result and options.
+
+        With a state goes what `ended` the study before its end, or that nothing did.
+        """
         changes: dict[str, object] = {}
         if state is not None:
             changes["state"] = state.value
         if result is not None:
             changes["result"] = codec.to_json(result)
-        if options is not None:
+        if options is not None and state is None:
             changes["options"] = codec.to_json(options)
         if not changes:
             return
         with self.write() as connection:
+            if state is not None:
+                kept = connection.execute(select(STUDY.c.options).where(STUDY.c.id == study_id)).scalar() or {}
+                others = {name: value for name, value in (kept if options is None else options).items() if name != ENDED}
+                changes["options"] = codec.to_json({**others, ENDED: ended} if ended else others)
             done = connection.execute(update(STUDY).where(STUDY.c.id == study_id).values(changes))
             if done.rowcount != 1:
                 raise UsageError(f'study "{study_id}" is not in the store', hint=_LIST)

@@ -155,7 +155,7 @@ class Alarm:
             if left_s > 0:  # restarts were measured to be shorter than was taken before
                 signal.setitimer(signal.ITIMER_REAL, left_s)
                 return
-            raise BudgetSpent
+            raise BudgetSpent(f"the time budget of {seconds_text(self._watch.budget_s)} was over")
 
         before = signal.signal(signal.SIGALRM, ring)
         try:

@@ -147,17 +147,18 @@ class OverviewReader:
 
     def _failures(self, studies: Sequence[Study]) -> Mapping[str, StudyEnd]:
         """Return how the studies ended that failed; an ended study is read once."""
-        failed = [one.id for one in studies if one.state is StudyState.FAILED]
-        self._ends = {study: self._ends[study] if study in self._ends else self._end(study) for study in failed}
+        failed = [one for one in studies if one.state is StudyState.FAILED]
+        self._ends = {study.id: self._ends.get(study.id) or self._end(study) for study in failed}
         return self._ends
 
-    def _end(self, study: str) -> StudyEnd:
+    def _end(self, study: Study) -> StudyEnd:
         try:
-            last = self.store.trials(study, newest=1)
+            last = self.store.trials(study.id, newest=1)
         except StoreError as error:
             return StudyEnd(error.one_line)
         outcome = last[-1].outcome if last else None
-        return StudyEnd() if outcome is None else StudyEnd(outcome.reason or "", outcome.ended_at or 0.0)
+        told = "" if outcome is None else outcome.reason or ""
+        return StudyEnd(study.ended or told, 0.0 if outcome is None else outcome.ended_at or 0.0)
 
     def _listed(self, page: int) -> tuple[list[Study], dict[str, str]]:
         return self.store.listed_studies(most=PAGE + 1, skip=page * PAGE)

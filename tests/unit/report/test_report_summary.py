@@ -174,6 +174,23 @@ def test_a_study_that_failed_says_what_ended_it(tmp_path: Path) -> None:
         assert "does not exist" in drawn
 
 
+@pytest.mark.parametrize("state", [StudyState.FAILED, StudyState.INTERRUPTED])
+def test_a_study_that_an_error_ended_says_which_and_its_last_run_only_what_that_does_not(
+    tmp_path: Path, state: StudyState
+) -> None:
+    def failing(store: Store) -> str:
+        study = replace(example.make_study(), state=StudyState.RUNNING)
+        store.add_study(study)
+        run = store.begin_trial(study.id, TrialSpec(Configuration(), Role.ARM, "bench", 0, 0))
+        store.finish_trial(run, Outcome(TrialState.FAILED, reason="the server hung"))
+        store.update_study(study.id, state=state, ended="the load failed: the server hung")
+        return study.id
+
+    drawn = summary(make(tmp_path, failing))
+    assert "The load failed: the server hung." in drawn
+    assert drawn.count("the server hung") == 1
+
+
 def test_where_nothing_but_the_baseline_was_measured_nothing_is_claimed(tmp_path: Path) -> None:
     def nothing_found(store: Store) -> str:
         study = example.add_keep(store)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.job import JOB_DIGEST, Job
+from pgdyno.model.study import StudyState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.codec import study_from_row, study_to_row
 from pgdyno.studies.session import own_jobs
@@ -159,3 +160,12 @@ def test_a_study_has_its_digest_after_a_store_as_well(tmp_path: Path) -> None:
         assert study_digest(store.study(study.id)) == study_digest(study)
     row = json.loads(json.dumps(study_to_row(study)).replace("1e+16", "10000000000000000").replace("1.0", "1"))
     assert study_digest(study_from_row(row)) == study_digest(study)
+
+
+def test_what_ended_a_study_makes_it_no_other_one(run: OwnJobs, tmp_path: Path) -> None:
+    """A night goes on with a study that an error ended."""
+    with Store.open(tmp_path / "s.db") as store:
+        store.add_study(simulated_study())
+        keep_begun(simulated_study())
+        store.update_study("s1", state=StudyState.INTERRUPTED, ended="the machine is too busy")
+        check_begun(store.study("s1"))

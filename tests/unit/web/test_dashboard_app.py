@@ -216,6 +216,18 @@ def test_an_alert_of_a_failed_study_says_what_ended_it(store: Store) -> None:
     assert HOSTILE not in told
 
 
+def test_an_alert_of_a_study_that_failed_before_any_run_could_tell_why_says_what_ended_it(store: Store) -> None:
+    """A tune whose time ran out in its first run had no reason: no run of it had ended."""
+    study = replace(example.make_study(study_id="bad"), created_at=time.time(), state=StudyState.RUNNING)
+    store.add_study(study)
+    store.begin_trial("bad", TrialSpec(Configuration({}), Role.BASELINE, "baseline", 0, 0))
+    reason = f'the budget of 40 s ran out before the first trial: <b>"{HOSTILE}"</b>'
+    store.update_study("bad", state=StudyState.FAILED, ended=reason)
+    told = event(make_app(store, OPEN))["alerts"]
+    assert "a study failed: the budget of 40 s ran out before the first trial" in told
+    assert HOSTILE not in told
+
+
 def test_alerts_stand_before_warnings_and_a_telephone_names_those_that_it_folds(store: Store) -> None:
     """Seven of them pushed what runs two screens down."""
     now = time.time()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, ended_by
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.batch import BatchExecution, BatchResult, JobRun
@@ -108,7 +108,8 @@ def run_batch(
             is_failure = isinstance(error, PgdynoError)
             state = StudyState.FAILED if is_failure else StudyState.INTERRUPTED
             ended = str(error) if is_failure else "an interruption"
-            store.update_study(study.id, state=state, result=replace(result, ended=ended, no_peak=_UNENDED))
+            told = replace(result, ended=ended, no_peak=_UNENDED)
+            store.update_study(study.id, state=state, result=told, ended=ended_by(error))
             raise
     return result
 

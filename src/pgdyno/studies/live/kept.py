@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, StoreError
+from pgdyno.errors import EnvironmentUnsuitable, OutOfTime, StoreError, ended_by
 from pgdyno.model.results.live import LiveDecision, LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.store.catalogue import Store
@@ -91,7 +91,7 @@ def kept(store: Store, study: Study, now: float, *, resumes: bool = False) -> It
                 raise
             interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable | OutOfTime)
             state = StudyState.INTERRUPTED if interrupted else StudyState.FAILED
-            store.update_study(study.id, state=state, result=ending.so_far)
+            store.update_study(study.id, state=state, result=ending.so_far, ended=ended_by(error))
             raise
         if ending.is_complete:
             store.update_study(study.id, state=StudyState.COMPLETE, result=ending.so_far)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pgdyno.errors import ended_by
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.live import LiveResult
@@ -85,5 +86,6 @@ def _kept(store: Store, study: Study, now: float) -> Iterator[None]:
             yield
         except BaseException as error:
             is_ended = isinstance(error, KeyboardInterrupt)
-            store.update_study(study.id, state=StudyState.INTERRUPTED if is_ended else StudyState.FAILED)
+            state = StudyState.INTERRUPTED if is_ended else StudyState.FAILED
+            store.update_study(study.id, state=state, ended=ended_by(error))
             raise

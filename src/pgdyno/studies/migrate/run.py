@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError, ended_by
 from pgdyno.migration.journal import JournalState, RehearsalJournal
 from pgdyno.migration.left_behind import LeftRecord, all_left, without_secrets, write_down
 from pgdyno.migration.mover import MovePlace, nobody_halts
@@ -92,14 +92,16 @@ def run_rehearsal(
         except BaseException as error:
             store.abandon_running(study.id)
             stopped = not isinstance(error, PgdynoError) or isinstance(error, EnvironmentUnsuitable)
-            store.update_study(study.id, state=StudyState.INTERRUPTED if stopped else StudyState.FAILED)
+            state = StudyState.INTERRUPTED if stopped else StudyState.FAILED
+            store.update_study(study.id, state=state, ended=ended_by(error))
             announce(continue_text(options.path, study.id))
             raise
         result = replace(result, elapsed_s=time.time() - began)
         if plan.full_bytes is not None and result.total_s is not None:
             result = replace(result, forecast=full_size(store, result, plan.full_bytes))
         is_open = bool(result.ended)
-        store.update_study(study.id, state=StudyState.INTERRUPTED if is_open else StudyState.COMPLETE, result=result)
+        state = StudyState.INTERRUPTED if is_open else StudyState.COMPLETE
+        store.update_study(study.id, state=state, result=result, ended=result.ended)
         if is_open:
             announce(f"ended: {result.ended}")
             announce(continue_text(options.path, study.id))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.contents.comparing import compare_contents
-from pgdyno.errors import EnvironmentUnsuitable, GuardTripped, PgdynoError
+from pgdyno.errors import EnvironmentUnsuitable, GuardTripped, PgdynoError, ended_by
 from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
 from pgdyno.model.results.contents import ContentsComparison
@@ -203,7 +203,8 @@ def replay(
             is_failure = isinstance(error, PgdynoError)
             with suppress(PgdynoError, OSError):  # what was answered until then can be read
                 writer.finish("failed" if is_failure else "interrupted", RunTally(), dict(steps.seconds))
-            store.update_study(study.id, state=StudyState.FAILED if is_failure else StudyState.INTERRUPTED)
+            state = StudyState.FAILED if is_failure else StudyState.INTERRUPTED
+            store.update_study(study.id, state=state, ended=ended_by(error))
             raise
     return result
 

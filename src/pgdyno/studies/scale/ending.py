@@ -29,5 +29,5 @@ class EarlyEnd:
 
     def check(self) -> None:
         """Raise BudgetSpent where the study ends now: the run under way is given up, and the server put back."""
-        if self.reason():
-            raise BudgetSpent
+        if why := self.reason():
+            raise BudgetSpent(why)

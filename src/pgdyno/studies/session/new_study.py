@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pgdyno import __version__
+from pgdyno.errors import ended_by
 from pgdyno.model.facts import Facts
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.study import USERS_LOAD, VERSION, Study, StudyKind, StudyState
@@ -40,8 +41,8 @@ def keep_import(store: Store, study: Study, body: Callable[[], R]) -> R:
     store.add_study(replace(study, options={**study.options, **version_option()}))
     try:
         result = body()
-    except BaseException:
-        store.update_study(study.id, state=StudyState.FAILED)
+    except BaseException as error:
+        store.update_study(study.id, state=StudyState.FAILED, ended=ended_by(error))
         raise
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     return result

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.job import JOB_DIGEST, Job
-from pgdyno.model.study import Study
+from pgdyno.model.study import ENDED, Study
 from pgdyno.server import places
 from pgdyno.store.codec import to_json
 from pgdyno.store.engine import identity
@@ -111,7 +111,8 @@ def job_digest(job: Job, store: str) -> str:
 def study_digest(study: Study) -> str:
     """Return what is the same only while nothing of a study is changed that a resumed run obeys."""
     parts = study.id, study.kind.value, study.name, study.target, study.environment
-    return _digest([*parts, to_json(study.workload), to_json(study.plan), to_json(study.options)])
+    options = {name: value for name, value in study.options.items() if name != ENDED}
+    return _digest([*parts, to_json(study.workload), to_json(study.plan), to_json(options)])
 
 
 def _digest(value: object) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.control.restart_budget import RestartBudget
-from pgdyno.errors import EnvironmentUnsuitable, RollbackError, ScriptError, StoreError, UsageError
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
@@ -32,6 +32,7 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.session.company_look import FirstLook, looker
 from pgdyno.studies.session.environment_change import environment_changes, facts_image, settings_changes
+from pgdyno.studies.session.marked_end import MarkedEnd, told_end
 from pgdyno.studies.session.new_study import study_id, version_option
 from pgdyno.studies.session.opening import opened as opened  # for verbs that import it from here
 from pgdyno.studies.session.outages import expected_outage
@@ -45,7 +46,7 @@ from pgdyno.trial.assess import Bounds
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.live_recorder import LiveRecorder
 from pgdyno.trial.sentry import Sentry
-from pgdyno.trial.stopwatch import BudgetSpent, Stopwatch
+from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.watcher import Watcher
 from pgdyno.undo.apply import Session, When
 from pgdyno.undo.one_session import refuse_while_open
@@ -167,7 +168,7 @@ def open_study(
         study = _study(request, store, target, facts, workload.spec(), began, working_set)
         if request.resume is None:
             row = stack.enter_context(owning(store, study.id, clock(), resumes=False, clock=clock))
-        ending = stack.enter_context(_Ending(store, study, announce))
+        ending = stack.enter_context(MarkedEnd(store, study, announce))
         session: ServerSession | None = None
         if request.changes:
             kernel = request.kernel(target, facts, workload.spec()) if request.kernel else ()
@@ -194,26 +195,8 @@ def open_study(
             are_alike=kind.are_alike,
             clock=clock,
         )
-        with _told_end(ending, kind.resumed_by, session, announce):
+        with told_end(ending, kind.resumed_by, session, announce):
             yield StudySession(store, target, facts, study, laboratory, session, data, outage)
-
-
-@contextmanager
-def _told_end(
-    ending: _Ending, resumed_by: str | None, session: ServerSession | None, announce: Callable[[str], None]
-) -> Iterator[None]:
-    """Note how the study ends before its server is restored, and say how it can be continued."""
-    try:
-        yield
-    except BaseException as error:
-        ending.store.hurry()
-        ending.state = _state_after(error)
-        if ending.state is StudyState.INTERRUPTED and resumed_by:
-            announce(f"to continue: pgdyno {resumed_by} --resume {ending.study.id}")
-        raise
-    finally:
-        if session is not None:
-            announce("restoring the server")
 
 
 def _refuse_unchangeable(request: StudyRequest, target: Target, facts: Facts) -> None:
@@ -306,35 +289,6 @@ def _tell_waiting(text: str, patience_s: float, session: ServerSession | None, a
     if session is not None:
         session.expect("wait for the store", patience_s + STORE_LEEWAY_S)
     announce(text)
-
-
-@dataclass
-class _Ending:
-    """Marks a study that did not come to its end, after its server was restored: a store may keep one waiting."""
-
-    store: Store
-    study: Study
-    announce: Callable[[str], None]
-    state: StudyState | None = None
-
-    def __enter__(self) -> _Ending:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, tb: object) -> None:
-        if self.state is None and error is not None and not isinstance(error, RollbackError):
-            self.state = _state_after(error)
-        if self.state is None:
-            return
-        try:
-            self.store.update_study(self.study.id, state=self.state)
-        except StoreError as refused:
-            self.announce(f"study {self.study.id} could not be marked {self.state.value}: {refused.message}")
-
-
-def _state_after(error: BaseException) -> StudyState:
-    is_final = isinstance(error, BudgetSpent | ScriptError)
-    interrupted = isinstance(error, KeyboardInterrupt | EnvironmentUnsuitable) and not is_final
-    return StudyState.INTERRUPTED if interrupted else StudyState.FAILED
 
 
 def _study(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from pgdyno.errors import StoreError, UsageError
+from pgdyno.errors import StoreError, UsageError, ended_by
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import Facts
@@ -89,8 +89,8 @@ def watch_server(
                 )  # fmt: skip
                 found = result(seen)
                 store.update_study(study.id, state=StudyState.COMPLETE, result=found)
-            except BaseException:
-                store.update_study(study.id, state=StudyState.FAILED)
+            except BaseException as error:
+                store.update_study(study.id, state=StudyState.FAILED, ended=ended_by(error))
                 raise
     finally:
         reader.close()
