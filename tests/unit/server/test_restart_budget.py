@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, time
 
 import pytest
@@ -86,6 +87,37 @@ def test_without_pg_buffercache_all_of_shared_buffers_bounds_it() -> None:
     assert outage.seconds == pytest.approx(102.4)
     assert "at most 2 min each" in str(outage)
     assert "no pg_buffercache here" in str(outage)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "touched", "amount", "why"),
+    [
+        (10, 1 << 20, 10 << 20, "10 MB, as its checkpoints write on average"),
+        (10, 40 << 20, 40 << 20, "40 MB, as the WAL since the last one can have touched"),
+    ],
+)
+def test_without_pg_buffercache_a_usual_checkpoint_or_the_wal_since_then_tells_about_how_long(
+    checkpoints: int, touched: int, amount: int, why: str
+) -> None:
+    """All of 6 GB of buffers took ten minutes, which no budget of a quarter of an hour had for two restarts."""
+    blind = replace(reading(dirty=Unknown("no pg_buffercache here")), checkpoints=checkpoints, touched=touched)
+    outage = estimate(blind)
+    assert outage.seconds == pytest.approx(amount / (10 << 20))
+    assert outage.kind == "about"
+    assert why in str(outage)
+    assert "how much is dirty now is unknown: no pg_buffercache here" in str(outage)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "touched"), [(0, 1 << 20), (None, 1 << 20), (10, None), (10, 1 << 40), (1, 1 << 20)]
+)
+def test_where_neither_is_known_or_less_than_all_of_shared_buffers_those_bound_it(
+    checkpoints: int | None, touched: int | None
+) -> None:
+    blind = replace(reading(dirty=Unknown("no right"), buffers=1 << 17), checkpoints=checkpoints, touched=touched)
+    outage = estimate(blind)
+    assert (outage.kind, outage.seconds) == ("at most", pytest.approx(10))
+    assert "all of shared_buffers, 1 GB" in str(outage)
 
 
 @pytest.mark.parametrize("values", [{"buffers": 999}, {"seconds": 0.0}])
