@@ -74,6 +74,37 @@ def test_all_that_is_missing_is_told_at_once():
     assert "auto" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("settings", "access", "hint"),
+    [
+        (
+            {"compute_query_id": "off", "pg_stat_statements.track": "none"},
+            replace(GOOD, sees_all=False),
+            "GRANT pg_monitor TO \"watcher\"; ALTER SYSTEM SET pg_stat_statements.track = 'top'; "
+            "ALTER SYSTEM SET compute_query_id = 'auto'; SELECT pg_reload_conf(). "
+            "pgdyno privileges --for live lists all rights.",
+        ),
+        (
+            {"pg_stat_statements.track": "none", "pg_stat_statements.max": "500"},
+            GOOD,
+            "ALTER SYSTEM SET pg_stat_statements.track = 'top'; ALTER SYSTEM SET pg_stat_statements.max = 1200, "
+            "then restart the server.",
+        ),
+        (
+            {"pg_stat_statements.track": None, "compute_query_id": "off"},
+            GOOD,
+            "add pg_stat_statements to shared_preload_libraries; ALTER SYSTEM SET compute_query_id = 'auto', "
+            "then restart the server, then CREATE EXTENSION pg_stat_statements.",
+        ),
+    ],
+)
+def test_the_hint_has_one_reload_or_restart_in_its_place(settings, access, hint):
+    """A setting came after the restart and the extension, and a reload after each setting."""
+    with pytest.raises(EnvironmentUnsuitable) as caught:
+        require_watchable("db", refusals(facts(**settings), access))
+    assert caught.value.hint == f"Run as a superuser: {hint}"
+
+
 def test_a_standby_is_not_watched():
     standby = facts()
     standby = replace(standby, server=replace(standby.server, in_recovery=True))

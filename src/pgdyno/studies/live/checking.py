@@ -24,6 +24,7 @@ ROOM = 2
 """pg_stat_statements must hold so many times the entries that it has: what is evicted cannot be compared."""
 
 
+RELOAD, RESTART = "SELECT pg_reload_conf()", "restart the server"
 NAME_PRIMARY = "Name its primary in --target."
 """Nothing that is run on a standby would help."""
 
@@ -43,10 +44,33 @@ class LiveAccess:
 
 @dataclass(frozen=True, slots=True)
 class LiveRefusal:
-    """What is missing, as a clause, and what to run."""
+    """What is missing, as a clause, and what to run: at once, and after the server was restarted where it must be.
+
+    `then` is RELOAD or RESTART where what is run at once needs that to be in force. `see` is one more sentence.
+    """
 
     reason: str
-    remedy: str
+    run: str
+    then: str = ""
+    after: str = ""
+    see: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """Return what to run against this alone."""
+        return remedy_of([self])
+
+
+def remedy_of(found: Sequence[LiveRefusal]) -> str:
+    """Return what to run against all of this, in an order that works, with one restart or reload at most."""
+    steps = ["; ".join(dict.fromkeys(one.run for one in found))]
+    needed = {one.then for one in found}
+    if RESTART in needed:
+        steps.append(RESTART)
+    elif RELOAD in needed:
+        steps = ["; ".join((*steps, RELOAD))]
+    steps += dict.fromkeys(one.after for one in found if one.after)
+    return ". ".join((", then ".join(steps), *dict.fromkeys(one.see for one in found if one.see)))
 
 
 def refusals(facts: Facts, access: LiveAccess) -> tuple[LiveRefusal, ...]:
@@ -59,8 +83,9 @@ def refusals(facts: Facts, access: LiveAccess) -> tuple[LiveRefusal, ...]:
         found.append(
             LiveRefusal(
                 "pg_stat_statements is not preloaded",
-                "add pg_stat_statements to shared_preload_libraries, restart the server, then "
-                "CREATE EXTENSION pg_stat_statements",
+                "add pg_stat_statements to shared_preload_libraries",
+                RESTART,
+                after="CREATE EXTENSION pg_stat_statements",
             )
         )
     elif access.database is None:
@@ -74,29 +99,30 @@ def refusals(facts: Facts, access: LiveAccess) -> tuple[LiveRefusal, ...]:
         found.append(
             LiveRefusal(
                 f'role "{access.role}" does not see the statements of others',
-                f"GRANT pg_monitor TO {sql.Identifier(access.role).as_string(None)} "
-                "(pgdyno privileges --for live lists all rights)",
+                f"GRANT pg_monitor TO {sql.Identifier(access.role).as_string(None)}",
+                see="pgdyno privileges --for live lists all rights",
             )
         )
     return (*found, *_of_settings(facts.server.major, settings, access.entries))
 
 
 def _of_settings(major: int, settings: dict[str, str], entries: int) -> list[LiveRefusal]:
-    found, reload = [], "SELECT pg_reload_conf()"
+    found = []
     track = settings.get(TRACK)
     if track == "none":
-        found.append(LiveRefusal(f"{TRACK} is none", f"ALTER SYSTEM SET {TRACK} = 'top'; {reload}"))
+        found.append(LiveRefusal(f"{TRACK} is none", f"ALTER SYSTEM SET {TRACK} = 'top'", RELOAD))
     if track == "all" and major < 14:
         reason = f"{TRACK} is all, and PostgreSQL {major} does not show what ran inside functions"
-        found.append(LiveRefusal(reason, f"ALTER SYSTEM SET {TRACK} = 'top'; {reload}"))
+        found.append(LiveRefusal(reason, f"ALTER SYSTEM SET {TRACK} = 'top'", RELOAD))
     if settings.get("compute_query_id") == "off":
-        found.append(LiveRefusal("compute_query_id is off", f"ALTER SYSTEM SET compute_query_id = 'auto'; {reload}"))
+        found.append(LiveRefusal("compute_query_id is off", "ALTER SYSTEM SET compute_query_id = 'auto'", RELOAD))
     most = settings.get(MAX)
     if most is not None and int(most) < ROOM * entries:
         found.append(
             LiveRefusal(
                 f"{MAX} is {most}, and {entries} statements are tracked already: entries would be given up",
-                f"ALTER SYSTEM SET {MAX} = {2 * ROOM * entries}, then restart the server",
+                f"ALTER SYSTEM SET {MAX} = {2 * ROOM * entries}",
+                RESTART,
             )
         )
     return found
@@ -110,9 +136,7 @@ def require_watchable(label: str, found: Sequence[LiveRefusal]) -> None:
     raise EnvironmentUnsuitable(
         f"{label} cannot be watched: {first.reason}",
         detail="; ".join(one.reason for one in others) or None,
-        hint=NAME_PRIMARY
-        if first.remedy == NAME_PRIMARY
-        else f"Run as a superuser: {'; '.join(dict.fromkeys(one.remedy for one in found))}.",
+        hint=NAME_PRIMARY if first.run == NAME_PRIMARY else f"Run as a superuser: {remedy_of(found)}.",
     )
 
 
