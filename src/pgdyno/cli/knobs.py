@@ -96,10 +96,12 @@ def host_knobs(data_directory: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
+    lines = []
     for row in rows:
         value = "unknown" if row["value"] is None else str(row["value"])
         idle = f"without effect here: {row['idle']}" if row["idle"] else ""
-        click.echo(f"{row['name']:<32}{value:<14}{row['obstacle'] or idle}".rstrip())
+        lines.append((str(row["name"]), value, str(row["obstacle"] or idle)))
+    print_columns(("knob", "value", "obstacle"), lines)
 
 
 def _check_word(flag: str, word: str | None, allowed: list[str]) -> None:

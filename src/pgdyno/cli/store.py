@@ -222,9 +222,13 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
     from pgdyno.model.verdict import LATENCIES, Metric
     from pgdyno.units import plural
 
-    click.echo(f"study     {study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
-    click.echo(f"target    {study.target}, environment {study.environment}")
-    click.echo(f"workload  {study.workload.description}, {plural(study.plan.clients, 'client')}")
+    print_told(
+        "study     ", f"{study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}"
+    )
+    if study.ended:
+        print_told("ended     ", study.ended)
+    print_told("target    ", f"{study.target}, environment {study.environment}")
+    print_told("workload  ", f"{study.workload.description}, {plural(study.plan.clients, 'client')}")
     latency = study.metric if study.metric in LATENCIES else Metric.LATENCY_P95
     columns = (
         "trial",
@@ -260,7 +264,7 @@ def _print_trial(store: Store, trial: Trial) -> None:
     what = purpose_text(trial.spec.role.value, trial.spec.arm)
     print_told("trial     ", f"{trial.id} of study {trial.study_id}: {what}")
     for line in trial.spec.configuration.fragment().splitlines() or ["the server's own settings"]:
-        click.echo(f"settings  {line}")
+        print_told("settings  ", line)
     lines = []
     known = plain(run_figures(trial))
     assert isinstance(known, dict), "a dataclass is an object"
@@ -273,7 +277,7 @@ def _print_trial(store: Store, trial: Trial) -> None:
     print_columns(("measured", "value"), lines, RIGHT)
     _print_evidence(store, trial)
     for event in store.events(trial.id):
-        click.echo(f"{_moment(event.t, '%H:%M:%S')}  {event.kind}: {event.text}")
+        print_told(f"{_moment(event.t, '%H:%M:%S')}  ", f"{event.kind}: {event.text}")
 
 
 def _print_evidence(store: Store, trial: Trial) -> None:
@@ -290,7 +294,7 @@ def _print_evidence(store: Store, trial: Trial) -> None:
     print_told("failures  ", failures_text(evidence))
     for text in store.records(trial.id, TextRecord):
         lines = len(text.text.splitlines())
-        click.echo(f"text      {text.name}, {lines} {'line' if lines == 1 else 'lines'}: with --json")
+        print_told("text      ", f"{text.name}, {lines} {'line' if lines == 1 else 'lines'}: with --json")
 
 
 def _figure(value: object) -> str:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 import click
 
-from pgdyno.report.drawing.line_breaks import held, let_go, wrapped
+from pgdyno.report.drawing.line_breaks import asked_width, held, let_go, wrapped
 
 GAP = "  "
 LEAST_WIDTH = 20
@@ -20,6 +20,7 @@ LEAST_WIDTH = 20
 def print_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
     """Print rows under their column names; a terminal wraps the widest column, and a pipe gets every row on one line.
 
+    A pipe with an exported COLUMNS is as wide as that says, as it is for a report.
     `right` names the columns of numbers.
     """
     click.echo("\n".join(column_lines(columns, rows, right, terminal_width())))
@@ -37,8 +38,8 @@ def told_lines(label: str, text: str) -> list[str]:
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal; None of a pipe, in which no line is broken."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    """Return the columns of the terminal; of a pipe those of an exported COLUMNS, None where no line is broken."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else asked_width()
 
 
 def column_lines(

@@ -5,7 +5,6 @@ It is the one that breaks lines for a terminal, and keeps numbers and their unit
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,19 +15,17 @@ from rich.segment import Segment
 from rich.text import Text
 
 from pgdyno.outside.words import printable, styled
-from pgdyno.report.drawing.line_breaks import HELD, held, let_go
+from pgdyno.report.drawing.line_breaks import HELD, asked_width, held, let_go
 
 PIPE_WIDTH = 120
 """The width of a report that goes to a file or a pipe, where nobody asks for another."""
-NARROWEST = 40
 ROOM_FOR_ARROW = 2
 """In ASCII an arrow takes two columns and not one, which no table knows of."""
 
 
 def pipe_width() -> int:
     """Return the width of a report that goes to a file or a pipe: that of COLUMNS where it is exported, else 120."""
-    asked = os.environ.get("COLUMNS", "")
-    return max(NARROWEST, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 5 else PIPE_WIDTH
+    return asked_width() or PIPE_WIDTH
 
 
 @dataclass(frozen=True, slots=True)

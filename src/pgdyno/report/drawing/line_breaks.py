@@ -1,4 +1,4 @@
-"""Where a line is not broken: between a number and its unit, and inside an interval. Pure.
+"""Where a line is not broken: between a number and its unit, and inside an interval, and how long one is.
 
 Both wrapping libraries break at blanks; rich does at U+00A0 too. A blank that must stay is a letter of the private use
 area while lines are made.
@@ -6,6 +6,7 @@ area while lines are made.
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 
@@ -15,6 +16,14 @@ _NUMBER = r"(?<![\w.,])[+\-−]?\d+(?:[.,:]\d+)*x?"
 _UNIT = r"(?:%|[kKMGT]?i?B(?:/s)?|[kMG]?Hz|[nuµm]?s|min|h|days?|tps|cores?|[kM]?/s|1/s)(?![\w/])"
 _INTERVAL = r"\[[+\-−]?[\d.,]+x?, (?:[+\-−]?[\d.,]+x?|∞)\]"
 _TOGETHER = re.compile(rf"(?:{_NUMBER}|{_INTERVAL}) {_UNIT}|{_INTERVAL}")
+
+NARROWEST = 40
+
+
+def asked_width() -> int | None:
+    """Return the columns that an exported COLUMNS asks for, at least 40; None where it asks for none."""
+    asked = os.environ.get("COLUMNS", "")
+    return max(NARROWEST, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 5 else None
 
 
 def held(text: str, width: int) -> str:
