@@ -102,6 +102,15 @@ def test_studies_are_found_by_id_prefix_and_last(store: Store) -> None:
         store.study("20260101")
 
 
+def test_studies_of_one_target_are_found_however_many_others_came_later(store: Store) -> None:
+    ours = [replace(study(f"ours-{at}", float(at)), target="db1") for at in (1, 2)]
+    for one in (*ours, study("other", 9.0)):
+        store.add_study(one)
+    assert store.studies(target="db1") == [ours[1], ours[0]]
+    assert store.listed_studies(target="db1", most=1)[0] == [ours[1]]
+    assert store.studies(target="db2") == []
+
+
 @pytest.mark.parametrize("name", ["nothing", "%", "_", "LAST", "2026' OR '1'='1"])
 def test_a_study_that_is_not_there_is_a_usage_error_with_a_hint(store: Store, name: str) -> None:
     store.add_study(study())

@@ -18,16 +18,16 @@ from pgdyno.studies.kinds import judged
 from pgdyno.units import MINUTE, moment_text, plural
 
 MOST = 500
-"""So many studies of the store are looked through, the newest: the row of one can be large."""
+"""So many studies of it are shown, the newest: the row of one can be large."""
 OF_A_LOAD = ("data of the load", "network", "driver")
 """Facts of one study's runs, which say nothing of the server."""
 
 
 def build_target_page(store: Store, name: str) -> Report:
     """Return the page of a target, by the name that studies call it. Raises UsageError for one without a study."""
-    studies = [one for one in store.listed_studies(most=MOST)[0] if one.target == name]
+    studies, _ = store.listed_studies(target=name, most=MOST)
     if not studies:
-        raise UsageError(f'no study of target "{name}" is among the newest {MOST} of this store')
+        raise UsageError(f'no study of target "{name}" is in this store')
     return target_page(name, studies, [one for one in store.changes() if one.target == name])
 
 

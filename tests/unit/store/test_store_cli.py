@@ -130,6 +130,8 @@ def test_a_study_that_cannot_be_read_hides_no_other(path: Path, damage: str, rea
     assert reason in bad["reason"]
     shown = run(path, "show", "20260102-two").exception
     assert isinstance(shown, StoreError)
+    with Store.open(path) as store:
+        assert [one.id for one in store.studies(target="sandbox")] == ["20260101-one"]
     assert reason in (shown.detail or "")
     assert shown.hint
 

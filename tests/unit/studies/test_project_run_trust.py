@@ -166,7 +166,7 @@ def run_of(path: Path, studies: tuple[object, ...] = ()) -> ProjectRun:
     plan = read(path)
     folder = path.with_name(f"{path.name}.run")
     places = RunPlaces(folder, path.parent / "public", sandbox_names(path, plan), {})
-    store = SimpleNamespace(studies=lambda: list(studies))
+    store = SimpleNamespace(studies=lambda target: [one for one in studies if one.target == target])
     record = ProjectRunRecord(plan.files, {})
     return ProjectRun(path, plan, record, store, "", places, lambda: "it is to end", lambda _: None)  # type: ignore[arg-type]
 

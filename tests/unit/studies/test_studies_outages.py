@@ -36,8 +36,8 @@ class KeptStudies:
     def __init__(self, **kept):
         self.kept = kept
 
-    def studies(self):
-        return [replace(simulated_study(), id=id, target=target) for id, (target, _) in self.kept.items()]
+    def studies(self, target):
+        return [replace(simulated_study(), id=id, target=of) for id, (of, _) in self.kept.items() if of == target]
 
     def trials(self, id):
         return self.kept[id][1]

@@ -233,9 +233,8 @@ class ProjectRun:
         sandbox = self.places.sandboxes[self._scenario(step).new]
         found = [
             study
-            for study in self.store.studies()
+            for study in self.store.studies(target=f"sandbox {sandbox}")
             if study.kind is step.kind
-            and study.target == f"sandbox {sandbox}"
             and study.created_at >= before.began_at
             and study.state is not StudyState.COMPLETE
         ]

@@ -284,9 +284,8 @@ def _since_last(store: Store, ready: Ready, began: float) -> dict[str, float]:
     """Return the seconds since the last run of this trace on this target: in them it was tuned, if it was."""
     ended = [
         study.created_at + (found.elapsed_s or 0.0)
-        for study in store.studies()
+        for study in store.studies(target=ready.target.name)
         if study.kind is StudyKind.REPLAY
-        and study.target == ready.target.name
         and study.asked.get("trace_digest") == ready.meta.digest
         and (found := study.told(ReplayResult)) is not None
     ]

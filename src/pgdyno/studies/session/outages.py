@@ -21,11 +21,10 @@ def expected_outage(target: Target, store: Store) -> Outage:
     Read-only on the server; it is asked only where nothing was measured.
     """
     seconds: list[float] = []
-    for study in store.studies():
+    for study in store.studies(target=target.name):
         if len(seconds) >= LATEST:
             break
-        if study.target == target.name:
-            seconds += reversed(_seconds(store.trials(study.id)))
+        seconds += reversed(_seconds(store.trials(study.id)))
     return measured(seconds[:LATEST]) if seconds else read_outage(target.postgres)
 
 
