@@ -8,9 +8,10 @@ rule; what was read, written and spilled is told, and makes no claim.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
-from pgdyno.model.verdict import Metric, Verdict, Word
+from pgdyno.model.results.live import LiveSecond
+from pgdyno.model.verdict import Metric
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementBody, offered_work
 from pgdyno.stats.sequential import Design, judge
 
@@ -20,29 +21,9 @@ MOST_VISIBLE = 1.2
 """Statements cannot take more than the time of their sessions, and little more by when each is counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecondMetric:
-    """One figure of the server: its field in `ServerUse`, and what it was for a second of offered work in each arm.
-
-    `verdict` is None where nothing is judged or a period did not know it. `in_each_pair` says whether it moved the same
-    way in all of them.
-    """
-
-    name: str
-    a: float
-    b: float
-    verdict: Verdict | None = None
-    in_each_pair: bool = True
-
-    @property
-    def is_worse(self) -> bool:
-        """Return whether it was shown to be worse under B."""
-        return self.verdict is not None and self.verdict.word is Word.WORSE
-
-
 def second_metrics(
     body: StatementBody, pairs: Sequence[tuple[PeriodCounts, PeriodCounts]], design: Design
-) -> tuple[SecondMetric, ...]:
+) -> tuple[LiveSecond, ...]:
     """Return each figure that every period knew; `pairs` are those that were judged, A's and B's."""
     found = []
     for name in (one.name for one in fields(ServerUse)):
@@ -55,7 +36,8 @@ def second_metrics(
         if name in JUDGED and min(*ones, *others) > 0:
             verdict = judge(ones, others, metric=Metric.STATEMENT_TIME, design=design)
         is_steady = all(a < b for a, b in known) or all(a > b for a, b in known)
-        found.append(SecondMetric(name, sum(ones) / len(ones), sum(others) / len(others), verdict, is_steady))
+        a, b = sum(ones) / len(ones), sum(others) / len(others)
+        found.append(LiveSecond(name=name, a=a, b=b, verdict=verdict, in_each_pair=is_steady))
     return tuple(found)
 
 

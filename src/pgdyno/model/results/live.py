@@ -139,10 +139,10 @@ class LiveBreach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSecond:
-    """What the server did beside its statements, for each second of offered work: `name` with its unit, A and B.
+    """What the server did beside its statements, for each second of offered work: `name` as in `ServerUse`, A and B.
 
-    `verdict` is None where nothing is judged: what is read, written and spilled is told alone. `in_each_pair` says
-    whether it moved the same way in all of them.
+    `verdict` is None where nothing is judged or a period did not know it: what is read, written and spilled is told
+    alone. `in_each_pair` says whether it moved the same way in all of them.
     """
 
     name: str
@@ -150,6 +150,11 @@ class LiveSecond:
     b: float
     verdict: Verdict | None = None
     in_each_pair: Annotated[bool, OMITTED] = True
+
+    @property
+    def is_worse(self) -> bool:
+        """Return whether it was shown to be worse under B."""
+        return self.verdict is not None and self.verdict.word is Word.WORSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

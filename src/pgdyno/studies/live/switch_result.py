@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgdyno.model.guard import GuardKind
-from pgdyno.model.results.live import LiveBreach, LiveChange, LivePair, LiveResult, LiveSecond, LiveSwitch
+from pgdyno.model.results.live import LiveBreach, LiveChange, LivePair, LiveResult, LiveSwitch
 from pgdyno.model.verdict import Interval
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import LEAST_COVERED, StatementReference, added
@@ -80,10 +80,7 @@ def switch_of(
         lost=dict(outcome.lost),
         covered=outcome.covered,
         tail=outcome.tail,
-        second=tuple(
-            LiveSecond(name=one.name, a=one.a, b=one.b, verdict=one.verdict, in_each_pair=one.in_each_pair)
-            for one in outcome.second
-        ),
+        second=outcome.second,
         statements=changes[:MOST_LISTED],
         unwatched=len(unwatched),
         unwatched_share=sum(one.share for one in unwatched),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.model.guard import Breach
+from pgdyno.model.results.live import LiveSecond
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.body_index import LEAST_COVERED, PairIndex, PeriodCounts, StatementBody
-from pgdyno.stats.second_metrics import SecondMetric
 from pgdyno.stats.veto import VetoState
 from pgdyno.trial.live_cycle import LiveEnding
 
@@ -40,7 +40,7 @@ class LiveOutcome:
     wash_s: float
     body: StatementBody
     veto: VetoState
-    second: tuple[SecondMetric, ...] = ()
+    second: tuple[LiveSecond, ...] = ()
     kept: tuple[tuple[PeriodCounts, PeriodCounts], ...] = ()
     orders: tuple[str, ...] = ()
     stopped: str = ""
