@@ -52,18 +52,18 @@ def test_a_study_of_the_store_against_a_bundle_of_another_machine(call: Call, tm
     bench(tmp_path / "a.db", "p1", "ppc64le", 8, 60000)
     bench(tmp_path / "b.db", "x1", "x86_64", 16, 40000)
     assert call("bundle", "export", "x1", "-o", "x86.pgdyno", "--store", "b.db").exception is None
-    listed = json.loads(call("bundle", "show", "x86.pgdyno", "--json").output)
+    listed = json.loads(call("bundle", "show", "x86.pgdyno", "--json").stdout)
     assert [(one["id"], one["trials"]) for one in listed["studies"]] == [("x1", 3)]
     found = call("compare", "--platforms", "p1", "x86.pgdyno", "--store", "a.db", "--json")
-    values = json.loads(found.output)
+    values = json.loads(found.stdout)
     assert (found.return_value, values["valid"]) == (ExitCode.OK, True)
     assert values["title"].startswith("Per core, ppc64le does 3.00 times what x86_64 does")
     with Store.open(tmp_path / "a.db") as store:
         assert [study.id for study in store.studies()] == ["p1"], "reading a bundle for a comparison keeps nothing"
     imported = call("bundle", "import", "x86.pgdyno", "--store", "a.db", "--json")
-    assert json.loads(imported.output) == [{"study": "x1", "trials": 3, "unchanged": False}]
+    assert json.loads(imported.stdout) == [{"study": "x1", "trials": 3, "unchanged": False}]
     assert "unchanged" in call("bundle", "import", "x86.pgdyno", "--store", "a.db").output
-    again = json.loads(call("compare", "--platforms", "p1", "x1", "--store", "a.db", "--json").output)
+    again = json.loads(call("compare", "--platforms", "p1", "x1", "--store", "a.db", "--json").stdout)
     assert [one["ratio"] for one in again["best"]["ratios"]] == [one["ratio"] for one in values["best"]["ratios"]]
 
 
@@ -82,7 +82,7 @@ def test_prices_and_counts_by_name_and_by_place(call: Call, tmp_path: Path) -> N
     bench(tmp_path / "a.db", "p1", "ppc64le", 8, 60000)
     bench(tmp_path / "a.db", "x1", "x86_64", 16, 40000)
     words = ("compare", "--platforms", "new=p1", "x1", "--store", "a.db", "--json")
-    found = json.loads(call(*words, "--price", "new=1000/core", "--price", "B=4000", "--count", "A.sockets=2").output)
+    found = json.loads(call(*words, "--price", "new=1000/core", "--price", "B=4000", "--count", "A.sockets=2").stdout)
     ratios = {one["denominator"]: one["ratio"] for one in found["best"]["ratios"]}
     assert ratios["per price"] == pytest.approx(0.75)
     assert ratios["per socket"] == pytest.approx(0.75)
@@ -129,7 +129,7 @@ def test_a_bundle_of_several_studies_has_to_be_imported_first(call: Call, tmp_pa
 @pytest.mark.requirement("R-STO-12")
 def test_iostat_before_and_after(call: Call) -> None:
     words = ("compare", "--iostat", IOSTAT / "iostat_before.txt", IOSTAT / "iostat_after.txt")
-    found = json.loads(call(*words, "--device", "edb_data_enc", "--device", "edb_stock_enc", "--json").output)
+    found = json.loads(call(*words, "--device", "edb_data_enc", "--device", "edb_stock_enc", "--json").stdout)
     assert "Mean write wait 11.35 ms before, 7.06 ms after: −37.8 %." in found["sentences"]
     assert "edb_stock_enc, new afterwards, carries 64.3 % of the data." in found["sentences"]
     with_log = " ".join(call(*words).output.split())
@@ -140,7 +140,7 @@ def test_iostat_before_and_after(call: Call) -> None:
 @pytest.mark.requirement("R-CMP-09")
 def test_generations(call: Call) -> None:
     found = call("compare", "--generation", "z900->z990=2.2/1.6", "--generation", "z990->z9=1.6/1.4", "--json")
-    assert [round(one["beyond_clock"], 3) for one in json.loads(found.output)["steps"]] == [1.375, 1.143]
+    assert [round(one["beyond_clock"], 3) for one in json.loads(found.stdout)["steps"]] == [1.375, 1.143]
     for bad in ("a", "a=1", "a=0/1", "a=1/0", "a=x/1"):
         assert "is not STEP=METRIC/CLOCK" in failure(call("compare", "--generation", bad)).message
 

@@ -31,7 +31,7 @@ def test_a_list_in_a_row_is_judged_and_another_one_proposed():
 @pytest.mark.requirement("R-STO-02", "R-STO-16")
 def test_json_has_the_order_with_every_resource():
     result = run(EXAMPLE, "--count", "4", "--wal", "2", "--json")
-    document = json.loads(result.output)
+    document = json.loads(result.stdout)
     assert result.return_value == 0
     assert [set(row) for row in document["proposed"]] == [{"volume", "server", "adapter pair", "rank", "path"}] * 4
     assert len(document["wal"]) == 2
@@ -39,7 +39,7 @@ def test_json_has_the_order_with_every_resource():
 
 
 def test_a_balanced_list_ends_with_0():
-    words = ",".join(row["volume"] for row in json.loads(run(EXAMPLE, "--count", "8", "--json").output)["proposed"])
+    words = ",".join(row["volume"] for row in json.loads(run(EXAMPLE, "--count", "8", "--json").stdout)["proposed"])
     result = run(EXAMPLE, "--given", words)
     assert (result.return_value, "8 volumes of ds8k-1, balanced" in result.output) == (0, True)
 

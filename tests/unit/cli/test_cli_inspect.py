@@ -33,11 +33,11 @@ def test_a_captured_folder_is_shown_and_ends_well() -> None:
 @pytest.mark.requirement("R-INV-20")
 def test_what_no_server_knows_comes_from_flags() -> None:
     folder = str(CAPTURES / "s390x-drawer")
-    found = json.loads(run("--root", folder, "--json").output)
+    found = json.loads(run("--root", folder, "--json").stdout)
     assert found["criticality"].keys() == found["utilization"].keys() == {"unknown"}
     assert found["size"] == "large"
     flags = ("--criticality", "business-critical", "--utilization", "high")
-    found = json.loads(run("--root", folder, "--json", *flags).output)
+    found = json.loads(run("--root", folder, "--json", *flags).stdout)
     assert (found["criticality"], found["utilization"]) == ("business-critical", "high")
 
 

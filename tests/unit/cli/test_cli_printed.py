@@ -32,7 +32,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 def kept(call: Call, file: str, *words: object) -> dict[str, Any]:
     done = call("import", "rows", file, "--scale", 1000, "--store", "s.db", "--json", *words)
     assert done.exception is None, done.exception
-    found: dict[str, Any] = json.loads(done.output)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -60,7 +60,7 @@ def test_two_printed_platforms_are_compared_by_every_denominator(call: Call, tmp
     words = ("--count", "power.cores=8", "--count", "power.threads=64", "--json", "--store", "s.db")
     power = kept(call, "seed.json", "--table", "power_smt8")["study"]
     xeon = kept(call, "seed.json", "--table", "x86_ht", "--default", "No Tune")["study"]
-    found = json.loads(call("compare", "--platforms", f"power={power}", f"x86={xeon}", *words).output)
+    found = json.loads(call("compare", "--platforms", f"power={power}", f"x86={xeon}", *words).stdout)
     assert found["valid"]
     assert found["title"].startswith("Per core, power does 2.60 times what x86 does, each at its own best")
     told = " ".join(found["sentences"])
@@ -70,7 +70,7 @@ def test_two_printed_platforms_are_compared_by_every_denominator(call: Call, tmp
     assert "driver, period, configuration" in " ".join(found["cautions"]), "what a table does not say nobody checked"
     csv_of("x86_ht", tmp_path / "x86.csv", tps=50000)
     other = kept(call, "x86.csv", "--default", "No Tune")["study"]
-    again = json.loads(call("compare", "--platforms", f"power={power}", f"x86={other}", *words).output)
+    again = json.loads(call("compare", "--platforms", f"power={power}", f"x86={other}", *words).stdout)
     assert "per core 2.48 times, per thread 0.62 times" in " ".join(again["sentences"])
     assert again["title"].startswith("Per core, power does 2.48 times")
 
@@ -189,9 +189,9 @@ def test_printed_steps_multiply(call: Call) -> None:
     assert "The 6 kept of 6 steps multiply to 144.1 %, beside 145.0 % as stated" in told
     assert "adding their percentages up would give 138.0 %" in told
     assert "without intervals" in told
-    changed = json.loads(call("compare", *steps(first=20), "--json").output)
+    changed = json.loads(call("compare", *steps(first=20), "--json").stdout)
     assert round(100 * changed["product"], 1) == 154.3
-    lossy = json.loads(call("compare", "--step", "a=10", "--step", "b=-2", "--step", "c=0", "--json").output)
+    lossy = json.loads(call("compare", "--step", "a=10", "--step", "b=-2", "--step", "c=0", "--json").stdout)
     assert [one["outcome"] for one in lossy["steps"]] == ["keep", "drop", "null"]
     assert lossy["product"] == pytest.approx(1.1)
     for bad in ("a", "a=", "a=-100", "=3", "a=1e3"):

@@ -101,7 +101,7 @@ def test_the_verb_prints_by_default_and_writes_when_told(tmp_path: Path) -> None
     def run(*flags: str) -> dict[str, list[object]]:
         done = CliRunner().invoke(command, [str(conf), "--root", str(tmp_path / "image"), "--json", *flags])
         assert done.exit_code == 0, done.output
-        return json.loads(done.output)
+        return json.loads(done.stdout)
 
     printed = run()
     assert printed["written"] == []

@@ -141,7 +141,7 @@ def test_the_verb_prints_what_it_read_and_keeps_it(tmp_path):
     store = str(tmp_path / "s.db")
     done = CliRunner().invoke(command, ["sadf", str(FILES / "sadf_A.json"), "--store", store, "--json"])
     assert done.exit_code == 0, done.output
-    result = json.loads(done.output)
+    result = json.loads(done.stdout)
     assert result["word"] == "imported"
     shown = CliRunner().invoke(command, ["iostat", str(FILES / "iostat_after.txt"), "--store", store])
     assert "edb_stock_enc" in shown.output

@@ -99,7 +99,7 @@ def test_an_invalid_run_says_so_in_its_title_and_shows_no_tiles(folder):
 def test_the_command_finds_the_trace_and_the_limit_of_the_outcome(folder):
     found = run("--replay", folder / "a", folder / "b", "--again", folder / "again", "--json")
     assert found.return_value == ExitCode.FINDINGS
-    told = json.loads(found.output)
+    told = json.loads(found.stdout)
     assert (told["word"], told["basis"]) == ("worse", "client")
     assert told["fidelity"]["limits"]["error_percent"] == 2.0
     with pytest.raises(UsageError, match="before it began"):
@@ -118,14 +118,14 @@ def test_an_edit_of_the_outcome_shows_in_the_comparison_and_on_its_page(folder, 
         store.add_study(study)
     (folder / "b" / "outcome.json").write_text(json.dumps(facts | {"study": "replay-1"}))
     try:
-        told = json.loads(run(*words, "--json").output)
+        told = json.loads(run(*words, "--json").stdout)
         page = " ".join(run(*words).output.split())
     finally:
         write_facts(folder, "d1")
     assert told["fidelity"]["limits"]["error_percent"] == 1.0
     assert len(told["amendments"]) == 1
     assert "AMENDED after the start" in page
-    assert json.loads(run(*words, "--json").output)["amendments"] == []
+    assert json.loads(run(*words, "--json").stdout)["amendments"] == []
     assert "names no study" in " ".join(run(*words).output.split())
 
 
