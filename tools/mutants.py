@@ -4,7 +4,8 @@
 
 A mutant is one comparison, one arithmetic or Boolean operation, one `min` or `max`, one number, or one `not` changed in
 one file. Drawn by the seed from the rooms that judge, put back and merge, or from the files named. Each is run in a
-copy of the sources against the unit tests of its room until the first that fails; who survives is listed with its line.
+copy of the sources against the unit tests of its room until the first that fails, beginning with those that import the
+file, which find out most of them in seconds; who survives is listed with its line.
 Hours of one core: part of `make nightly`. Exits with 1 when more than a tenth survived.
 
 A push takes a few with `--sample`, beside the unit tests themselves: who survives is listed in its summary, and fails
@@ -17,6 +18,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -114,15 +116,15 @@ def is_killed(mutant: Mutant, sources: Path) -> bool:
     original = place.read_bytes()
     place.write_text(mutant.text, "utf-8")
     try:
-        return not passes(_room(mutant.file), sources)
+        return not passes(_room(mutant.file), sources, mutant.file.stem)
     finally:
         place.write_bytes(original)
 
 
-def passes(room: str, sources: Path) -> bool:
-    """Tell whether the unit tests of a room pass with these sources, and end."""
-    tests = f"tests/unit/{room}"
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", tests]
+def passes(room: str, sources: Path, module: str = "") -> bool:
+    """Tell whether the unit tests of a room pass with these sources, and end; what imports the module runs first."""
+    tests = map(str, nearest_first(sorted((ROOT / "tests" / "unit" / room).rglob("test_*.py")), module))
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests]
     environment = {name: value for name, value in os.environ.items() if name != FAILURES}  # a mutant is to fail
     environment["PYTHONPATH"] = str(sources)
     try:
@@ -130,6 +132,12 @@ def passes(room: str, sources: Path) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
+
+
+def nearest_first(tests: list[Path], module: str) -> list[Path]:
+    """Return the files of tests in the order of how near they are to a module: those that import it, then the rest."""
+    named = re.compile(rf"^(from|import) .*\b{re.escape(module)}\b" if module else "(?!)", re.MULTILINE)
+    return sorted(tests, key=lambda file: not named.search(file.read_text("utf-8")))
 
 
 def _room(file: Path) -> str:

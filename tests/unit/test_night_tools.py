@@ -45,6 +45,21 @@ def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
     assert len(mutants.drawn([tmp_path / "x.py"], 99, 1)) == 11
 
 
+def test_a_mutant_meets_the_tests_that_import_its_file_first(tmp_path: Path) -> None:
+    texts = {
+        "test_a.py": "from pgdyno.stats import paired_runs\n# from pgdyno.stats import paired\n",
+        "test_b.py": "import pgdyno.stats.noise\nfrom pgdyno.stats import noise, paired\n",
+        "test_c.py": "from pgdyno.stats import noise\n",
+        "test_d.py": "from pgdyno.stats.paired import judge\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    files = [tmp_path / name for name in texts]
+    ordered = [file.name for file in mutants.nearest_first(files, "paired")]
+    assert ordered == ["test_b.py", "test_d.py", "test_a.py", "test_c.py"]
+    assert mutants.nearest_first(files, "") == files
+
+
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_push_lists_who_survives_and_fails_nothing_where_a_night_does(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -52,7 +67,7 @@ def test_a_push_lists_who_survives_and_fails_nothing_where_a_night_does(
     asked: list[str] = []
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     monkeypatch.setattr(mutants, "SOURCE", tmp_path / "src" / "pgdyno")
-    monkeypatch.setattr(mutants, "passes", lambda room, _: asked.append(room) or not killed or len(asked) == 1)
+    monkeypatch.setattr(mutants, "passes", lambda room, *_: asked.append(room) or not killed or len(asked) == 1)
     monkeypatch.setenv(stages.FAILURES, str(tmp_path / "summary"))
     file = tmp_path / "src" / "pgdyno" / "stats" / "x.py"
     file.parent.mkdir(parents=True)
