@@ -43,7 +43,7 @@ class _ReadingFlags(Flags):
 
 
 class _OutputFlag(Flags):
-    output: Path = flag("Write the trace here.", "-o", metavar="NAME.parquet")
+    output: Path = flag("Write the trace here; NAME must not exist yet.", "-o", metavar="NAME.parquet")
 
 
 class _BuildFlags(_OutputFlag, _ReadingFlags, JsonFlag):
@@ -67,7 +67,7 @@ def build(flags: _BuildFlags) -> int:
 
     from pgdyno.trace.build import build_trace
 
-    out = _trace_name(flags.output)
+    out = _new_trace(flags.output)
     options = _options(flags, flags.captured_level)
     if not flags.as_json:
         options = replace(options, tell=lambda words: click.echo(f"built by: {words}", err=True))
@@ -144,7 +144,7 @@ def cut(flags: _CutFlags) -> None:
         read_only=flags.read_only,
         mask=flags.mask,
     )
-    out = _trace_name(flags.output)
+    out = _new_trace(flags.output)
     meta = cut_trace(flags.trace, out, options)
     _tell(meta, out, as_json=flags.as_json)
 
@@ -170,11 +170,18 @@ def _options(flags: _ReadingFlags, captured_level: float = 100.0) -> BuildOption
     )
 
 
-def _trace_name(path: Path) -> Path:
+def _new_trace(path: Path) -> Path:
+    """Return where a trace goes, if neither of its two files is there: as `capture.json` is in a capture's folder."""
+    from os.path import lexists
+
     from pgdyno.errors import UsageError
+    from pgdyno.trace.parquet import meta_path
 
     if path.suffix != ".parquet":
         raise UsageError(f'--output "{path}" does not end in .parquet', hint=f"Write --output {path.stem}.parquet.")
+    for file in (path, meta_path(path)):
+        if lexists(file):
+            raise UsageError(f'"{file}" already exists', hint="Name another --output, or move that one away.")
     return path
 
 

@@ -13,7 +13,15 @@ from pgdyno.model.study import StudyKind
 from pgdyno.studies.project.file import parse_project
 from pgdyno.studies.project.run_plan import RunPlan, parse_run
 from pgdyno.studies.project.run_platforms import require_ours, sandbox_names, versions
-from pgdyno.studies.project.run_steps import RunPlaces, load_words, run_steps, said_words, seconds_left, words_of
+from pgdyno.studies.project.run_steps import (
+    RunPlaces,
+    load_words,
+    made_anew,
+    run_steps,
+    said_words,
+    seconds_left,
+    words_of,
+)
 from pgdyno.studies.project.running import resumed_words
 
 
@@ -77,6 +85,16 @@ def test_words_are_those_of_the_verbs(plan: Path) -> None:
     assert all("{" not in word for some in words.values() for word in some)
     assert resumed_words(migrate, "m1")[-2:] == ("--resume", "m1")
     assert resumed_words(words["scale scalability"], "s1") == ("scale", "--resume", "s1", "--yes", "--json")
+
+
+def test_a_trace_that_a_killed_run_left_is_made_anew(plan: Path) -> None:
+    places = RunPlaces(Path("/w"), Path("/p"), {}, {})
+    steps = {one.key: one for one in run_steps(read(plan))}
+    for key, name in (("trace", "whole"), ("cut", "load")):
+        assert made_anew(steps[key], places) == (Path(f"/w/{name}.parquet"), Path(f"/w/{name}.json"))
+        words = words_of(steps[key], places, None, attempt=2, capture="/w/capture.1")
+        assert words[words.index("-o") + 1] == f"/w/{name}.parquet"
+    assert made_anew(steps["replay performance new 2"], places) == ()
 
 
 def test_the_time_that_is_left_is_that_of_the_plan(plan: Path) -> None:

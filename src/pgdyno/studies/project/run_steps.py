@@ -11,6 +11,7 @@ from textwrap import shorten
 
 from pgdyno.model.study import StudyKind
 from pgdyno.studies.project.run_plan import RunKind, RunPlan, ScenarioRun
+from pgdyno.trace.parquet import meta_path
 from pgdyno.units import seconds_text
 
 LATE_S = 10.0
@@ -65,6 +66,11 @@ class RunPlaces:
     def trace(self) -> Path:
         """Return where the trace of the captured load is."""
         return self.folder / "load.parquet"
+
+    @property
+    def whole(self) -> Path:
+        """Return where the trace of all that was logged is."""
+        return self.trace.with_stem("whole")
 
 
 def run_steps(plan: RunPlan) -> tuple[RunStep, ...]:
@@ -132,7 +138,7 @@ def words_of(
     """Return the words of a step with everything that is known when it begins."""
     values = {
         "trace": str(places.trace),
-        "whole": str(places.trace.with_stem("whole")),
+        "whole": str(places.whole),
         "capture": capture,
         "dumps": str(places.public / "dumps"),
         "outcome": str(places.folder / f"{step.label}.{attempt}.outcome"),
@@ -149,6 +155,12 @@ def words_of(
         )
     named = {f"{{{key}}}": value for key, value in values.items()}
     return tuple(named.get(word, word) for word in step.words)
+
+
+def made_anew(step: RunStep, places: RunPlaces) -> tuple[Path, ...]:
+    """Return the files that an attempt of the step which was killed may have left: its verb replaces none."""
+    trace = {"trace": places.whole, "cut": places.trace}.get(step.key)
+    return () if trace is None else (trace, meta_path(trace))
 
 
 def seconds_left(

@@ -42,6 +42,7 @@ from pgdyno.studies.project.run_steps import (
     RunStep,
     StepWork,
     load_words,
+    made_anew,
     run_steps,
     said_words,
     seconds_left,
@@ -209,6 +210,8 @@ class ProjectRun:
             words = words_of(
                 step, self.places, run, attempt=began.attempt, capture="" if capture is None else capture.place
             )
+            for file in made_anew(step, self.places):
+                file.unlink(missing_ok=True)
             if left is not None and step.resumable:
                 self.announce(f"study {left.id} is continued")
                 words = resumed_words(words, left.id)
