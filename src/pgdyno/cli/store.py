@@ -208,6 +208,8 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
             f"{SILENT}: it no longer responds; pgdyno rollback --list shows its state on the host where it ran",
             err=True,
         )
+    elif "none" in silent:
+        click.echo(f"{SILENT}: it no longer responds; it changes no settings, so there is nothing to restore", err=True)
 
 
 def _came_to(row: dict[str, object]) -> str:

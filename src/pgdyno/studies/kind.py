@@ -42,6 +42,8 @@ class Kind:
     """How the two sides of its comparison are called."""
     resumed_by = ""
     """The verb whose --resume goes on with it; empty where such a study is begun again."""
+    has_sessions = True
+    """It may change settings, in sessions that pgdyno rollback lists and ends."""
     compares = False
     """Its verdicts are about the metric: an open loop would fix that for all sides."""
     beside_others = False
@@ -65,6 +67,10 @@ class Kind:
         kind = record.study.kind.value
         report: Report = getattr(import_module(f"pgdyno.studies.{kind}.page"), f"{kind}_page")(record)
         return report
+
+    def after_kill(self, study: Study) -> str:
+        """Return what is left of a study that was killed, and needs nothing to be restored: a clause."""
+        return "its server is as it was found"
 
     def judged(self, study: Study) -> Judgement | None:
         """Return what the study came to; None where only its page says it, or while it has no result."""

@@ -196,3 +196,17 @@ def test_a_command_of_an_alert_holds_no_other_one() -> None:
     for is_over in (True, False):
         card = SimpleNamespace(live=live, study=SimpleNamespace(kind=StudyKind.TUNE), is_over=is_over, silent_s=60.0)
         assert "--resume 'x; reboot' continues it" in _silence(cast(StudyCard, card))
+
+
+def test_a_killed_replay_is_sent_to_its_answers_and_not_to_a_list_without_it() -> None:
+    live = SimpleNamespace(study="r-1", pid=1, host="db1")
+    study = replace(example.make_study(StudyKind.REPLAY), options={"replay": {"output": "/srv/my run"}})
+    over, hangs = (
+        _silence(cast(StudyCard, SimpleNamespace(live=live, study=study, is_over=is_over, silent_s=60.0)))
+        for is_over in (True, False)
+    )
+    for told in (over, hangs):
+        assert "what it had sent stays done; pgdyno compare --replay '/srv/my run' has its answers." in told
+        assert "rollback" not in told
+        assert "as it was found" not in told
+    assert "was killed, or hangs." in hangs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement
@@ -11,6 +13,14 @@ from pgdyno.studies.replay.words import judgement
 
 class ReplayKind(Kind):
     """A captured load, sent to another server."""
+
+    has_sessions = False
+
+    def after_kill(self, study: Study) -> str:
+        """Return that what was sent stays, and where the answers are."""
+        output = study.asked.get("output")
+        found = f"; pgdyno compare --replay {shlex.quote(output)} has its answers" if isinstance(output, str) else ""
+        return f"what it had sent stays done{found}"
 
     def judged(self, study: Study) -> Judgement | None:
         """Return whether the run counts, and how it was answered."""

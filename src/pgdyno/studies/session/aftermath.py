@@ -15,6 +15,7 @@ from pgdyno.model.live import Live
 from pgdyno.model.study import STUDY_ID, Study
 from pgdyno.server import places
 from pgdyno.store.live import boot_id
+from pgdyno.studies.kinds import kind_of
 from pgdyno.undo.rollback import SessionState, list_bundles
 
 
@@ -22,10 +23,12 @@ class Aftermath(StrEnum):
     """How the session of a silent study stands."""
 
     CLOSED = "closed"
-    """Its process is gone, and its server was restored or was never changed: there is nothing to do."""
+    """Its process is gone, and its settings were restored or never changed: there is nothing to do."""
     OPEN = "open"
     """Its session is not closed: its process hangs, or pgdyno rollback is to restore its server."""
     UNKNOWN = "unknown"
+    NO_SESSION = "none"
+    """It hangs, or ran elsewhere; a study of its kind changes no setting, so that there is nothing to restore."""
 
 
 class Aftermaths:
@@ -46,13 +49,16 @@ class Aftermaths:
             return Aftermath.OPEN
         if sessions:
             return Aftermath.CLOSED
+        is_here = live.boot_id == boot_id() and live.namespace == pid_namespace()
+        is_gone = is_here and not ProcessIdentity(live.pid, live.start_ticks, live.boot_id).is_alive()
+        if not kind_of(study.kind).has_sessions:
+            return Aftermath.CLOSED if is_gone else Aftermath.NO_SESSION
         target = study.options.get("target")
         is_remote = isinstance(target, Mapping) and target.get("host") is not None
         # A study without a session changed nothing, if it was begun here: else its bundle is where it was.
-        if is_remote or live.boot_id != boot_id() or live.namespace != pid_namespace() or not self._was_begun(study):
+        if is_remote or not is_here or not self._was_begun(study):
             return Aftermath.UNKNOWN
-        is_alive = ProcessIdentity(live.pid, live.start_ticks, live.boot_id).is_alive()
-        return Aftermath.OPEN if is_alive else Aftermath.CLOSED
+        return Aftermath.CLOSED if is_gone else Aftermath.OPEN
 
     def is_over(self, study: Study, live: Live) -> bool:
         """Tell whether nothing is left to do after a silent study."""

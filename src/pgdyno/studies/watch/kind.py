@@ -12,6 +12,8 @@ from pgdyno.studies.kind import Kind
 class WatchKind(Kind):
     """What became slower, or was changed, on a server that nobody tunes."""
 
+    has_sessions = False
+
     def judged(self, study: Study) -> Judgement | None:
         """Return what happened."""
         result = study.told(WatchResult)
