@@ -14,6 +14,7 @@ from pgdyno.model.results.replay import KeysKept, ReplayResult
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import WorkloadSpec
 from pgdyno.report.provenance import environment
+from pgdyno.report.sections import TableBlock
 from pgdyno.studies.replay.page import _keys, _sections, _tiles
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
 from pgdyno.trace.engine.tally import RunTally
@@ -53,6 +54,14 @@ def test_times_have_their_thousands_and_the_driver_is_the_engine() -> None:
     load = WorkloadSpec("replay", {}, "d", "trace t", read_only=False, unit="statements")
     study = replace(make_study(StudyKind.REPLAY, "replay-1"), workload=load)
     assert dict(environment(study, ()).rows)["driver"].startswith("pgdyno's own replay engine, 1 load generator")
+
+
+def test_shares_of_answers_sum_to_100() -> None:
+    answers = dict.fromkeys([one.value for one in AnswerClass], 0) | {"success": 2, "expected": 2, "new": 2}
+    fidelity = replace(GOOD.fidelity, lateness=(Lateness("injector", 1.0, 2.0, 3.0),))
+    told = next(one for one in _sections(replace(GOOD, answers=answers, fidelity=fidelity)) if one.id == "answers")
+    table = next(one.table for one in told.blocks if isinstance(one, TableBlock))
+    assert [row[3] for row in table.rows] == ["33.34 %", "33.33 %", "33.33 %"]
 
 
 def test_each_pause_is_named_with_who_did_not_rest() -> None:

@@ -9,9 +9,11 @@ from pgdyno.report.judgement import standing
 from pgdyno.report.page_frame import observed
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.stats.delays import shares
+from pgdyno.stats.ratios import rounded
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
 from pgdyno.trace.schema import AnswerClass
-from pgdyno.units import digits_text, percent_text, plural, seconds_text
+from pgdyno.units import digits_text, plural, seconds_text
 
 _WORDS = {
     AnswerClass.SUCCESS: "success, as in the capture",
@@ -110,13 +112,12 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
             *((Prose(result.fidelity.warnings),) if result.fidelity.warnings else ()),
         ),
     )
-    total = sum(result.answers.values())
     answers = Table(
         ("answer", "meaning", "count", "share"),
         tuple(
-            (name, _WORDS[AnswerClass(name)], f"{count:,}", percent_text(count / total))
-            for name, count in result.answers.items()
-            if count
+            (one.name, _WORDS[AnswerClass(one.name)], f"{one.count:,}", f"{rounded(one.percent)} %")
+            for one in shares(result.answers)
+            if one.count
         ),
         ("count", "share"),
     )
