@@ -23,6 +23,7 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.trace.commit_lines import HEAD, CommitLines
 from pgdyno.trace.keys.matching import plain_name
 from pgdyno.trace.schema import KeyLink, KeyTable
+from pgdyno.units import plural
 
 PLUGIN = "test_decoding"
 _AT_ONCE = 20_000
@@ -126,6 +127,13 @@ class CommitOrder:
         except BaseException:
             connection.close()
             raise
+
+    @property
+    def words(self) -> str:
+        """Return what came of it, once it is over."""
+        if self.lost is None:
+            return f"{plural(self.commits, 'commit')} in their order"
+        return f"no commit order is kept: after {plural(self.commits, 'commit')} it was lost"
 
     def drain(self) -> None:
         """Take what has committed since, up to now. What goes wrong is kept in `lost` and told: the capture goes on."""

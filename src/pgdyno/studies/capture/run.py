@@ -32,7 +32,7 @@ from pgdyno.trace.capture_logging import style_words
 from pgdyno.trace.capture_record import CAPTURE_VERSION, COMMITS, CapturedLog, CaptureRecord
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.undo.session import ServerSession
-from pgdyno.units import bytes_text, plural, seconds_text
+from pgdyno.units import bytes_text, seconds_text
 
 APPLY_S = 300.0
 INTERRUPTED = 130
@@ -105,7 +105,7 @@ def run_capture(
         announce("the server logs as it did before")
         ended = ended_record(target, plan, running.record, because, announce, clock, sleep)
         if order is not None:
-            announce(f"{plural(order.commits, 'commit')} in their order")
+            announce(order.words)
             ended = replace(
                 ended, commits=None if order.lost else COMMITS, commits_lost=order.lost,
                 key_tables=order.key_tables, key_links=order.key_links,
