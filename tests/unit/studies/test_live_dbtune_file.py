@@ -107,3 +107,21 @@ def test_a_command_that_others_could_change_is_not_taken(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="cannot be read"):
         read_dbtune(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["connection_url: postgresql://dba:geheim@db1/app", "connection_string: user=dba password=geheim dbname=app",
+     "connection_string: host=db1 sslpassword=geheim"],
+)  # fmt: skip
+def test_a_password_that_others_may_read_is_refused_and_not_told(tmp_path, line):
+    path = tmp_path / "dbtune config.yml"
+    path.write_text(f"postgresql:\n  {line}\n")
+    for mode in (0o644, 0o640, 0o604):
+        path.chmod(mode)
+        with pytest.raises(UsageError, match=f"holds a password, and its mode {mode:04o}") as refused:
+            read_dbtune(path)
+        assert f"chmod 600 '{path}'" in str(refused.value.hint)
+        assert "geheim" not in f"{refused.value} {refused.value.detail} {refused.value.hint}"
+    path.chmod(0o600)
+    assert "geheim" in str(read_dbtune(path).connection)

@@ -8,6 +8,8 @@ what is deeper or larger than any such file are refused, so that no file can gro
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from pgdyno.control.shell_words import restart_argv
 from pgdyno.errors import UsageError
 from pgdyno.outside.files import read_bytes
 from pgdyno.outside.way import doubt_about
+from pgdyno.server.postgres import Postgres, secret_keywords
 from pgdyno.units import digits_text
 
 MOST_BYTES, MOST_LEVELS = 1 << 16, 8
@@ -77,11 +80,13 @@ class _Loader(yaml.BaseLoader):
 def read_dbtune(path: Path, *, uid: int | None = None) -> DbtuneFile:
     """Return what the file says. Raises UsageError for what is no such file, and for one that others could change.
 
-    Its restart command runs with our rights: `uid` is whose they are, ours by default.
+    A file with a password that others may read is refused, as libpq passes over such a password file. Its restart
+    command runs with our rights: `uid` is whose they are, ours by default.
     """
     mine = os.geteuid() if uid is None else uid
     try:
         text = read_bytes(path, at_most=MOST_BYTES).decode()
+        mode = stat.S_IMODE(path.stat().st_mode)
         document = yaml.load(text, _Loader)  # noqa: S506 - it builds texts, lists and mappings alone
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         said = str(getattr(error, "problem", None) or getattr(error, "strerror", None) or error)
@@ -92,6 +97,11 @@ def read_dbtune(path: Path, *, uid: int | None = None) -> DbtuneFile:
         raise UsageError(
             f'"{path}" names a command to run, and others could change it: {doubt}',
             hint="Move it where nobody else can write (and chmod 600), or take restart_command out of it.",
+        )
+    if mode & 0o077 and found.connection is not None and _has_secret(found.connection):
+        raise UsageError(
+            f'"{path}" holds a password, and its mode {mode:04o} lets others read it',
+            hint=f"chmod 600 {shlex.quote(str(path))}; or take the password out of it, and put it into ~/.pgpass.",
         )
     return found
 
@@ -115,6 +125,13 @@ def parse_dbtune(document: object, name: str, *, is_root: bool) -> DbtuneFile:
         memory_percent=_number(values, "memory_threshold", 1.0, 99.0),
         unused=tuple(unused),
     )
+
+
+def _has_secret(connection: str) -> bool:
+    try:
+        return bool(secret_keywords() & Postgres(connection).parameters.keys())
+    except UsageError:  # whoever opens it says so
+        return False
 
 
 def _flat(document: Mapping[object, object]) -> tuple[dict[str, str], list[str]]:
