@@ -29,7 +29,7 @@ from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.replay import exchange
 from pgdyno.replay.restore import Restore, restore_of
-from pgdyno.replay.target_facts import identify, mark_copy
+from pgdyno.replay.target_facts import captured_server, identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.replay import check as checks
@@ -50,7 +50,7 @@ from pgdyno.trace.outcome_file import KILLED, recover
 from pgdyno.trace.outcome_file import read_facts as read_facts_of
 from pgdyno.trace.parquet import connection, read_meta, read_rows, write_meta, write_rows
 from pgdyno.trace.refusals import OURS
-from pgdyno.trace.schema import TRACE, TraceMeta
+from pgdyno.trace.schema import TRACE, CapturedServer, TraceMeta
 from server_image import write_as_owner
 from trace_load import run_load
 from warm_program import RunningPgdyno, run_pgdyno
@@ -62,6 +62,10 @@ LOGGING = {
     "log_connections": "on", "log_disconnections": "on", "log_parameter_max_length_on_error": "-1", "log_filename": "x",
     "log_directory": "captured",
 }  # fmt: skip
+
+
+UNKNOWN = CapturedServer()
+"""What a trace of a log that no capture of ours made says of its server."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ def owned(captured: Captured, folder: Path) -> None:
 
 def marked(captured: Captured, request: TargetRequest) -> None:
     with opened(request) as copy:
-        mark_copy(identify(copy, read_facts(copy)), copy, captured.target, None, "")
+        mark_copy(identify(copy, read_facts(copy)), copy, captured.target, None, "", UNKNOWN)
 
 
 def run(captured: Captured, request: TargetRequest, folder: Path, **more: object) -> ReplayResult:
@@ -173,7 +177,7 @@ def test_the_source_its_standby_and_an_unmarked_copy_are_refused(captured: Captu
 def test_a_source_cannot_be_marked_as_its_own_copy(captured: Captured) -> None:
     target = captured.target
     with pytest.raises(EnvironmentUnsuitable, match="the same server"):
-        mark_copy(identify(target, read_facts(target)), target, target, None, "")
+        mark_copy(identify(target, read_facts(target)), target, target, None, "", UNKNOWN)
     with pytest.raises(EnvironmentUnsuitable, match="the system identifier of the source"):
         prepare(target, options(captured, captured.home / "x"))
 
@@ -184,23 +188,43 @@ def test_a_source_is_not_marked_by_naming_its_copy_or_another_server_in_its_plac
     until = str(target.postgres.fetch("SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn")[0]["lsn"])
     with captured.copy("standby", standby=True) as request, opened(request) as standby:
         with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, standby, known.system_identifier, "")
+            mark_copy(known, target, standby, known.system_identifier, "", UNKNOWN)
         assert "a standby" in str(refused.value.detail)
         with pytest.raises(EnvironmentUnsuitable, match="after a failover it would be the source"):
-            mark_copy(identify(standby, read_facts(standby)), standby, target, None, "")
+            mark_copy(identify(standby, read_facts(standby)), standby, target, None, "", UNKNOWN)
         assert identify(standby, read_facts(standby)).marker is None
     with captured.copy("swapped") as request, opened(request) as copy:
         with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, copy, known.system_identifier, f"FF{until}")
+            mark_copy(known, target, copy, known.system_identifier, f"FF{until}", UNKNOWN)
         assert "its WAL is at" in str(refused.value.detail)
         with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, copy, "1", "")
+            mark_copy(known, target, copy, "1", "", UNKNOWN)
         assert "system identifier" in str(refused.value.detail)
         marked(captured, request)
         with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, copy, known.system_identifier, "")
+            mark_copy(known, target, copy, known.system_identifier, "", UNKNOWN)
         assert "marked as a copy itself" in str(refused.value.detail)
     assert identify(target, read_facts(target)).marker is None
+
+
+@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
+def test_of_two_copies_of_one_source_the_captured_one_is_never_marked(captured: Captured) -> None:
+    with captured.copy("one") as first, captured.copy("two") as second, opened(first) as one, opened(second) as two:
+        seen = captured_server(one)
+        assert (seen.inode, seen.boot) == (one.directory.stat().st_ino, ProcessIdentity.own().boot_id)
+        restarted = replace(seen, started_at="2026-11-27T10:00:00.000000+00:00")
+        moved = replace(restarted, inode=seen.inode + 1)
+        known = identify(one, read_facts(one))
+        for server in (seen, restarted, CapturedServer(seen.started_at)):
+            with pytest.raises(EnvironmentUnsuitable, match="it is the server that was captured"):
+                mark_copy(known, one, two, known.system_identifier, "", server)
+        with pytest.raises(EnvironmentUnsuitable) as refused:
+            mark_copy(identify(two, read_facts(two)), two, one, known.system_identifier, "", moved)
+        assert f"is inode {seen.inode} on device" in str(refused.value.detail)
+        assert identify(one, read_facts(one)).marker is None
+        assert identify(two, read_facts(two)).marker is None
+        mark_copy(identify(two, read_facts(two)), two, one, known.system_identifier, "", restarted)
+        assert identify(two, read_facts(two)).is_marked
 
 
 @pytest.mark.requirement("R-RPL-01")

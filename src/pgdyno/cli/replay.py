@@ -291,7 +291,8 @@ def _mark(target: Target, source: str, options: ReplayOptions, progress: Progres
     meta = read_meta(options.trace)
     captured = meta.system_identifier or options.source_identifier
     with naming("--mark-copy"), opened(TargetRequest(dsn=source)) as other:
-        mark_copy(identify(target, read_facts(target)), target, other, captured, meta.captured_until)
+        known = identify(target, read_facts(target))
+        mark_copy(known, target, other, captured, meta.captured_until, meta.captured_server)
     progress.announce(f'"{target.name}" is not the same server as "{other.name}", and is now marked as a copy')
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from pgdyno.trace.schema import CapturedServer
+
 MARKER = "pgdyno.copy"
 """A file in the data directory of a copy; PostgreSQL passes over names that it does not know."""
 _LONGEST_MARKER = 4096
@@ -21,6 +23,14 @@ class DirectoryIdentity:
     device: int
     inode: int
     boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server as it runs now: when its postmaster began, as `CapturedServer` has it, and its directory if in reach."""
+
+    started_at: str
+    directory: DirectoryIdentity | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +153,36 @@ def source_doubt(
     if reached is not None and captured_until and _position(reached) < _position(captured_until):
         return f"its WAL is at {reached}, and the capture ended at {captured_until}"
     return None
+
+
+def is_captured(server: RunningServer, captured: CapturedServer) -> bool:
+    """Tell whether a server is surely the one that was captured.
+
+    Its postmaster runs since before the capture, or its data directory is the very one, at the same boot of the host.
+    """
+    if captured.started_at and server.started_at == captured.started_at:
+        return True
+    found = server.directory
+    return found is not None and (found.device, found.inode, found.boot) == (
+        captured.device, captured.inode, captured.boot,
+    )  # fmt: skip
+
+
+def place_doubt(source: RunningServer, captured: CapturedServer) -> str | None:
+    """Return what says that a server is not the one that was captured; None where nothing does, or nothing is known.
+
+    Two copies of one source, named the wrong way round, differ in nothing else. An inode outlives a boot of the host,
+    the number of a device need not.
+    """
+    found = source.directory
+    if found is None or captured.inode is None or is_captured(source, captured):
+        return None
+    if found.inode == captured.inode and found.boot != captured.boot:
+        return None
+    return (
+        f"its data directory is inode {found.inode} on device {found.device}, and what was captured was inode "
+        f"{captured.inode} on device {captured.device}"
+    )
 
 
 def _position(lsn: str) -> int:

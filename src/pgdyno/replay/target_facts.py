@@ -19,6 +19,9 @@ from pgdyno.replay.copy_proof import (
     CopyMarker,
     DirectoryIdentity,
     ReplayTarget,
+    RunningServer,
+    is_captured,
+    place_doubt,
     read_marker,
     refusal,
     source_doubt,
@@ -28,6 +31,7 @@ from pgdyno.server import places
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trace.engine.plan import EndPoint
+from pgdyno.trace.schema import CapturedServer
 from pgdyno.units import plural
 
 ALLOWED = "allowed-targets"
@@ -43,6 +47,9 @@ _ROLES = "SELECT rolname::text AS name FROM pg_catalog.pg_roles WHERE rolcanlogi
 _DATABASES = "SELECT datname::text AS name FROM pg_catalog.pg_database WHERE datallowconn"
 
 _POSITION = "SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn"
+_STARTED = """
+SELECT to_char(pg_catalog.pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' AS at
+"""
 _WHO_IS_WHO = "The target has to be the copy, and --mark-copy to name the server that was captured."
 
 
@@ -58,12 +65,9 @@ class TargetRoom:
 def identify(target: Target, facts: Facts) -> ReplayTarget:
     """Return who the target is; its data directory is read with its owner's rights."""
     server = facts.server
-    directory, marker = None, None
+    directory, marker = _directory_of(target), None
     if target.directory is not None and target.remote is None:
         hands = hands_of(target.directory)
-        found = hands.look(target.directory)
-        if found is not None and stat.S_ISDIR(found.st_mode):
-            directory = DirectoryIdentity(found.st_dev, found.st_ino, ProcessIdentity.own().boot_id)
         if hands.look(target.directory / MARKER) is not None:
             marker = read_marker(hands.read(target.directory / MARKER))
     identifier = server.system_identifier
@@ -76,6 +80,28 @@ def identify(target: Target, facts: Facts) -> ReplayTarget:
         directory=directory,
         marker=marker,
     )
+
+
+def _directory_of(target: Target) -> DirectoryIdentity | None:
+    if target.directory is None or target.remote is not None:
+        return None
+    found = hands_of(target.directory).look(target.directory)
+    if found is None or not stat.S_ISDIR(found.st_mode):
+        return None
+    return DirectoryIdentity(found.st_dev, found.st_ino, ProcessIdentity.own().boot_id)
+
+
+def running(target: Target) -> RunningServer:
+    """Return when the server of a target began, and its data directory where that is in reach."""
+    return RunningServer(str(target.postgres.fetch(_STARTED)[0]["at"]), _directory_of(target))
+
+
+def captured_server(target: Target) -> CapturedServer:
+    """Return what a capture keeps of its server, to tell it from its copies later."""
+    found = running(target)
+    if found.directory is None:
+        return CapturedServer(found.started_at)
+    return CapturedServer(found.started_at, found.directory.device, found.directory.inode, found.directory.boot)
 
 
 def require_another(target: ReplayTarget, source_identifier: str | None) -> None:
@@ -112,14 +138,20 @@ def _names_in(path: Path) -> frozenset[str]:
 
 
 def mark_copy(
-    target: ReplayTarget, real: Target, source: Target, captured_identifier: str | None, captured_until: str
+    target: ReplayTarget,
+    real: Target,
+    source: Target,
+    captured_identifier: str | None,
+    captured_until: str,
+    captured: CapturedServer,
 ) -> None:
     """Write the marker into the data directory of a copy, once it is proved that the copy is not its source.
 
     Both servers must answer now: a session that is opened on the source, under a name nobody could guess, must be seen
     there and not on the copy. `captured_identifier` and `captured_until` are the trace's system identifier and last WAL
-    position. Raises EnvironmentUnsuitable where the session, or the directory, says that both are one, or where
-    `source` is not the server that was captured: any other one proves nothing.
+    position, `captured` what it knows of the server itself. Raises EnvironmentUnsuitable where the session, or the
+    directory, says that both are one, where the target is the server that was captured, or where `source` is not: any
+    other one proves nothing.
     """
     if target.directory is None or real.directory is None or target.system_identifier is None:
         raise EnvironmentUnsuitable(
@@ -130,6 +162,10 @@ def mark_copy(
         raise EnvironmentUnsuitable(
             f'"{target.name}" is not marked as a copy: it is a standby, and after a failover it would be the source',
             hint="Promote it first, so that it is a server of its own.",
+        )
+    if is_captured(running(real), captured):
+        raise EnvironmentUnsuitable(
+            f'"{target.name}" is not marked as a copy: it is the server that was captured', hint=_WHO_IS_WHO
         )
     token = f"pgdyno {os.urandom(12).hex()}"
     with source.postgres.connect() as asked:
@@ -146,6 +182,7 @@ def mark_copy(
     known = identify(source, read_facts(source))
     reached = None if known.in_recovery else str(source.postgres.fetch(_POSITION)[0]["lsn"])
     doubt = source_doubt(target, known, captured_identifier, reached=reached, captured_until=captured_until)
+    doubt = doubt or place_doubt(running(source), captured)
     if doubt is not None:
         raise EnvironmentUnsuitable(
             f'"{target.name}" is not marked as a copy: "{source.name}" is not the server that was captured, or nothing '

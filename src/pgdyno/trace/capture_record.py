@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.outside.documents import load_json
-from pgdyno.trace.schema import CachedRelation, KeyLink, KeyTable
+from pgdyno.trace.schema import CachedRelation, CapturedServer, KeyLink, KeyTable
 
 CAPTURE_VERSION = 1
 """Of the record: a reader refuses a newer one by name."""
@@ -127,6 +127,7 @@ class CaptureRecord:
     """Why that is not known, or not of all."""
     commits_lost: str | None = None
     """Why it is not whole, where it was asked for."""
+    server: CapturedServer = field(default_factory=CapturedServer)
 
     @property
     def is_replayable(self) -> bool:

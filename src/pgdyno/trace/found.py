@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pgdyno.errors import UsageError
 from pgdyno.trace.capture_record import CaptureRecord
-from pgdyno.trace.schema import TRACE_VERSION, Lost, TraceMeta
+from pgdyno.trace.schema import TRACE_VERSION, CapturedServer, Lost, TraceMeta
 from pgdyno.units import plural
 
 
@@ -69,6 +69,7 @@ def meta_of(
         key_links=record.key_links if record else (),
         cached=record.cached if record else (),
         cache_unread=record.cache_unread if record else "",
+        captured_server=record.server if record else CapturedServer(),
         captured_until=_reached(record) if record else "",
         holes=record.holes if record else (),
         keys_unplaced=found.keys_unplaced,

@@ -158,6 +158,20 @@ class CachedRelation:
 
 
 @dataclass(frozen=True, slots=True)
+class CapturedServer:
+    """Which server was captured, as its physical copies, with the same system identifier, are not.
+
+    `started_at` is when its postmaster began: UTC, ISO 8601, by its own clock. Device, inode and boot of its host are
+    those of its data directory, where that is on the host of whoever captured.
+    """
+
+    started_at: str = ""
+    device: int | None = None
+    inode: int | None = None
+    boot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceMeta:
     """What stands beside a trace."""
 
@@ -195,6 +209,7 @@ class TraceMeta:
     """What the source had in shared buffers at the begin, most pages first."""
     cache_unread: str = ""
     """Why that is not known, or not of all."""
+    captured_server: CapturedServer = CapturedServer()
     captured_until: str = ""
     """WAL position that the source had reached by then, such as 0/3465008; empty where no record says it."""
     holes: tuple[str, ...] = ()

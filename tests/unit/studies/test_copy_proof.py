@@ -10,10 +10,14 @@ from pgdyno.replay.copy_proof import (
     CopyMarker,
     DirectoryIdentity,
     ReplayTarget,
+    RunningServer,
+    is_captured,
+    place_doubt,
     read_marker,
     refusal,
     source_doubt,
 )
+from pgdyno.trace.schema import CapturedServer
 
 SOURCE = "7300000000000000001"
 HERE = DirectoryIdentity(8, 1234, "boot")
@@ -77,6 +81,33 @@ def test_only_the_captured_server_can_prove_what_is_its_copy(
     found = source_doubt(BARE, source, captured, reached=reached, captured_until="0/3465008")
     assert (found is None) if why is None else (found is not None and why in found)
     assert source_doubt(BARE, LIVE, SOURCE, reached="0/1", captured_until="") is None
+
+
+SEEN = CapturedServer("2026-11-27T10:00:00.000001+00:00", 8, 1234, "boot")
+RUNS, AGAIN = SEEN.started_at, "2026-11-27T11:00:00.000000+00:00"
+
+
+@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
+@pytest.mark.parametrize(
+    ("server", "captured", "is_it", "is_doubted"),
+    [
+        (RunningServer(RUNS, HERE), SEEN, True, False),
+        (RunningServer(RUNS, None), SEEN, True, False),
+        (RunningServer(AGAIN, HERE), SEEN, True, False),
+        (RunningServer(AGAIN, None), SEEN, False, False),
+        (RunningServer(AGAIN, replace(HERE, inode=99)), SEEN, False, True),
+        (RunningServer(AGAIN, replace(HERE, device=9)), SEEN, False, True),
+        (RunningServer(AGAIN, replace(HERE, device=9, boot="next")), SEEN, False, False),
+        (RunningServer(AGAIN, replace(HERE, inode=99, boot="next")), SEEN, False, True),
+        (RunningServer(AGAIN, HERE), CapturedServer(RUNS), False, False),
+        (RunningServer("", HERE), CapturedServer(), False, False),
+    ],
+)
+def test_the_captured_server_is_known_by_its_start_and_its_directory(
+    server: RunningServer, captured: CapturedServer, is_it: bool, is_doubted: bool
+) -> None:
+    assert is_captured(server, captured) is is_it
+    assert (place_doubt(server, captured) is not None) is is_doubted
 
 
 def test_a_marker_is_read_as_it_was_written() -> None:

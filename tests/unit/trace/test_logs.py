@@ -22,7 +22,7 @@ from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.logs import LONGEST, _Csv, codec, look
 from pgdyno.trace.parquet import read_rows
-from pgdyno.trace.schema import Lost, TraceMeta
+from pgdyno.trace.schema import CapturedServer, Lost, TraceMeta
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
 PREFIX = "%m [%p] %c:%l %q%u@%d %a %v %x %e "
@@ -257,11 +257,12 @@ def test_the_folder_of_a_capture(tmp_path: Path) -> None:
     places = {(row[13], row[14]) for row in build(tmp_path, folder)[1] if row[13] in order}
     assert places == {(xid, place) for place, xid in enumerate(order)}
     assert (meta.system_identifier, meta.server_version, meta.sequences) == ("77", 180006, {"postgres.public.s": 7})
+    seen = CapturedServer("2026-11-27T10:00:00.000001+00:00", 8, 1234, "boot")
     hole = "ALTER ROLE batch SET log_min_duration_statement = -1: its sessions are not logged"
     for end, until in ((SourceEnd("x", "killed"), "0/1"), (SourceEnd("x", "time", "0/FF"), "0/FF"), (None, "0/1")):
-        (folder / "capture.json").write_text(record_text(replace(record, end=end, holes=(hole,))))
+        (folder / "capture.json").write_text(record_text(replace(record, end=end, holes=(hole,), server=seen)))
         found = build(tmp_path, folder)[0]
-        assert (found.captured_until, found.holes) == (until, (hole,))
+        assert (found.captured_until, found.holes, found.captured_server) == (until, (hole,), seen)
     (folder / "capture.json").write_text(json.dumps({"version": 99}))
     with pytest.raises(UsageError, match="version 99"):
         build(tmp_path, folder)

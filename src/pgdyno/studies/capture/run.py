@@ -17,6 +17,7 @@ from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.facts import Unknown
 from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
+from pgdyno.replay.target_facts import captured_server
 from pgdyno.server import places
 from pgdyno.studies.capture.cached import read_cached
 from pgdyno.studies.capture.commit_order import CommitOrder
@@ -151,6 +152,7 @@ def _begun(target: Target, plan: CapturePlan, host: str | None) -> CaptureRecord
         cache_unread=cache_unread,
         holes=plan.holes,
         log_directory=str(plan.folder.path),
+        server=captured_server(target),
     )
 
 
