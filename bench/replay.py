@@ -47,6 +47,8 @@ ROWS = (
              ("--rows", "paced", "--rounds", "5"), ("--rows", "paced", *_TINY), 150),
     TableRow("lag", "3,000 a second from 200 sessions on a quiet host: p50 <= 0.2 ms, p99 <= 2 ms", _ENGINES,
              ("--rows", "lag", "--rounds", "5"), ("--rows", "lag", *_TINY), 150),
+    TableRow("lag-random", "the same with random pauses, as users make them", _ENGINES,
+             ("--rows", "random", "--rounds", "5"), ("--rows", "random", *_TINY), 150),
     TableRow("speeds", "0.6 to 2.5 times the speed within 1 %", _ENGINES,
              ("--rows", "speeds"), ("--rows", "speeds", *_TINY), 150),
     TableRow("trace", "csvlog to trace: compiled >= 200 MB a CPU second, else >= 80; <= 300 MB at 1 GB",

@@ -1,7 +1,7 @@
 """What an engine of replays costs, and whether it keeps the schedule: both engines in turns, pgreplay beside them.
 
-    python bench/replay_engines.py [--rows saturated paced lag speeds] [--rounds 3] [--statements 60000] [--seconds 10]
-                                   [--pgreplay /usr/bin/pgreplay]
+    python bench/replay_engines.py [--rows saturated paced lag random speeds] [--rounds 3] [--statements 60000]
+                                   [--seconds 10] [--pgreplay /usr/bin/pgreplay]
 
 The load is select-only of pgbench, prepared, by primary key; the server is a sandbox that is removed at the end. CPU is
 that of the whole engine (user and system, start and end with it) for 1,000 statements: everything due at once from 50
@@ -48,7 +48,7 @@ from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
 
 ACCOUNTS = 100_000
 SELECT = "SELECT abalance FROM pgbench_accounts WHERE aid = $1"
-ROWS = ("saturated", "paced", "lag", "speeds")
+ROWS = ("saturated", "paced", "lag", "random", "speeds")
 SPEEDS = (0.6, 1.0, 1.25, 1.5, 1.667, 2.083, 2.5)
 FIRST_DUE_US = 1_000_000
 AT_ONCE = 1e9
@@ -59,18 +59,28 @@ MOST_FOREIGN = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`statements` from `sessions` in turns, at `rate` a second."""
+    """`statements` from `sessions` in turns, at `rate` a second; with random pauses it is the rate of their mean."""
 
     statements: int
     sessions: int
     rate: float
+    is_random: bool = False
+
+    @property
+    def pace(self) -> str:
+        """Return the rate in words."""
+        if self.rate == AT_ONCE:
+            return "at once"
+        return f"at {self.rate:.0f} a second{' with random pauses' if self.is_random else ''}"
 
     def rows(self) -> Iterator[tuple[int, int, int, int]]:
         """Return session, seq, due (us) and key of each statement, in the order of time."""
-        chance = random.Random(1)
+        chance, pauses, after = random.Random(1), random.Random(2), 0.0
         for number in range(self.statements):
             seq, session = divmod(number, self.sessions)
-            yield session, seq + 1, int(number / self.rate * 1e6) + FIRST_DUE_US, chance.randint(1, ACCOUNTS)
+            due = after if self.is_random else number / self.rate
+            yield session, seq + 1, int(due * 1e6) + FIRST_DUE_US, chance.randint(1, ACCOUNTS)
+            after += pauses.expovariate(self.rate)
 
     def write_tape(self, path: Path, user: str) -> None:
         """Write it for our engines."""
@@ -231,8 +241,7 @@ class Bench:
         if load.rate != AT_ONCE:
             names.append(SLEEP)
         costs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-        pace = "at once" if load.rate == AT_ONCE else f"at {load.rate:.0f} a second"
-        print(f"{load.statements} statements from {load.sessions} sessions, {pace}: CPU ms for 1,000 statements")
+        print(f"{load.statements} statements from {load.sessions} sessions, {load.pace}: CPU ms for 1,000 statements")
         for number in range(rounds):
             for name in random.sample(names, len(names)):
                 said = ""
@@ -303,6 +312,8 @@ def main() -> None:
                 bench.cost(Load(2_800 * arguments.seconds, 100, 2_800), arguments.rounds)
             if "lag" in arguments.rows:
                 bench.cost(Load(3_000 * arguments.seconds, 200, 3_000), arguments.rounds)
+            if "random" in arguments.rows:
+                bench.cost(Load(3_000 * arguments.seconds, 200, 3_000, is_random=True), arguments.rounds)
             if "speeds" in arguments.rows:
                 bench.spans(Load(1_000 * arguments.seconds, 50, 1_000))
         finally:

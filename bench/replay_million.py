@@ -1,10 +1,13 @@
 """What a replay of a million transactions takes in memory, and what comparing two of them takes, by the program itself.
 
     python bench/replay_million.py --folder /srv/million [--transactions 1000000] [--statements 1] [--rate 5000]
+                                   [--order session]
 
 A transaction is a prepared read of pgbench, or several; all come from 50 sessions at a rate. The trace is made by
 DuckDB, the server is a sandbox. `pgdyno replay` and `pgdyno compare` run as a user runs them; memory is the peak of
 each process of theirs (VmHWM), the largest of each kind: a file that is mapped counts where its pages are in memory.
+`together` is the whole program: the largest sum over its processes at one moment (PSS, so that what they share counts
+once), and the CPU of all of them, which is told by kind as well.
 
 What is in the folder is not done again: after a kill the same command goes on.
 """
@@ -59,25 +62,43 @@ FROM (SELECT range AS s FROM range(getvariable('sessions')))) ORDER BY due_us, s
 
 @dataclass(slots=True)
 class Peaks:
-    """The largest memory in MB of each kind of process below one, looked at ten times a second."""
+    """The largest memory in MB of each kind of process below one and of all together, and each kind's CPU seconds.
+
+    Looked at ten times a second: what a process takes after the last look is in the sum of the CPU alone.
+    """
 
     found: dict[str, float] = field(default_factory=dict)
+    cpu_s: dict[int, tuple[str, float]] = field(default_factory=dict)
 
     def watch(self, process: subprocess.Popen[bytes]) -> None:
         """Look until the process has ended."""
         while process.poll() is None:
+            together = 0.0
             for pid in _tree(process.pid):
                 with suppress(OSError, IndexError):
-                    status = Path(f"/proc/{pid}/status").read_text()
                     words = Path(f"/proc/{pid}/cmdline").read_bytes()
                     kind = "engine" if b"pgdyno-engine" in words or b"trace.engine" in words else "pgdyno"
-                    peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
-                    self.found[kind] = max(self.found.get(kind, 0.0), peak)
+                    self._larger(kind, _megabytes(Path(f"/proc/{pid}/status"), "VmHWM:"))
+                    together += _megabytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
+                    used = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[11:13]
+                    self.cpu_s[pid] = kind, sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+            self._larger("together", together)
             time.sleep(0.1)
+
+    def _larger(self, kind: str, megabytes: float) -> None:
+        self.found[kind] = max(self.found.get(kind, 0.0), megabytes)
 
     def words(self) -> str:
         """Return them for people."""
-        return ", ".join(f"{kind} {peak:.0f} MB" for kind, peak in sorted(self.found.items()))
+        spent = dict[str, float]()
+        for kind, seconds in self.cpu_s.values():
+            spent[kind] = spent.get(kind, 0.0) + seconds
+        peaks = ", ".join(f"{kind} {peak:.0f} MB" for kind, peak in sorted(self.found.items()))
+        return f"{peaks}; CPU {', '.join(f'{kind} {seconds:.1f} s' for kind, seconds in sorted(spent.items()))}"
+
+
+def _megabytes(path: Path, name: str) -> float:
+    return int(path.read_text().split(name)[1].split()[0]) / 1024
 
 
 def _tree(pid: int) -> list[int]:
@@ -93,6 +114,7 @@ class Million:
     statements: int
     rate: int
     engine: str
+    order: str
 
     @property
     def trace(self) -> Path:
@@ -146,11 +168,12 @@ def main() -> int:
     parser.add_argument("--transactions", type=int, default=1_000_000)
     parser.add_argument("--statements", type=int, default=1, help="of each transaction")
     parser.add_argument("--rate", type=int, default=5_000, help="transactions a second")
+    parser.add_argument("--order", choices=("session", "table", "row"), default="session")
     parser.add_argument("--engine", choices=("compiled", "python"), default="compiled")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     given.folder.chmod(0o755)
-    bench = Million(given.folder.resolve(), given.transactions, given.statements, given.rate, given.engine)
+    bench = Million(given.folder.resolve(), given.transactions, given.statements, given.rate, given.engine, given.order)
     kept = bench.folder / "steps.json"
     told: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
     if not (all(map(bench.has_run, ("one", "two"))) and {"one", "two"} <= told.keys()):
@@ -172,7 +195,8 @@ def main() -> int:
                     continue
                 subprocess.run(["rm", "-rf", "--", str(bench.folder / name)], check=True)
                 words = ["--target", postgres.conninfo, "--yes", "--output", str(bench.folder / name)]
-                told[name] = bench.step(name, ["replay", str(bench.trace), *words, "--engine", bench.engine])
+                words += ["--engine", bench.engine, "--order", bench.order]
+                told[name] = bench.step(name, ["replay", str(bench.trace), *words])
                 kept.write_text(json.dumps(told))
         finally:
             sandbox.stop()
@@ -182,7 +206,7 @@ def main() -> int:
         told["compare"] = bench.step("compare", ["compare", "--replay", *words, "--trace", str(bench.trace), "--json"])
         kept.write_text(json.dumps(told))
     wanted = f"{bench.transactions:,} transactions of {bench.statements} at {bench.rate:,} a second"
-    print(f"{wanted}, {bench.engine} engine")
+    print(f"{wanted}, {bench.engine} engine, in the order of {bench.order}s")
     for name, words_of in told.items():
         print(f"  {name}: {words_of}", flush=True)
     return 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
+import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,25 @@ def test_a_figure_beside_a_busy_machine_is_shown_and_not_counted() -> None:
     assert BENCH["words_of"]([(10.0, 60.0)]) == "none of 1 counts"
     assert BENCH["beside"](5.1).endswith("others 5.1 %, not counted")
     assert BENCH["beside"](5.0).endswith("others 5.0 %")
+
+
+def test_random_pauses_keep_the_rate_and_put_statements_close_together() -> None:
+    load = BENCH["Load"](20_000, 10, 2_000, is_random=True)
+    due = [row[2] for row in load.rows()]
+    assert due == sorted(due)
+    assert due == [row[2] for row in load.rows()], "the same for each engine"
+    assert (due[-1] - due[0]) / 1e6 == pytest.approx(10, rel=0.05)
+    close = sum(after - before < 50 for before, after in pairwise(due)) / len(due)
+    assert close == pytest.approx(1 - math.exp(-0.1), rel=0.1)
+    assert load.pace == "at 2000 a second with random pauses"
+
+
+def test_what_the_whole_program_takes_is_told_beside_its_parts() -> None:
+    peaks = runpy.run_path(str(FOLDER / "replay_million.py"))["Peaks"]()
+    peaks.watch(subprocess.Popen([sys.executable, "-c", "import time; x = bytes(20 << 20); time.sleep(0.3)"]))
+    assert peaks.found["pgdyno"] >= peaks.found["together"] > 0
+    assert {kind for kind, _ in peaks.cpu_s.values()} == {"pgdyno"}
+    assert peaks.words().endswith(" s")
 
 
 def test_a_sleep_costs_what_the_processor_spent_on_it_and_not_its_time() -> None:
