@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+from live_search_example import BETTER
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.facts import Unknown
 from pgdyno.model.shapes import plain
@@ -13,6 +14,7 @@ from pgdyno.server.outage import Outage
 from pgdyno.studies.session import outages
 from pgdyno.studies.session.outages import LATEST, expected_outage, outage_record, outage_sentence
 from simulated_laboratory import simulated_study
+from simulated_live_world import WATCHED
 
 ESTIMATE = Outage(30.0, "at most", "an estimate")
 TARGET = SimpleNamespace(name="simulated", postgres=None)
@@ -60,6 +62,17 @@ def test_what_was_measured_on_this_server_is_preferred(monkeypatch):
     )
     assert str(expected(monkeypatch, store)) == (
         "about 3.0 s each (median of 3 restarts of this server, the longest 4.0 s)"
+    )
+
+
+def test_what_a_live_study_measured_in_its_windows_is_not_asked_for_again(monkeypatch):
+    """It has no trials: its outages are in its result, of a study that was killed, too."""
+    live = replace(WATCHED, switch=replace(BETTER, outages=(2.0, 6.0)))
+    store = KeptStudies(live=("simulated", []), old=("simulated", trials(4.0)))
+    kept = store.studies()
+    monkeypatch.setattr(store, "studies", lambda: [replace(kept[0], result=live), *kept[1:]])
+    assert str(expected(monkeypatch, store)) == (
+        "about 4.0 s each (median of 3 restarts of this server, the longest 6.0 s)"
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.model.facts import Unknown
+from pgdyno.model.results.live import LiveResult
 from pgdyno.model.results.parts import OutageFigures, OutageRecord
+from pgdyno.model.study import Study
 from pgdyno.model.trial import OUTAGE, Trial
 from pgdyno.server.outage import Outage, measured, read_outage
 from pgdyno.store.catalogue import Store
@@ -24,7 +26,7 @@ def expected_outage(target: Target, store: Store) -> Outage:
     for study in store.studies(target=target.name):
         if len(seconds) >= LATEST:
             break
-        seconds += reversed(_seconds(store.trials(study.id)))
+        seconds += reversed(_told(study) or _seconds(store.trials(study.id)))
     return measured(seconds[:LATEST]) if seconds else read_outage(target.postgres)
 
 
@@ -50,6 +52,12 @@ def outage_sentence(expected: Outage | None, trials: Sequence[Trial]) -> str | N
         return None
     before = "" if expected is None else f"; expected was {expected}"
     return f"restarts before trials: {measured(seconds)}{before}"
+
+
+def _told(study: Study) -> Sequence[float]:
+    """Return how long each restart of a live study took, which has no trials."""
+    told = study.told(LiveResult)
+    return () if told is None or told.switch is None else told.switch.outages
 
 
 def _seconds(trials: Sequence[Trial]) -> list[float]:
