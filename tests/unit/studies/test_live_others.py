@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.routes.file_check import FileLine, FileReading
 from pgdyno.server.role_settings import Override
 from pgdyno.studies.live import others
@@ -61,6 +62,17 @@ def test_what_somebody_set_is_named_before_what_the_server_made_of_it(files):
     with pytest.raises(LiveStopped, match="settings: shared_buffers") as told:
         watching.require_none()
     assert "a_buffers" in (told.value.detail or "")
+
+
+def test_what_another_session_of_ours_changed_is_not_said_to_be_nobody_s(files):
+    """A second pgdyno may switch the server while the first one watches it: what was changed, was not by this run."""
+    watching = others.OthersSettings(None, ("work_mem",))
+    watching.require_calm()
+    files.set("work_mem", "65536", sourcefile="/data/conf.d/pgdyno.conf")
+    with pytest.raises(EnvironmentUnsuitable, match="since the reference began") as told:
+        watching.require_calm()
+    assert str(told.value.hint).startswith("This run has changed nothing")
+    assert "by pgdyno" not in str(told.value.hint)
 
 
 def test_a_line_that_only_moved_is_no_change(files):

@@ -152,7 +152,7 @@ class LiveGround:
         names, now = self.reader.names(), reference_of(seen.whole, len(self.reader.keys))
         if earlier is not None:
             require_load(earlier.reference, now)
-            _require_calm(others)
+            others.require_calm()
             keys, reference, told = earlier.keys, earlier.reference, reference_alone(study)
             period_s: float | None = earlier.period_s
         else:
@@ -168,7 +168,7 @@ class LiveGround:
                                around=around, elapsed_s=elapsed_s, is_restarted=is_restarted)  # fmt: skip
             period_s = self.options.period_s or told.period_s
             if period_s is not None:
-                _require_calm(others)
+                others.require_calm()
                 recording.keep_reference(RecordedReference(keys, reference, period_s, time.time()))
                 ending.hear(told, self.announce)
         return WatchedServer(
@@ -274,7 +274,7 @@ class WatchedServer:
         """
         ground, period_s = self.ground, self.period_s
         assert period_s is not None, "without a length of a period nothing is switched"
-        _require_calm(self.others)
+        self.others.require_calm()
         self.sentry.plan = guards = with_errors(ground.options.guards, self.seen)
         session = ground.stack.enter_context(self._open).enter_context(
             begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
@@ -365,18 +365,6 @@ def require_no_stop(stop: StopFile) -> None:
     except LiveStopped as asked:
         hint = "Start a new study when it may run." if stop.told else "Remove it to start over."
         raise OutOfTime(f"{asked.message}, before anything was changed", hint=hint) from asked
-
-
-def _require_calm(others: OthersSettings) -> None:
-    """Refuse to compare with a reference of other settings."""
-    try:
-        others.require_none()
-    except LiveStopped as change:
-        raise EnvironmentUnsuitable(
-            f"{change.message}, since the reference began",
-            detail=change.detail,
-            hint="Nothing was changed by pgdyno: start again when they have finished.",
-        ) from change
 
 
 def live_study(name: str, request: TargetRequest, ground: LiveGround, asked: Mapping[str, object]) -> Study:

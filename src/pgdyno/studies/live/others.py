@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.routes.file_check import read_files
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.role_settings import Override, all_overrides, subject
@@ -36,6 +37,20 @@ class OthersSettings:
         _refuse(self._last, now, ())
         _refuse_overrides(self._overrides, all_overrides(self._postgres))
         return True
+
+    def require_calm(self) -> None:
+        """Refuse, before the first switch, to compare with a reference of other settings: raise EnvironmentUnsuitable.
+
+        Whoever changed them may be another session of ours.
+        """
+        try:
+            self.require_none()
+        except LiveStopped as change:
+            raise EnvironmentUnsuitable(
+                f"{change.message}, since the reference began",
+                detail=change.detail,
+                hint="This run has changed nothing: start again when they have finished, a person or another pgdyno.",
+            ) from change
 
     def switched(self) -> Literal[True]:
         """Take down what our switch has left, as `require_none` raises and returns for what came into force with it."""
