@@ -21,7 +21,7 @@ from pgdyno.cli.requests.experiment_request import (
     design_of,
     drawn_seed,
 )
-from pgdyno.cli.requests.study_request import resumable
+from pgdyno.cli.requests.study_request import named_server, resumable
 from pgdyno.errors import UsageError
 from pgdyno.units import plural
 
@@ -112,7 +112,7 @@ def _other(flags: ExperimentFlags, store: Store, progress: Progress) -> int:
     if flags.resume is None:
         return sweep.run_sweep_study(flags, store, progress)
     resumed = {StudyKind.STAIRCASE: staircase.resume_plan, StudyKind.SWEEP: sweep.resume_sweep}
-    study = resumable(store, flags.resume, *resumed)
+    study = resumable(store, flags.resume, *resumed, server=named_server(flags))
     return resumed[study.kind](flags, store, progress, study)
 
 

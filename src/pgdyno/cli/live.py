@@ -214,7 +214,7 @@ def _compared(
 
 
 def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> LiveResult:
-    from pgdyno.cli.requests.study_request import resumable
+    from pgdyno.cli.requests.study_request import of_named_server, resumable
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.live.options import earlier_study, options_of
     from pgdyno.studies.live.run import asked_by, switch_study
@@ -225,10 +225,14 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
 
     watch, operators = Deadlines(health_s=flags.watchdog_deadline), read_operators(flags.operator_token_file)
     again = flags.again is not None
-    study = earlier_study(store, name) if again else resumable(store, name, StudyKind.LIVE)
-    resumed = None if again else study
     request = target_request(flags)
-    request = request if names_a_server(request) else request_of(study)
+    named = request if names_a_server(request) else None
+    if again:
+        study = earlier_study(store, name, fits=None if named is None else lambda: of_named_server(named))
+    else:
+        study = resumable(store, name, StudyKind.LIVE, server=named)
+    resumed = None if again else study
+    request = named or request_of(study)
     asker = asker_of(flags)
     if is_search(study):
         if click.get_current_context().get_parameter_source("budget") is ParameterSource.COMMANDLINE:

@@ -18,6 +18,7 @@ from pgdyno.cli.requests.study_request import (
     Load,
     carry_out,
     kept_options,
+    named_server,
     new_request,
     resumable,
     resumed_request,
@@ -89,7 +90,7 @@ def _resumed(store: Store, name: str, flags: MatrixFlags) -> tuple[StudyRequest,
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.matrix.file import plan_from_json
 
-    study = resumable(store, name, StudyKind.MATRIX)
+    study = resumable(store, name, StudyKind.MATRIX, server=named_server(flags))
     plan = plan_from_json(kept_options(dict[str, object], study, "matrix"))
     return resumed_request(flags, study, **_course(plan, flags)), plan
 

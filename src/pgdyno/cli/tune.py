@@ -23,6 +23,7 @@ from pgdyno.cli.requests.study_request import (
     StudyFlags,
     kept_options,
     load_of,
+    named_server,
     new_request,
     resumable,
     resumed_request,
@@ -230,7 +231,7 @@ def _resumed(store: Store, name: str, flags: _Flags) -> tuple[StudyRequest, Tune
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.tune.options import TuneOptions
 
-    study = resumable(store, name, StudyKind.TUNE)
+    study = resumable(store, name, StudyKind.TUNE, server=named_server(flags))
     options = kept_options(TuneOptions, study, "tune")
     # The search decides by the budget that it began with, so that it asks the same again; only the bound is new.
     more = _budget(flags.restarts)

@@ -16,7 +16,7 @@ from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.kind import Offered
 from pgdyno.studies.kinds import kind_of
-from pgdyno.studies.session.environment_change import facts_image
+from pgdyno.studies.session.environment_change import facts_image, other_server
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.trial.restarts import needs_restart
 
@@ -84,12 +84,9 @@ def request_of(study: Study) -> TargetRequest:
 def check_server(study: Study, facts: Facts) -> None:
     """Raise EnvironmentUnsuitable where a study was made on another server than these facts' one, or none can tell."""
     then, now = study.facts, facts_image(facts)
-    places = (("server", "system_identifier"), ("server", "data_directory"))
-    known = [(name, _of(then, part, name), _of(now, part, name)) for part, name in places]
-    compared = [(name, was, here) for name, was, here in known if was is not None and here is not None]
-    differs = [f"{name} was {was}, is {here}" for name, was, here in compared if was != here]
-    differs += _other_machine(then, now)
-    if compared and not differs:
+    found = other_server(then, now)
+    differs = [*(found or ()), *_other_machine(then, now)]
+    if found is not None and not differs:
         return
     raise EnvironmentUnsuitable(
         f"study {study.id} was made on another server" if differs else f"study {study.id} does not say on which server",
@@ -102,15 +99,14 @@ def _other_machine(then: Mapping[str, object], now: Mapping[str, object]) -> lis
     """Name what makes another machine of a host: a winner was proved for its processors and its memory."""
     found = []
     for name in ("architecture", "cores", "ram_bytes"):
-        was, here = _of(then, "host", name), _of(now, "host", name)
+        was, here = (_known(inner(image, "host").get(name)) for image in (then, now))
         is_near = isinstance(was, int) and isinstance(here, int) and abs(was - here) <= _RAM_SLACK * here
         if was is not None and here is not None and was != here and not (name == "ram_bytes" and is_near):
             found.append(f"{name} was {was}, is {here}")
     return found
 
 
-def _of(image: Mapping[str, object], part: str, name: str) -> object:
-    value = inner(image, part).get(name)
+def _known(value: object) -> object:
     return None if isinstance(value, Mapping) else value  # a mapping says why it is unknown
 
 

@@ -12,12 +12,14 @@ from click.testing import CliRunner
 from facts_from_params import make_facts
 from live_search_example import BETTER, search
 from pgdyno.cli import apply, live
+from pgdyno.errors import UsageError
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.studies import winner
 from pgdyno.studies.advice import accept
 from pgdyno.studies.live import search_run
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.session import opening, study_session
+from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets import inspect
 from simulated_live_world import WATCHED
@@ -86,6 +88,22 @@ def test_again_begins_the_same_search_as_a_new_study_with_another_seed(study: St
         BEGUN, seed=options.seed, design=replace(BEGUN.design, smallest_effect=0.05), watch=options.watch
     )
     assert options.seed != KEPT["seed"]
+
+
+@pytest.mark.parametrize("verb", ["--again", "--resume"])
+def test_last_is_never_of_another_server_than_the_one_that_was_named(study: Study, monkeypatch, verb: str) -> None:
+    facts = make_facts(18)
+    there = replace(facts, server=replace(facts.server, system_identifier="8"))
+    here = replace(facts, server=replace(facts.server, system_identifier="7"))
+    monkeypatch.setattr(live, "open_store", lambda _url: _Store(replace(study, facts=facts_image(there))))
+    monkeypatch.setattr(opening, "opened", lambda _request, **_how: nullcontext(SimpleNamespace(name="db1")))
+    monkeypatch.setattr(inspect, "read_facts", lambda _target: here)
+    done = CliRunner().invoke(live.command, [verb, "last", "--target", "host=/elsewhere", "--approve", "auto"])
+    assert isinstance(done.exception, UsageError), done.output
+    assert done.exception.message in (
+        '"last" is not a live study that compared or searched',
+        "the store has no live of this server that could be resumed",
+    )
 
 
 @pytest.mark.requirement("R-TUN-13")

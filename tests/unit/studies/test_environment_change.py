@@ -10,6 +10,7 @@ from pgdyno.model import linux
 from pgdyno.model.facts import KernelFact, Unknown
 from pgdyno.model.study import StudyKind
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.live.reference_use import require_same_server
 from pgdyno.studies.session.environment_change import MOST_NAMED, environment_changes, facts_image, settings_changes
 from pgdyno.studies.session.study_session import _refuse_other
 from study_example import make_study
@@ -98,3 +99,35 @@ def test_what_is_no_setting_of_the_server_for_its_work_keeps_nobody_from_resumin
     assert settings_changes(image, with_setting("application_name", "psql")) is None
     assert settings_changes({}, with_setting("work_mem", "1")) is None, "an image of a study that was imported"
     assert settings_changes(image, with_setting("work_mem", "1024")) == "work_mem was 4MB, is 1MB."
+
+
+def resumed_tune(study, facts):
+    _refuse_other(study, facts, study.workload, other_environment=False)
+
+
+@pytest.mark.requirement("R-EXP-09")
+@pytest.mark.parametrize("go_on", [resumed_tune, require_same_server])
+def test_two_servers_of_one_host_and_version_share_an_environment_and_no_study(go_on):
+    """What was measured on one would be compared with what is measured on the other."""
+    here = replace(FACTS, server=replace(FACTS.server, system_identifier="7", data_directory="/data"))
+    study = replace(make_study(StudyKind.LIVE), environment=here.environment_hash(), facts=facts_image(here))
+    go_on(study, here)
+    there = replace(here, server=replace(here.server, system_identifier="8"))
+    assert there.environment_hash() == study.environment
+    with pytest.raises(EnvironmentUnsuitable, match="begun on another server") as caught:
+        go_on(study, there)
+    assert caught.value.detail == "system_identifier was 7, is 8."
+    unknown = Unknown("not shown")
+    go_on(study, replace(here, server=replace(here.server, system_identifier=unknown, data_directory=unknown)))
+
+
+@pytest.mark.parametrize("go_on", [resumed_tune, require_same_server])
+def test_pairs_of_other_settings_are_not_gone_on_with(go_on):
+    """A is the server as it is: the pairs from before a colleague's change had another one."""
+    study = replace(make_study(StudyKind.LIVE), environment=FACTS.environment_hash(), facts=facts_image(FACTS))
+    row = FACTS.settings["work_mem"]
+    changed = replace(row, setting="65536", source="configuration file")
+    now = replace(FACTS, settings={**FACTS.settings, "work_mem": changed})
+    with pytest.raises(EnvironmentUnsuitable, match="are not those that study") as caught:
+        go_on(study, now)
+    assert "work_mem was 4MB, is 64MB" in str(caught.value.detail)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import study_example as example
+from facts_from_params import make_facts
 from pgdyno.cli.requests.study_request import resumable
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux.identity import ProcessIdentity, uptime
@@ -21,7 +23,11 @@ from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from pgdyno.studies.session import opening
+from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.ownership import owning, runner_of
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.targets import inspect
 from pgdyno.trial.live_row import first_state
 
 YEARS_S = 40 * 365 * 86400.0
@@ -39,12 +45,18 @@ def add(store: Store) -> Add:
     """Add a tune, the newer the later, that says to run; with a row of `live` when one is given."""
     count = iter(range(100))
 
-    def make(name: str, live: Live | None = None, state: StudyState = StudyState.RUNNING, **options: object) -> str:
-        study = example.make_study(study_id=name)
-        at = 1e9 + next(count)
-        store.add_study(
-            replace(study, kind=StudyKind.TUNE, state=state, created_at=at, options={"target": {}, **options})
-        )
+    def make(
+        name: str,
+        live: Live | None = None,
+        state: StudyState = StudyState.RUNNING,
+        *,
+        facts: Mapping[str, object] | None = None,
+        target: str = "db1",
+        **options: object,
+    ) -> str:
+        study = replace(example.make_study(study_id=name), kind=StudyKind.TUNE, created_at=1e9 + next(count))
+        study = replace(study, state=state, target=target, options={"target": {}, **options})
+        store.add_study(study if facts is None else replace(study, facts=facts))
         if live is not None:
             LiveBoard(store).show(replace(live, study=name))
         return name
@@ -156,6 +168,29 @@ def test_last_is_the_newest_that_no_process_runs(store: Store, add: Add, living:
     with pytest.raises(UsageError, match="study came was imported") as refused:
         resumable(store, "came", StudyKind.TUNE)
     assert "pgdyno report came" in str(refused.value.hint)
+
+
+def test_last_is_the_newest_of_the_server_that_was_named(store: Store, add: Add, monkeypatch) -> None:
+    here = make_facts(18)
+    elsewhere = replace(here, server=replace(here.server, data_directory="/elsewhere"))
+    add("ours", state=StudyState.INTERRUPTED, facts=facts_image(here))
+    add("theirs", state=StudyState.INTERRUPTED, facts=facts_image(elsewhere))
+    monkeypatch.setattr(opening, "opened", lambda request, **_how: nullcontext(request))
+    monkeypatch.setattr(inspect, "read_facts", lambda _target: here)
+    server = TargetRequest(dsn="host=db1")
+    assert resumable(store, "last", StudyKind.TUNE).id == "theirs"
+    assert resumable(store, "last", StudyKind.TUNE, server=server).id == "ours"
+    monkeypatch.setattr(
+        inspect, "read_facts", lambda _: replace(here, server=replace(here.server, data_directory="/x"))
+    )
+    with pytest.raises(UsageError, match="the store has no tune of this server that could be resumed"):
+        resumable(store, "last", StudyKind.TUNE, server=server)
+
+
+def test_a_sandbox_goes_by_its_name(store: Store, add: Add) -> None:
+    add("ours", state=StudyState.INTERRUPTED, target="sandbox mine")
+    add("theirs", state=StudyState.INTERRUPTED, target="sandbox theirs")
+    assert resumable(store, "last", StudyKind.TUNE, server=TargetRequest(sandbox="mine")).id == "ours"
 
 
 def test_last_names_the_one_that_runs_where_no_other_can_be_gone_on_with(store: Store, add: Add, living: Live) -> None:

@@ -113,6 +113,11 @@ def new_request(
     )
 
 
+def named_server(flags: TargetFlags) -> TargetRequest | None:
+    """Return the server that stands for the one of a study that is resumed; None where none was named."""
+    return None if flags.target is None else target_request(flags)
+
+
 def resumed_request(flags: MeasuringFlags, study: Study, **course: Unpack[Course]) -> StudyRequest:
     """Rebuild the request of an interrupted study; --target, --keep-data, guards and watchdog still count."""
     from pgdyno.studies.session.study_session import StudyRequest
@@ -138,8 +143,26 @@ def resumed_request(flags: MeasuringFlags, study: Study, **course: Unpack[Course
     )
 
 
-def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
+def of_named_server(request: TargetRequest) -> Callable[[Study], bool]:
+    """Return what tells of a study whether it was made on this server; it says yes where nobody can know.
+
+    A sandbox goes by its name. Another server is opened to be asked who it is: errors are those of opening it.
+    """
+    from pgdyno.studies.session.environment_change import facts_image, other_server
+    from pgdyno.studies.session.opening import opened
+    from pgdyno.targets.inspect import read_facts
+
+    if request.dsn is None and request.host is None:
+        return lambda study: study.target == f"sandbox {request.sandbox}"
+    with opened(request, to_read=True) as target:
+        image = facts_image(read_facts(target))
+    return lambda study: not other_server(study.facts, image)
+
+
+def resumable(store: Store, name: str, *kinds: StudyKind, server: TargetRequest | None = None) -> Study:
     """Return the study that --resume names; `last` is the newest of these kinds that no process runs.
+
+    Where a `server` was named, `last` is the newest of that one; see `of_named_server`.
 
     Raises UsageError when it is of another kind, was imported or is complete, EnvironmentUnsuitable when a process runs
     it, StoreError when there is none of that name.
@@ -151,8 +174,9 @@ def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
     words = " or ".join(kind.value for kind in kinds)
     running = None
     if name == "last":
+        is_of_it = (lambda _study: True) if server is None else of_named_server(server)
         for study in store.studies():
-            if study.kind not in kinds or not _was_run_here(study):
+            if study.kind not in kinds or not _was_run_here(study) or not is_of_it(study):
                 continue
             runner = runner_of(store, study.id)
             if runner is None:
@@ -163,7 +187,8 @@ def resumable(store: Store, name: str, *kinds: StudyKind) -> Study:
             running = running or runner
         if running is not None:
             raise runs_elsewhere(running)
-        raise UsageError(f"the store has no {words} that could be resumed", hint="Begin one, without --resume.")
+        where = "" if server is None else " of this server"
+        raise UsageError(f"the store has no {words}{where} that could be resumed", hint="Begin one, without --resume.")
     study = store.study(name)
     if study.kind not in kinds:
         raise UsageError(

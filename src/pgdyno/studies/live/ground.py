@@ -42,7 +42,13 @@ from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reach import cached, overridden
 from pgdyno.studies.live.recording import RecordedReference, Recording
 from pgdyno.studies.live.reference import Watched, watch_baseline
-from pgdyno.studies.live.reference_use import busiest, reference_alone, require_load, with_errors
+from pgdyno.studies.live.reference_use import (
+    busiest,
+    reference_alone,
+    require_load,
+    require_same_server,
+    with_errors,
+)
 from pgdyno.studies.live.server_world import ServerWorld
 from pgdyno.studies.live.watch import open_watchable
 from pgdyno.studies.live.watched_result import live_result
@@ -195,11 +201,7 @@ class LiveGround:
         """Return the reference of a study to resume. Raises EnvironmentUnsuitable where it says nothing of now."""
         found = recording.reference()
         reference_alone(study)
-        if study.environment != self.facts.environment_hash():
-            raise EnvironmentUnsuitable(
-                f"study {study.id} was begun on another server, or with other settings",
-                hint="Its pairs say nothing of this one: start a new study, without --resume.",
-            )
+        require_same_server(study, self.facts)
         if time.time() - found.at > self.options.oldest_s:
             raise EnvironmentUnsuitable(
                 f"the reference of study {study.id} is {seconds_text(time.time() - found.at)} old",

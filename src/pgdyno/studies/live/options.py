@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from pgdyno.errors import UsageError
@@ -56,9 +56,14 @@ class LiveOptions:
         return replace(self, seed=seed, wash_s=self.wash_s if self.windows else None)
 
 
-def earlier_study(store: Store, name: str) -> Study:
-    """Return the live study of this id; `last` is the newest that changed a server. Raises UsageError for another."""
-    found: Iterable[Study] = store.studies() if name == "last" else (store.study(name),)
+def earlier_study(store: Store, name: str, fits: Callable[[], Callable[[Study], bool]] | None = None) -> Study:
+    """Return the live study of this id; `last` is the newest that changed a server. Raises UsageError for another.
+
+    Where a server was named, `fits` is asked, for `last` alone, for what tells of a study whether it is of that one.
+    """
+    found: Iterable[Study] = (store.study(name),)
+    if name == "last":
+        found = store.studies() if fits is None else filter(fits(), store.studies())
     study = next((one for one in found if one.kind is StudyKind.LIVE and "seed" in one.asked), None)
     if study is None:
         raise UsageError(

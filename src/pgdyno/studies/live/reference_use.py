@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardLimit, GuardPlan
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study
@@ -13,6 +14,7 @@ from pgdyno.probes.statements import DatabaseTotals
 from pgdyno.stats.body_index import StatementReference
 from pgdyno.studies.live.reference import Watched
 from pgdyno.studies.live.server_world import LOAD_LEFT
+from pgdyno.studies.session.environment_change import environment_changes, facts_image, other_server, settings_changes
 
 ERRORS_ROOM, ERRORS_MORE = 3.0, 2.0
 """Guard errors: a load that rolls back on purpose is given so many times its usual share, and so many percent more."""
@@ -37,6 +39,24 @@ def with_errors(plan: GuardPlan, seen: Watched) -> GuardPlan:
         return plan
     limit = ERRORS_ROOM * _rolled_back(seen.first, seen.last) + ERRORS_MORE
     return replace(plan, limits={**plan.limits, "errors": GuardLimit(max(5.0, min(100.0, limit)))})
+
+
+def require_same_server(study: Study, facts: Facts) -> None:
+    """Refuse to go on with pairs of another server, or of one with other settings: raise EnvironmentUnsuitable."""
+    image = facts_image(facts)
+    differs = other_server(study.facts, image)
+    if differs or study.environment != facts.environment_hash():
+        raise EnvironmentUnsuitable(
+            f"study {study.id} was begun on another server" if differs else f"{study.target} is not what it was",
+            detail=f"{'; '.join(differs)}." if differs else environment_changes(study.facts, image),
+            hint=f"The pairs of study {study.id} say nothing of this one: start a new study, without --resume.",
+        )
+    if changed := settings_changes(study.facts, facts):
+        raise EnvironmentUnsuitable(
+            f"settings of {study.target} are not those that study {study.id} was begun with",
+            detail=changed,
+            hint="Put them back as they were, or start a new study, without --resume: its pairs had another A.",
+        )
 
 
 def require_load(then: StatementReference, now: StatementReference) -> None:

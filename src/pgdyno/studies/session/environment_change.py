@@ -9,7 +9,7 @@ from pgdyno.knobs.policy import ruling_of
 from pgdyno.knobs.values import setting_text
 from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER, Facts, SettingFact
 from pgdyno.model.linux import SWAP_AREA
-from pgdyno.model.shapes import plain
+from pgdyno.model.shapes import inner, plain
 from pgdyno.routes.route_names import may_hold_secret
 
 MOST_NAMED = 5
@@ -63,6 +63,22 @@ def settings_changes(before: Mapping[str, object], now: Facts) -> str | None:
         if old is not None and str(old) != row.setting and (name in kept or row.source != "default"):
             found.append(f"{name} was {_value_text(row, str(old))}, is {_value_text(row, row.setting)}")
     return _told(found)
+
+
+def other_server(before: Mapping[str, object], now: Mapping[str, object]) -> tuple[str, ...] | None:
+    """Name what tells of two images of facts that they are of two servers: empty for one server.
+
+    None where neither the system's identifier nor the data directory is known on both sides. An environment does not
+    tell servers apart: two of one version on one host share it.
+    """
+    both = [(name, _of_server(before, name), _of_server(now, name)) for name in ("system_identifier", "data_directory")]
+    known = [(name, was, here) for name, was, here in both if was is not None and here is not None]
+    return tuple(f"{name} was {was}, is {here}" for name, was, here in known if was != here) if known else None
+
+
+def _of_server(image: Mapping[str, object], name: str) -> object:
+    value = inner(image, "server").get(name)
+    return None if isinstance(value, Mapping) else value  # a mapping says why it is unknown
 
 
 def _value_text(row: SettingFact, value: str) -> str:

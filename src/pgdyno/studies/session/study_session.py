@@ -31,7 +31,12 @@ from pgdyno.server.outage import Outage
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.session.company_look import FirstLook, looker
-from pgdyno.studies.session.environment_change import environment_changes, facts_image, settings_changes
+from pgdyno.studies.session.environment_change import (
+    environment_changes,
+    facts_image,
+    other_server,
+    settings_changes,
+)
 from pgdyno.studies.session.marked_end import MarkedEnd, told_end
 from pgdyno.studies.session.new_study import study_id, version_option
 from pgdyno.studies.session.opening import opened as opened  # for verbs that import it from here
@@ -338,6 +343,12 @@ def _refuse_other(study: Study, facts: Facts, workload: WorkloadSpec, *, other_e
             f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
             detail=environment_changes(study.facts, facts_image(facts)),
             hint="Begin a new study: trials of different environments do not compare.",
+        )
+    if not other_environment and (differs := other_server(study.facts, facts_image(facts))):
+        raise EnvironmentUnsuitable(
+            f"study {study.id} was begun on another server",
+            detail=f"{'; '.join(differs)}.",
+            hint="Name the server that it was begun on, or begin a new study.",
         )
     if not other_environment and (changed := settings_changes(study.facts, facts)):
         raise EnvironmentUnsuitable(
