@@ -217,6 +217,7 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
     from pgdyno.cli.requests.study_request import of_named_server, resumable
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.live.options import earlier_study, options_of
+    from pgdyno.studies.live.recording import is_approved
     from pgdyno.studies.live.run import asked_by, switch_study
     from pgdyno.studies.live.search_run import is_search, search_asked_by
     from pgdyno.studies.session.opening import opened
@@ -249,7 +250,8 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
     arms, options = asked_by(study), options_of(study, None if keeps_time else 60 * flags.budget, watch, operators)
     if again:
         options = options.anew(_seed(flags))
-    check_answer(flags, (*arms.a, *arms.b))
+    if again or not is_approved(study):
+        check_answer(flags, (*arms.a, *arms.b))
     ask = asks(flags.approve, (*arms.a, *arms.b), restarts=bool(options.windows))
     with opened(request) as target:
         return switch_study(

@@ -253,6 +253,19 @@ def test_the_plan_says_what_is_set_undone_and_how_long_and_a_person_answers(answ
         assert words in said
 
 
+def test_a_plan_that_was_approved_before_the_study_was_ended_is_shown_and_asks_nobody():
+    """What resumes it at night is a loop: it would wait for an answer, and silence would end the study."""
+    kept = []
+    approved = replace(plan(), is_approved=True, hands=LiveHands(decided=kept.append))
+    with CliRunner().isolation() as (_, err, _both), typed(None):
+        assert live_approval.approve(approved, live_approval.Asker(0.05))
+        said = err.getvalue().decode()
+    assert "approved before it was ended" in said
+    assert "pgdyno rollback --last" in said
+    assert "Approve?" not in said
+    assert not kept, "who approved it is on record"
+
+
 def test_a_plan_and_a_candidate_begin_on_a_line_of_their_own(monkeypatch):
     begun = []
     monkeypatch.setattr(live_approval, "begin_line", lambda: begun.append(True))

@@ -11,7 +11,7 @@ from pgdyno.errors import UsageError
 from pgdyno.probes.statements import StatementKey
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.live.recording import RecordedPair, RecordedReference, Recording
+from pgdyno.studies.live.recording import Approved, RecordedPair, RecordedReference, Recording
 from pgdyno.studies.live.switchback import Switchback
 from pgdyno.studies.live.windows import RestartsMade
 from pgdyno.studies.live.world import BASELINE_ARM, B, StopAsked
@@ -173,3 +173,16 @@ def test_restarts_are_kept_until_another_reference_is_and_damage_is_told(tmp_pat
         recording.restarts()
     recording.keep_reference(REFERENCE)
     assert recording.restarts() == RestartsMade()
+
+
+def test_what_was_approved_is_kept_until_another_reference_is_and_damage_is_no_approval(tmp_path):
+    recording = Recording(tmp_path)
+    assert recording.approved() is None
+    for approved in (Approved(6), Approved()):
+        recording.keep_approved(approved)
+        assert Recording(tmp_path).approved() == approved
+    (tmp_path / "approved.json").write_text('{"restarts": "many"}')
+    with pytest.raises(UsageError, match=r"approved\.json.* is damaged"):
+        recording.approved()
+    recording.keep_reference(REFERENCE)
+    assert recording.approved() is None

@@ -270,3 +270,10 @@ def test_a_wash_out_that_was_asked_for_is_not_shortened_and_long_periods_stay_lo
     told = Switchback(world, world.reference, 400.0, Design(), seed=3, wash_s=160.0).run()
     assert {*waited} == {(160.0, 160.0)}
     assert (told.period_s, told.wash_s) == (400.0, 160.0)
+
+
+def test_a_study_whose_restarts_are_spent_waits_for_no_window_and_says_why():
+    world = World(0.8)
+    told = replace(study(world), in_windows=True, spent="6 restarts were approved").run()
+    assert (told.ending, told.verdict, told.stopped) == (LiveEnding.NOTHING_LEFT, None, "6 restarts were approved")
+    assert not world.applied

@@ -72,6 +72,38 @@ def test_what_is_announced_says_restarts_windows_and_the_outage():
     assert "in 1 window (01:00-05:00), which closes at 2026-03-11 05:00 UTC; outage unknown: it is new" in one.text
 
 
+def continued(made: int, approved: int | None, *, pairs: int = 4, drawn: int = 0):
+    return plan_of(
+        (NIGHT,), at(25), pairs, period_s=1800, outage_s=60, outage="about 4 s each", first_s=0, drawn=drawn, made=made,
+        approved=approved,
+    )  # fmt: skip
+
+
+def test_what_was_approved_holds_for_all_of_the_study_however_often_it_is_ended():
+    """A loop that resumes a study which is killed under B each time would else restart the server for ever."""
+    first = continued(0, None)
+    assert (first.planned, first.most, first.spent) == (6, 8, "")
+    found, made = [], 0
+    for _ in range(9):
+        plan = continued(made, first.most)
+        assert plan.most == first.most
+        assert made + plan.planned <= first.most
+        found.append(sum(one.pairs for one in plan.bookings))
+        if plan.spent:
+            break
+        made += 2  # to B, and the way back of the watchdog
+    assert found == [4, 4, 3, 2, 0]
+    assert made == first.most
+    assert plan.text == plan.spent == "8 restarts were approved, and after 8 there are too few left for a pair"
+
+
+def test_a_plan_that_goes_on_tells_what_was_restarted_before():
+    assert continued(2, 6, pairs=3, drawn=1).text.startswith(
+        "4 restarts for 3 pairs, never more than 6 with the 2 before it was ended, in 1 window"
+    )
+    assert continued(2, None).most == 10, "nobody had approved it: the question says all of them"
+
+
 @given(st.integers(1, 9), st.lists(st.sampled_from(["pair", "lost", "close", "killed"]), max_size=60))
 def test_whatever_happens_the_server_is_never_restarted_more_often_than_announced(most, events):
     """Each event is a pair, one that is lost in its midst, a window's end, or an end that restores the server."""

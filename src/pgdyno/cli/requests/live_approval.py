@@ -167,6 +167,9 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     say_wrapped("plan", plan.periods)
     say_wrapped("shows", plan.effect)
     _say_undo(plan, plan.outage)
+    if plan.is_approved:
+        say_wrapped("approved", "before it was ended, as all of the study is")
+        return True
     if asker is None:
         plan.hands.unasked()
         return True

@@ -1,8 +1,9 @@
 """What a live study has measured so far, in the folder of its run, so that a killed one can go on.
 
 The reference fixes the weights before the first switch, and pairs are judged statement by statement: both are kept as
-numbers, without texts. So is what stopped B: it cripples the load no second time. What is read back is checked as a
-file of others is: its shapes, and nothing that runs.
+numbers, without texts. So is what stopped B: it cripples the load no second time; and what a person approved, which
+holds for the study and not for a process of it. What is read back is checked as a file of others is: its shapes, and
+nothing that runs.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from numpy.typing import NDArray
 from pgdyno.errors import UsageError
 from pgdyno.model.guard import Breach
 from pgdyno.model.shapes import plain, shaped
+from pgdyno.model.study import Study
 from pgdyno.outputs import write_output
 from pgdyno.probes.statements import StatementKey
+from pgdyno.server import places
 from pgdyno.stats.body_index import PeriodCounts, ServerUse, StatementReference
 from pgdyno.studies.live.windows import RestartsMade
 
 Columns = dict[str, NDArray[np.generic]]
 _REFERENCE, _PAIR, _STOPS, _RESTARTS = "reference.npz", "pair-{:04}.npz", "stops.json", "restarts.json"
+_APPROVED = "approved.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,13 @@ class RecordedReference:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The plan of two arms was approved, with at most so many restarts in all; None where reloads do."""
+
+    restarts: int | None = None
+
+
 @dataclass(slots=True)
 class Recording:
     """The files of one study in `folder`, which is private."""
@@ -60,7 +71,7 @@ class Recording:
     def keep_reference(self, found: RecordedReference) -> None:
         """Keep the reference; what an earlier attempt at it left goes."""
         self.forget()
-        for name in (_STOPS, _RESTARTS):
+        for name in (_STOPS, _RESTARTS, _APPROVED):
             (self.folder / name).unlink(missing_ok=True)
         keys, reference = found.keys, found.reference
         self._write(_REFERENCE, {
@@ -94,6 +105,18 @@ class Recording:
         try:
             rows = json.loads(path.read_text()) if path.exists() else []
             return tuple(shaped(Breach, one, "a stop") for one in rows)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise _foreign(path) from error
+
+    def keep_approved(self, approved: Approved) -> None:
+        """Keep that the plan was approved."""
+        write_output(self.folder / _APPROVED, json.dumps(plain(approved)))
+
+    def approved(self) -> Approved | None:
+        """Return what was approved, None for nothing. Raises UsageError where the file is not one of ours."""
+        path = self.folder / _APPROVED
+        try:
+            return shaped(Approved, json.loads(path.read_text()), "an approval") if path.exists() else None
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise _foreign(path) from error
 
@@ -160,6 +183,11 @@ class Recording:
                 return _Known(path, {name: np.asarray(found[name]) for name in found.files})
         except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise _foreign(path) from error
+
+
+def is_approved(study: Study) -> bool:
+    """Tell whether the plan of a study of two arms was approved before it was ended. Errors as `Recording.approved`."""
+    return Recording(places.state_dir() / "runs" / study.id).approved() is not None
 
 
 class _Known(Columns):

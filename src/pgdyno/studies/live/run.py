@@ -22,6 +22,7 @@ from pgdyno.studies.live.person.keeping import ANSWER_S, Confirm, concluded
 from pgdyno.studies.live.person.questions import RELOAD, WAITS, plan_question
 from pgdyno.studies.live.plan_flips import flips_text
 from pgdyno.studies.live.reach import untested
+from pgdyno.studies.live.recording import Approved
 from pgdyno.studies.live.switch_result import switch_of, switched
 from pgdyno.studies.live.switchback import Switchback
 from pgdyno.studies.live.windows import RestartCount, RestartPlan, RestartsMade, plan_of
@@ -52,7 +53,7 @@ class SwitchPlan:
     """What a person is asked to approve. `left_s` is how long it takes at most, `notes` what they should know.
 
     `rollback` restores the server by hand. The answer is heard by `hands`, too. `restarts` are what B costs where it
-    needs them.
+    needs them. One that `is_approved` was approved before the study was ended, and nobody is asked again.
     """
 
     target: str
@@ -67,6 +68,7 @@ class SwitchPlan:
     notes: tuple[str, ...]
     hands: LiveHands = field(default_factory=LiveHands)
     restarts: RestartPlan | None = None
+    is_approved: bool = False
 
     def question(self, seconds: float) -> LiveQuestion:
         """Return what is asked, for so many seconds."""
@@ -131,7 +133,8 @@ def switch_study(
 ) -> LiveResult:
     """Watch the server, and if a person approves compare B with A on its own load; keep all of it as a study.
 
-    A `resumed` one goes on with its reference and its pairs. `confirm` asks for `answer_s` whether a winner is kept,
+    A `resumed` one goes on with its reference and its pairs, by what was approved at first: with no more restarts than
+    that in all. `confirm` asks for `answer_s` whether a winner is kept,
     where the dashboard may answer; not where that is one more restart, which `pgdyno apply` makes when it suits.
 
     Raises, before anything is kept, UsageError for an arm that cannot be, and EnvironmentUnsuitable where the server
@@ -157,25 +160,33 @@ def switch_study(
             announce(f"continuing from {plural(len(recorded), 'pair')}")
         if stops:
             announce(f"before it was ended: {stops[-1]}{'; B does not come again' if is_dead else ''}")
-        restarts = _restart_plan(ground, options, of_reference_s=0.0, pairs=len(recorded))
+        approved = watched.recording.approved() if resumed else None
         before = watched.recording.restarts() if resumed else RestartsMade()
+        restarts = _restart_plan(
+            ground, options, of_reference_s=0.0, pairs=len(recorded), made=before.made,
+            approved=None if approved is None else approved.restarts,
+        )  # fmt: skip
+        spent = "" if restarts is None else restarts.spent
         if before.made:
             announce(f"before it was ended, {plural(before.made, 'restart')}, the way back included")
         flips = watched.flips()
         plans = flips.between(arms.a, arms.b)
         watched.recorder.phase(WAITS)
         plan = _plan(watched, arms, options, period_s, flips_text(plans), len(recorded), restarts)
-        if not is_dead and not approve(plan):
+        plan = replace(plan, is_approved=approved is not None)
+        if not is_dead and not spent and not approve(plan):
             require_no_stop(watched.stop)  # which is nobody's answer
             announce("rejected: nothing was changed")
             return ending.complete(_rejected(told, arms, period_s, options))
+        if approved is None:
+            watched.recording.keep_approved(Approved(None if restarts is None else restarts.most))
         counted = (
             None
             if restarts is None
-            else RestartCount(
-                before.made + restarts.most, before.made, before.outages, keep=watched.recording.keep_restarts
-            )
+            else RestartCount(restarts.most, before.made, before.outages, keep=watched.recording.keep_restarts)
         )
+        if counted is not None and counted.longest_s is not None:
+            watched.quiet = replace(watched.quiet, switch_s=counted.longest_s)
         world = watched.world({A: arms.a, B: arms.b}, arms.names, counted)
 
         def told_by(outcome: LiveOutcome) -> LiveResult:
@@ -191,7 +202,7 @@ def switch_study(
             announce=announce, hear=lambda outcome: ending.hear(told_by(outcome), announce),
             guard_rest_s=options.guard_rest_s, most_stops=options.guards.trips,
             critical=(*critical, *flips.critical(plans)), recorded=recorded, recording=watched.recording,
-            wash_s=options.wash_s, plans=plans, stops=stops, in_windows=bool(options.windows),
+            wash_s=options.wash_s, plans=plans, stops=stops, in_windows=bool(options.windows), spent=spent,
         )  # fmt: skip
         outcome = study_of_two.run()
         watched.tell_back()
@@ -202,11 +213,17 @@ def switch_study(
 
 
 def _restart_plan(
-    ground: LiveGround, options: LiveOptions, *, of_reference_s: float | None = None, pairs: int = 0
+    ground: LiveGround,
+    options: LiveOptions,
+    *,
+    of_reference_s: float | None = None,
+    pairs: int = 0,
+    made: int = 0,
+    approved: int | None = None,
 ) -> RestartPlan | None:
     """Return what is restarted from now on for the pairs that are left, None for a study of reloads.
 
-    Raises UsageError where no window holds a pair.
+    `made` and `approved` are as of `plan_of`. Raises UsageError where no window holds a pair.
     """
     if not options.windows or options.period_s is None:
         return None
@@ -219,6 +236,8 @@ def _restart_plan(
         outage="unknown" if ground.outage is None else str(ground.outage),
         first_s=options.reference_s if of_reference_s is None else of_reference_s,
         drawn=pairs,
+        made=made,
+        approved=approved,
     )
 
 

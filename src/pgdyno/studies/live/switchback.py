@@ -71,7 +71,8 @@ class Switchback:
     further pair, and nothing is told of verdicts. It goes on from the `recorded` pairs and from the `stops` of B by
     guards that were before them, and `recording` keeps each.
     `wash_s` stands for the usual wash-out of a period; `plans` are those of both arms, which the outcome tells.
-    Where switches are restarts, `in_windows`, the order is A B, B A, and periods keep their length.
+    Where switches are restarts, `in_windows`, the order is A B, B A, and periods keep their length; `spent` says why no
+    further pair may come, empty where one may.
     """
 
     world: LiveWorld
@@ -91,6 +92,7 @@ class Switchback:
     wash_s: float | None = None
     plans: tuple[PlanChange, ...] = ()
     in_windows: bool = False
+    spent: str = ""
     _least_wash_s: float = 0.0
     _drawn: int = 0
     _dead: bool = False
@@ -241,7 +243,13 @@ class Switchback:
             if gone := self._vanished():
                 self._stopped += f"; {plural(len(gone), 'statement')} hardly ended under B"
             return LiveEvent.NOTHING_LEFT
-        if self._dead or len(self._pairs) >= self.design.max_pairs or not self.world.has_room(2 * self.period_s):
+        if self._dead or len(self._pairs) >= self.design.max_pairs:
+            return LiveEvent.NOTHING_LEFT
+        if self.spent:  # before the next window is waited for
+            self._stopped = self.spent
+            self.announce(self.spent)
+            return LiveEvent.NOTHING_LEFT
+        if not self.world.has_room(2 * self.period_s):
             return LiveEvent.NOTHING_LEFT
         self._drawn += 1
         self._order, self._counted = block_order((A, B), self._drawn, self.seed), {}

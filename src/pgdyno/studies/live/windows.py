@@ -7,7 +7,7 @@ is as it was found. The order is A B, B A: one restart a pair, and one more to e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
 from pgdyno.studies.night.window import NightWindow, Occurrence
@@ -38,8 +38,9 @@ class Booking:
 class RestartPlan:
     """What is announced before anything is restarted: `planned` restarts, never more than `most`, in these windows.
 
-    `most` includes the way back, and that after a guard. `outage` says in words how long each takes, `until` is when
-    the last window that is needed closes, seconds since the epoch.
+    `most` includes the way back, that after a guard, and those that were `made` before the study was ended: it holds
+    for all of the study. `outage` says in words how long each takes, `until` when the last window that is needed
+    closes. Without bookings there is none left for a pair.
     """
 
     bookings: tuple[Booking, ...]
@@ -48,17 +49,30 @@ class RestartPlan:
     outage: str
     words: tuple[str, ...]
     until: str
+    made: int = 0
 
     @property
     def text(self) -> str:
         """Return the plan as a sentence without its full stop."""
         pairs, windows = sum(one.pairs for one in self.bookings), len(self.bookings)
+        if not pairs:
+            return self.spent
         which = "which" if windows == 1 else "the last of which"
+        most = f"never more than {self.most}"
+        if self.made:
+            most += f" with the {self.made} before it was ended"
         return (
-            f"{plural(self.planned, 'restart')} for {plural(pairs, 'pair')}, never more than {self.most}, in "
+            f"{plural(self.planned, 'restart')} for {plural(pairs, 'pair')}, {most}, in "
             f"{plural(windows, 'window')} ({', '.join(self.words)}), {which} closes at {self.until}; outage "
             f"{self.outage}"
         )
+
+    @property
+    def spent(self) -> str:
+        """Return why no further pair may come, empty where one may."""
+        if self.bookings:
+            return ""
+        return f"{plural(self.most, 'restart')} were approved, and after {self.made} there are too few left for a pair"
 
 
 def pair_s(period_s: float, outage_s: float) -> float:
@@ -127,12 +141,22 @@ def plan_of(
     outage: str,
     first_s: float,
     drawn: int = 0,
+    made: int = 0,
+    approved: int | None = None,
 ) -> RestartPlan:
-    """Return what is announced; arguments and errors as of `book` and `restarts_of`, `outage` in words."""
+    """Return what is announced; arguments and errors as of `book` and `restarts_of`, `outage` in words.
+
+    A study that goes on has `made` some. What a person has `approved` in all holds for all of it, however often it is
+    ended and continued: where too few are left, there are fewer pairs.
+    """
     bookings = book(windows, at, pairs, period_s=period_s, outage_s=outage_s, first_s=first_s)
+    while approved is not None and bookings and made + restarts_of(bookings, drawn) > approved:
+        *others, last = bookings
+        bookings = (*others, replace(last, pairs=last.pairs - 1)) if last.pairs > 1 else tuple(others)
     planned = restarts_of(bookings, drawn)
-    until = windows[0].clock_text(bookings[-1].window.closes)
-    return RestartPlan(bookings, planned, planned + SPARE, outage, tuple(map(str, windows)), until)
+    until = windows[0].clock_text(bookings[-1].window.closes) if bookings else ""
+    most = made + planned + SPARE if approved is None else approved
+    return RestartPlan(bookings, planned, most, outage, tuple(map(str, windows)), until, made)
 
 
 @dataclass(frozen=True, slots=True)
