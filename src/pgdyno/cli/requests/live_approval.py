@@ -63,7 +63,7 @@ class Asker:
             _forget_typed()
         waits = "" if self.reads else "\nAn operator answers it in the dashboard; what is typed here is not read.\n"
         click.echo(f"{question}{waits}", nl=False, err=True)
-        self._tell(question)
+        self._tell(question if hands is None else hands.waiting or question)
         is_reading, ends_at = self.reads, time.monotonic() + self.timeout_s
         while (left := ends_at - time.monotonic()) > 0 and not Path(stop_file).exists():
             if hands is not None and hands.has_answer:

@@ -146,6 +146,7 @@ class LiveGround:
                 show=lambda desk: row.put(desk=desk),
                 announce=self.announce,
                 inbox=None if operators is None else Inbox(RequestBoard(self.store), operators),
+                target=self.target.name,
             )
         )
         others = OthersSettings(self.target.postgres, own)

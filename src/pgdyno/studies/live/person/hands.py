@@ -65,7 +65,8 @@ def _unedited(settings: Configuration) -> Configuration:
 class LiveHands:
     """The questions of one study and the orders to it. Without an `inbox` the terminal alone is heard.
 
-    `decided` keeps each decision before it is acted on, `show` has what the dashboard shows, `announce` tells.
+    `target` is what people call its server. `decided` keeps each decision before it is acted on, `show` has what the
+    dashboard shows, `announce` tells.
     A context: within it requests are looked for, and at its end those that wait are refused. What it made of the stop
     and the pause file goes with it.
     """
@@ -77,6 +78,7 @@ class LiveHands:
     show: Callable[[LiveDesk], None] = lambda _desk: None
     announce: Callable[[str], None] = lambda _text: None
     inbox: Inbox | None = None
+    target: str = ""
     clock: Callable[[], float] = time.time
     run: str = field(default_factory=lambda: secrets.token_hex(8))
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -119,6 +121,15 @@ class LiveHands:
     def has_answer(self) -> bool:
         """Return whether the dashboard has answered what waits, or ended the study."""
         return self._answer is not None or (self.stop is not None and bool(self.stop.told))
+
+    @property
+    def waiting(self) -> str:
+        """Return what waits for an answer, for who is not before the screen: the server, the question, the study."""
+        question = self._question
+        if question is None:
+            return ""
+        where, study = self.target and f"{self.target}: ", self.study and f" (pgdyno live, study {self.study})"
+        return f"{where}{_asked(question)}{study}"
 
     def ask(self, question: LiveQuestion, check: Check = _unedited) -> None:
         """Let a question wait; `check` returns what an edit comes to, or raises why it cannot be."""
@@ -245,9 +256,7 @@ class LiveHands:
         answer = heard.action.value
         if heard.settings is not None:
             answer = f"{answer}: {settings_text(heard.settings)}"
-        asked = "" if question is None else question.title
-        if question is not None and question.settings:
-            asked = f"{asked} {settings_text({one.name: one.after for one in question.settings})}"
+        asked = "" if question is None else _asked(question)
         self.decided(LiveDecision(at=self.clock(), who=heard.who, where=heard.where, asked=asked, answer=answer,
                                   why=heard.why))  # fmt: skip
         if heard.where == DASHBOARD:
@@ -257,6 +266,10 @@ class LiveHands:
 def typed(action: OperatorAction, settings: Mapping[str, str] | None = None) -> HeardAnswer:
     """Return what the user of this process said in the terminal."""
     return HeardAnswer(action, who(), TERMINAL, settings=None if settings is None else Configuration.of(settings))
+
+
+def _asked(question: LiveQuestion) -> str:
+    return f"{question.title} {settings_text({one.name: one.after for one in question.settings})}".rstrip()
 
 
 def _unmade(path: Path) -> str:
