@@ -224,9 +224,7 @@ def _print_study(study: Study, trials: list[Trial]) -> None:
     from pgdyno.model.verdict import LATENCIES, Metric
     from pgdyno.units import plural
 
-    print_told(
-        "study     ", f"{study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}"
-    )
+    print_told("study     ", f"{study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
     if study.ended:
         print_told("ended     ", study.ended)
     print_told("target    ", f"{study.target}, environment {study.environment}")

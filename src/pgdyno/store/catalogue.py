@@ -118,7 +118,9 @@ class Store:
         with self.write() as connection:
             if state is not None:
                 kept = connection.execute(select(STUDY.c.options).where(STUDY.c.id == study_id)).scalar() or {}
-                others = {name: value for name, value in (kept if options is None else options).items() if name != ENDED}
+                others = {
+                    name: value for name, value in (kept if options is None else options).items() if name != ENDED
+                }
                 changes["options"] = codec.to_json({**others, ENDED: ended} if ended else others)
             done = connection.execute(update(STUDY).where(STUDY.c.id == study_id).values(changes))
             if done.rowcount != 1:
