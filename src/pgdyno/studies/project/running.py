@@ -234,14 +234,11 @@ class ProjectRun:
     def _left_study(self, step: RunStep, before: RunStepRecord) -> Study | None:
         """Return the study that the step had begun when it was killed; a shared store has those of others as well."""
         sandbox = self.places.sandboxes[self._scenario(step).new]
-        found = [
-            study
-            for study in self.store.studies(target=f"sandbox {sandbox}")
-            if study.kind is step.kind
-            and study.created_at >= before.began_at
-            and study.state is not StudyState.COMPLETE
-        ]
-        return max(found, key=lambda study: study.created_at, default=None)
+        for study in self.store.studies(target=f"sandbox {sandbox}"):  # the newest first
+            is_later = study.created_at >= before.began_at
+            if study.kind is step.kind and is_later and study.state is not StudyState.COMPLETE:
+                return study
+        return None
 
     def _compute(self, step: RunStep, steps: tuple[RunStep, ...]) -> None:
         """Compute what a scenario came to, once its last step is done; the outcomes of replays are deleted later."""
