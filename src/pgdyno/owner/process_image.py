@@ -25,7 +25,8 @@ from pgdyno.owner import memory_policy
 
 SET_AT_EACH_START = frozenset(
     {
-        *("PG_GRANDPARENT_PID", "PWD", "OLDPWD", "SHLVL", "_"),  # by pg_ctl and the shell that it runs the server in
+        # by pg_ctl, which names the directory as its own -D does, and by the shell that it runs the server in
+        *("PG_GRANDPARENT_PID", "PGDATA", "PWD", "OLDPWD", "SHLVL", "_"),
         # by systemd (systemd.exec(5)), of this one start of the unit
         *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MANAGERPID", "NOTIFY_SOCKET", "LISTEN_PID"),
         *("WATCHDOG_PID", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"),

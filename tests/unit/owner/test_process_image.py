@@ -42,6 +42,13 @@ def test_names_of_variables_are_told_and_values_never(before: dict[str, str], af
     assert bool(told) == bool(changed - process_image.SET_AT_EACH_START)
 
 
+@pytest.mark.parametrize("before", [{}, {"PGDATA": "cluster"}, {"PGDATA": "/link/to/cluster"}])
+def test_what_pg_ctl_sets_at_each_start_is_no_difference(before: dict[str, str]) -> None:
+    """A server that was started with a relative -D, or without pg_ctl, came back "with another value of PGDATA"."""
+    after = replace(OWN, environment={"PGDATA": "/srv/cluster", "PG_GRANDPARENT_PID": "7"})
+    assert differences(replace(OWN, environment=before), after) == ()
+
+
 def test_bytes_that_are_no_text_survive() -> None:
     odd = b"ODD=\xff\xfe\nx"
     with subprocess.Popen(["sleep", "60"], env={b"ODD": b"\xff\xfe\nx"}) as process:
