@@ -191,11 +191,18 @@ def settings_text(settings: Mapping[str, str]) -> str:
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
+_PROCESSES = re.compile(r"[^:;,]+ \(process 0\) 0 %(?:,[^:;,]+ \(process 0\) 0 %)*")
+"""Who took the CPU, of a text whose numbers are all 0."""
+
+
 def told_once(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the texts in their order; of those that differ in numbers alone the first, with how many are like it."""
+    """Return the texts in their order; of those that are alike the first, with how many are like it.
+
+    Alike are those that differ in numbers alone, or in which processes they name for the same.
+    """
     alike: dict[str, list[str]] = {}
     for text in texts:
-        alike.setdefault(_NUMBER.sub("0", text), []).append(text)
+        alike.setdefault(_PROCESSES.sub("", _NUMBER.sub("0", text)), []).append(text)
     return tuple(
         same[0] if len(same) == 1 else f"{same[0]} (and {len(same) - 1} more like it)" for same in alike.values()
     )

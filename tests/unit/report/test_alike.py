@@ -16,3 +16,17 @@ def test_every_text_is_counted_once(texts):
     told = told_once(texts)
     assert len(set(told)) == len(told)
     assert sum(int(t.split("(and ")[1].split()[0]) + 1 if "(and " in t else 1 for t in told) == len(texts)
+
+
+def test_who_disturbed_a_run_makes_no_other_reason() -> None:
+    """Of nine disturbed runs the same was told seven times, since each had met others."""
+    base = "foreign CPU was {} % of a core, above the bound of 15 %"
+    texts = [
+        f"{base.format(181)}: python (process 12783) 40 %, python (process 14231) 19 %",
+        f"{base.format(182)}: addr2line (process 19805) 28 %",
+        f"{base.format(169)}: pgdyno (process 10406) 16 %, a b (process 3) 1.5 %, c-d (process 4) 1 %",
+        f"{base.format(170)}: python (process 7) 28 %; throughput rose by 320 %",
+        base.format(99),
+    ]
+    told = told_once(texts)
+    assert told == (f"{texts[0]} (and 2 more like it)", texts[3], texts[4])
