@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -75,10 +76,15 @@ def _facts(standing: GuardStatus, plan: GuardPlan) -> dict[str, object]:
     }
 
 
+def _coloured(state: str) -> str:
+    """Return a state in its colour, without it under NO_COLOR (no-color.org), which click does not honour."""
+    return state if os.environ.get("NO_COLOR") else click.style(state, fg=_COLOURS.get(state))
+
+
 def _print(fact: dict[str, object]) -> None:
     state, text = str(fact["state"]), printable(str(fact["text"]))
     first, *more = told_lines(f"{fact['name']:<{_NAME}}", f"{state:<6} {text}")
-    shown = first[:_NAME] + first[_NAME:].replace(state, click.style(state, fg=_COLOURS.get(state)), 1)
+    shown = first[:_NAME] + first[_NAME:].replace(state, _coloured(state), 1)
     click.echo("\n".join([shown, *more]), file=styled(sys.stdout))
     changed = "" if fact["limit"] == fact["default"] else f", default {fact['default']}"
     print_told(" " * _NAME, f"limit {fact['limit']}{changed}; a breach ends the {_ENDS[str(fact['kind'])]}")
