@@ -311,11 +311,12 @@ def test_what_tables_grew_by_is_computed_once_for_all_who_ask(monkeypatch):
 
 
 def checkpoint(at: int, megabytes: int, cause: str = "wal") -> Checkpoint:
-    return Checkpoint(f"2026-11-21 19:15:{at:02} UTC", cause, 1, 0.1, total_s=0.0, distance_bytes=megabytes * MB)
+    moment = f"2026-11-21 19:{15 + at // 60}:{at % 60:02} UTC"
+    return Checkpoint(moment, cause, 1, 0.1, total_s=0.0, distance_bytes=megabytes * MB)
 
 
 INVENTORY = Inventory(make_host(), make_server())
-LOG = LogEvidence(("a",), 9, checkpoints=(checkpoint(0, 99), checkpoint(10, 20), checkpoint(20, 40)))
+LOG = LogEvidence(("a",), 9, checkpoints=(checkpoint(0, 99), checkpoint(30, 60), checkpoint(60, 120)))
 GUIDE = (DeviceActivity("edb_logs_enc", write_kb_s=345965.6), DeviceActivity("edb_data_enc", write_kb_s=1.0))
 
 
@@ -339,9 +340,22 @@ def test_wal_rate_takes_the_best_source():
 @pytest.mark.requirement("R-PG-01")
 @pytest.mark.parametrize("cause", ["wal", "requested"])
 def test_idle_time_before_a_load_does_not_thin_the_rate_of_its_wal(cause: str) -> None:
-    load = [checkpoint(20 + 2 * number, 40, cause) for number in range(4)]
-    rates = [log_rate([checkpoint(18, 99), *load]), log_rate([checkpoint(0, 99), *load])]
+    load = [checkpoint(1000 + 20 * number, 400, cause) for number in range(4)]
+    rates = [log_rate([checkpoint(980, 99), *load], 60), log_rate([checkpoint(0, 99), *load], 60)]
     assert rates == [20 * MB, 20 * MB]
+
+
+@pytest.mark.parametrize("cause", ["wal", "requested"])
+@pytest.mark.parametrize("idle_s", [0, 900])
+def test_a_burst_of_seconds_is_no_rate_that_a_value_could_come_from(cause: str, idle_s: int) -> None:
+    """One UPDATE of two seconds at 48MB made "raise max_wal_size to 24GB", half of the disk."""
+    burst = [checkpoint(idle_s + at, 40, cause) for at in range(3)]
+    rate = log_rate([checkpoint(0, 99), *burst], 30)
+    assert isinstance(rate, Unknown)
+    assert rate.reason == "the log's checkpoints show 2.0 s of WAL at load, too short to tell a rate"
+    timed = [checkpoint(idle_s + 300, 300, "time"), checkpoint(idle_s + 600, 600, "time")]
+    assert log_rate([checkpoint(0, 99), *burst, *timed], 30) == 2 * MB
+    assert log_rate([checkpoint(0, 99), *burst], 2) == 40 * MB
 
 
 def test_wal_device_is_known_from_its_place_unless_it_holds_the_data_too():

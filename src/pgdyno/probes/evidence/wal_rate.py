@@ -9,8 +9,12 @@ from pgdyno.model.evidence import WAL_RATE_BY_LOG, Checkpoint, DeviceActivity, L
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.probes.evidence.log_lines import seconds_of
+from pgdyno.units import seconds_text
 
 _FEWEST_CHECKPOINTS = 2
+LEAST_SHARE = 0.1
+"""Of checkpoint_timeout, for which a rate is extended: WAL of less time is a burst (an UPDATE, an index), no load."""
+USUAL_TIMEOUT_S = 300.0
 
 
 def wal_rate(
@@ -36,7 +40,7 @@ def wal_rate(
         reasons.append("a mean since the statistics were reset has idle times in it; --window SECONDS watches the load")
     else:
         found.append((numbers, "WAL counted by the server over the sampled window"))
-    by_log = log if isinstance(log, Unknown) else log_rate(log.checkpoints)
+    by_log = log if isinstance(log, Unknown) else log_rate(log.checkpoints, _least_s(inventory))
     if isinstance(by_log, Unknown):
         reasons.append(by_log.reason)
     else:
@@ -51,12 +55,18 @@ def wal_rate(
     return best or (Unknown("; ".join(dict.fromkeys([*reasons, by_device.reason]))), "")
 
 
-def log_rate(checkpoints: Sequence[Checkpoint]) -> float | Unknown:
+def _least_s(inventory: Inventory) -> float:
+    timeout = inventory.server.settings.get("checkpoint_timeout")
+    is_known = timeout is not None and timeout.setting.isdecimal()
+    return LEAST_SHARE * (float(timeout.setting) if timeout is not None and is_known else USUAL_TIMEOUT_S)
+
+
+def log_rate(checkpoints: Sequence[Checkpoint], least_s: float) -> float | Unknown:
     """Return WAL bytes per second at load, from checkpoints that follow each other.
 
     Where WAL started checkpoints, the rate at which the middle byte of theirs was written: no mean, because the first
-    of a load ends the idle time before it. Else the busiest time between two that time started, because an idle server
-    leaves checkpoints out; else the middle of all.
+    of a load ends the idle time before it. Else, and where these took less than `least_s` together, the busiest time
+    between two that time started, because an idle server leaves checkpoints out; else the middle of all.
     `distance` is the WAL between the starts of two checkpoints; a start is the completion less the total time.
     """
     spans = []
@@ -66,14 +76,21 @@ def log_rate(checkpoints: Sequence[Checkpoint]) -> float | Unknown:
             continue
         if before.cause in ("shutdown", "recovery") or after.cause in ("shutdown", "recovery"):
             continue
-        spans.append((after.distance_bytes / (ended - began), after.distance_bytes, after.cause))
+        spans.append((after.distance_bytes / (ended - began), after.distance_bytes, after.cause, ended - began))
     if len(spans) < _FEWEST_CHECKPOINTS:
         return Unknown("the log has too few whole checkpoints to compute a rate of WAL")
-    at_load = [(rate, size) for rate, size, cause in spans if cause == "wal"]
-    timed = [rate for rate, _, cause in spans if cause == "time"]
-    if not at_load and timed:
+    by_wal = [span for span in spans if span[2] == "wal"]
+    timed = [rate for rate, _, cause, _ in spans if cause == "time"]
+    if not by_wal and timed:
         return max(timed)
-    return _of_the_middle_byte(at_load or [(rate, size) for rate, size, _ in spans])
+    at_load = by_wal or spans
+    found = _of_the_middle_byte([(rate, size) for rate, size, _, _ in at_load])
+    load_s = sum(seconds for rate, _, _, seconds in at_load if rate >= found / 4)
+    if load_s >= least_s:
+        return found
+    if timed:
+        return max(timed)
+    return Unknown(f"the log's checkpoints show {seconds_text(load_s)} of WAL at load, too short to tell a rate")
 
 
 def _of_the_middle_byte(spans: list[tuple[float, int]]) -> float:
