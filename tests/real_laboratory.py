@@ -1,6 +1,6 @@
 """A laboratory on a real sandbox with a store of its own, for custom scripts: what a trial leaves can be looked at."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,15 @@ ITEMS = (
 
 
 class Silent:
-    """A watcher that hears and says nothing."""
+    """A watcher that says nothing, and lets the test do something once, as soon as the load runs."""
+
+    def __init__(self, when_loaded: Callable[[], object] | None = None) -> None:
+        self._when_loaded = when_loaded
+
+    def reading(self, *_: object) -> None:
+        then, self._when_loaded = self._when_loaded, None
+        if then is not None:
+            then()
 
     def __getattr__(self, name):
         return lambda *_: None
@@ -43,8 +51,16 @@ class RealLaboratory:
         self.facts = read_facts(self.target)
         self._made: list = []
 
-    def run(self, script: str, plan: LoadPlan, *, init: str = ITEMS, name: str = "bench") -> Trial:
-        """Run a script once as a study of its own and return the trial."""
+    def run(
+        self,
+        script: str,
+        plan: LoadPlan,
+        *,
+        init: str = ITEMS,
+        name: str = "bench",
+        when_loaded: Callable[[], object] | None = None,
+    ) -> Trial:
+        """Run a script once as a study of its own and return the trial; `when_loaded` is called as its load begins."""
         (self.folder / "load.sql").write_text(script)
         (self.folder / "init.sql").write_text(init)
         parameters = {"scripts": str(self.folder / "load.sql"), "init": str(self.folder / "init.sql")}
@@ -71,7 +87,7 @@ class RealLaboratory:
             store=self.store,
             facts=self.facts,
             session=None,
-            watcher=Silent(),
+            watcher=Silent(when_loaded),
             folder=self.folder / study.id,
             bounds=replace(ANY_MACHINE, min_window_s=1.0),
         )

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -77,7 +77,10 @@ def on_its_own_device(make_sandbox: Callable[..., Sandbox]) -> Iterator[Sandbox]
 
 @contextmanager
 def slow_device(sandbox: Sandbox, **requests_per_s: int) -> Iterator[None]:
-    """Bound how many requests to read or to write the running server may send to the device of its data each second."""
+    """Bound how many requests to read or to write the running server may send to the device of its data each second.
+
+    From when the load runs: to load the data or to make the run's database through it would take twice as long as that.
+    """
     if not BLKIO.is_dir():
         pytest.skip("no cgroup of version 1 bounds block I/O here")
     device = sandbox.data_directory.stat().st_dev
@@ -131,8 +134,8 @@ def test_a_device_that_takes_few_writes_is_wal_flush(make_sandbox: Callable[...,
         with real_laboratory(sandbox, tmp_path) as lab:
             freely = lab.run(UPDATE, PLAN)
             set_all(sandbox, fsync="on", synchronous_commit="on")
-            with slow_device(sandbox, write=60):
-                bound = lab.run(UPDATE, PLAN)
+            with ExitStack() as slow:
+                bound = lab.run(UPDATE, PLAN, when_loaded=lambda: slow.enter_context(slow_device(sandbox, write=60)))
             before, found = lab.evidence(freely).bottleneck, lab.evidence(bound).bottleneck
         assert before.resource is not Resource.WAL_FLUSH
         assert found.resource is Resource.WAL_FLUSH
@@ -148,8 +151,9 @@ def test_a_device_that_takes_few_reads_is_the_disk(make_sandbox: Callable[..., S
     with on_its_own_device(make_sandbox) as sandbox:
         set_all(sandbox, debug_io_direct="data", shared_buffers="16MB", autovacuum="off")
         with real_laboratory(sandbox, tmp_path) as lab:
-            with slow_device(sandbox, read=300):  # far below what beside others the CPUs ask for
-                trial = lab.run(READ, PLAN, init=WIDE)
+            with ExitStack() as slow:  # far below what beside others the CPUs ask for
+                limit = slow_device(sandbox, read=300)
+                trial = lab.run(READ, PLAN, init=WIDE, when_loaded=lambda: slow.enter_context(limit))
             found = lab.evidence(trial).bottleneck
         disk, cpu = of(found, Resource.DISK), of(found, Resource.CPU)
         assert disk.share > 0.5, "where the sessions' time went, whoever else computes here"
