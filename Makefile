@@ -25,7 +25,7 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 	$(BIN)/pgdyno demo --output demo-out
 
 test: $(DEV) system engine ## Install what is missing and run every check: what CI runs
-	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py lint+kernel+pure+mutants quiet servers  # the kernel's tests wait, and a busy core is nothing to them
+	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py quiet lint+pure+mutants+kernel,servers  # the kernel's tests wait, and a study, too: pure ones take what is left
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(MAKE) --no-print-directory -j 2 --output-sync=target types pages  # mypy takes as long as all the rest
@@ -57,11 +57,11 @@ quiet: $(DEV)
 servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
 	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
-pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do
-	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
+pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do; they take no CPU from tests on servers
+	nice -n 19 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
 
 mutants: $(DEV)  # a sample of what the night does: lists who survives, and fails nothing
-	nice -n 10 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)
+	nice -n 19 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)
 
 kernel: $(DEV)  # collects what `servers` runs, and so compiles it: on a fresh clone each of the workers would do so
 	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" $(filter-out tests/unit,$(FOLDERS))

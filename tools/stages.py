@@ -1,10 +1,11 @@
 """Run the stages of `make test`, all of them whatever fails, and name at the end what failed.
 
-    python tools/stages.py lint+kernel quiet rest
+    python tools/stages.py quiet lint+kernel,servers
 
-Each word is a stage, run one after another; `+` joins targets of the Makefile that run beside each other, whose outputs
-are then printed one after another. The last lines are the whole result: what of each target failed, with the test's
-name and its first line of error, so that nobody needs the rest of the log. Exits with 1 when anything failed.
+Each word is a stage, run one after another; `+` joins targets of the Makefile that run beside each other, each of whose
+outputs is then printed as it ends; `,` joins those of them that run one after another, here lint beside kernel and then
+beside servers. The last lines are the whole result: what of each target failed, with the test's name and its first line
+of error, so that nobody needs the rest of the log. Exits with 1 when anything failed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Lock
 
 FAILURES = "PGDYNO_TEST_FAILURES"
 """Names the file to which a run of pytest appends its failures, a line each; see tests/conftest.py."""
 _SAID = 3
+_MOST = 16
+_printing = Lock()
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,11 @@ class _Running:
         seconds = time.monotonic() - self._began
         said = b""
         if self._output is not None:
-            with self._output as file:
+            with self._output as file, _printing:
                 file.seek(0)
                 said = file.read()
-            sys.stdout.buffer.write(said)
-            sys.stdout.flush()
+                sys.stdout.buffer.write(said)
+                sys.stdout.flush()
         named = self._failures.read_text().splitlines() if self._failures.exists() else []
         last = [line for line in said.decode(errors="replace").splitlines() if line.strip()][-_SAID:]
         return Ended(self._target, status, seconds, named or (last if status else []))
@@ -65,11 +70,19 @@ class _Running:
 def run(stages: list[str]) -> list[Ended]:
     """Run the stages one after another and return how each of their targets ended."""
     ended = []
-    with tempfile.TemporaryDirectory() as folder:
-        for stage in stages:
-            targets = stage.split("+")
-            running = [_Running(target, Path(folder), beside=len(targets) > 1) for target in targets]
-            ended += [one.wait() for one in running]
+    over = Event()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_MOST) as beside:
+
+        def in_turn(targets: list[str], *, alone: bool) -> list[Ended]:
+            return [_Running(one, Path(folder), beside=not alone).wait() for one in targets if not over.is_set()]
+
+        try:
+            for stage in stages:
+                rows = [row.split(",") for row in stage.split("+")]
+                running = [beside.submit(in_turn, row, alone=len(rows) == 1) for row in rows]
+                ended += [one for row in running for one in row.result()]
+        finally:
+            over.set()  # who interrupts this ends what runs, and nothing else begins
     return ended
 
 

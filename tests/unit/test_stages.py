@@ -18,6 +18,12 @@ two:
 \t@echo second
 three:
 \t@echo src/x.py:1: wrong; exit 2
+waits:
+\t@until [ -e after ]; do sleep 0.02; done; echo waited
+fails:
+\t@[ ! -e after ]; echo failed; exit 1
+after:
+\t@touch after; echo after
 """
 
 
@@ -41,6 +47,31 @@ def test_all_stages_run_and_the_last_lines_name_what_failed(place: Path, capfd: 
     assert "    a.py::test_x: assert 1 == 2" in lines
     assert any("src/x.py:1: wrong" in line for line in lines)
     assert lines[-2] == "FAILED: one, three"
+
+
+def test_what_is_joined_by_a_comma_runs_one_after_another_beside_the_rest(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert stages.main(["waits+fails,after", "two"]) == 1
+    said = capfd.readouterr().out
+    assert next(line for line in said.splitlines() if line in ("waited", "failed", "after", "second")) == "failed"
+    assert said.index("\nsecond") > max(said.index("\nwaited"), said.index("\nafter")), "a stage ends before the next"
+    lines = said[said.index("\nsummary") :].splitlines()
+    assert [line.split()[:2] for line in lines if line.startswith("  ") and line[2] != " "] == [
+        ["waits", "ok"], ["fails", "FAILED"], ["after", "ok"], ["two", "ok"]
+    ]  # fmt: skip
+
+
+def test_nothing_more_begins_once_it_is_interrupted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = stages._Running.wait
+
+    def interrupted(self: stages._Running) -> stages.Ended:
+        wait(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages._Running, "wait", interrupted)
+    assert stages.main(["two+fails,after"]) == 130
+    assert not (place / "after").exists()
 
 
 def test_what_all_passed_exits_with_0(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
