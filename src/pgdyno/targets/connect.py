@@ -63,6 +63,14 @@ class Sighting:
         return f"the server runs as {account_name(uid)}, and only that account and root may look at it"
 
 
+    @property
+    def unreached(self) -> str:
+        """Say why its data directory, which is on this host, cannot be worked in."""
+        if self.data_directory is None:
+            return "its role may not see data_directory, which pg_read_all_settings (of pg_monitor) lets it"
+        return f'the data directory "{self.data_directory}" cannot be read by this user'
+
+
 def open_target(
     dsn: str | None,
     *,
@@ -254,6 +262,6 @@ def _control(
     if pid is None:
         return None, sighting.unseen
     if directory is None:
-        return None, f'the data directory "{sighting.data_directory}" cannot be read by this user'
+        return None, sighting.unreached
     found = find_control(runner, postgres, read_signs(pid, directory, sighting.config_file), bin_dir)
     return (None, found.saw) if isinstance(found, Undetected) else (found, None)

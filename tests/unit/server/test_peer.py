@@ -68,3 +68,10 @@ def test_why_a_server_cannot_be_looked_at_is_told_as_it_is(
 ):
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     assert words in Sighting(180_000, 1000.0, None, None, Peer(uid)).unseen
+
+
+def test_a_data_directory_that_a_role_may_not_see_is_not_called_none(tmp_path: Path):
+    hidden, closed = (Sighting(180_000, 1000.0, where, None, Peer(0)).unreached for where in (None, tmp_path))
+    assert "pg_read_all_settings" in hidden
+    assert "None" not in hidden
+    assert str(tmp_path) in closed
