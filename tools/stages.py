@@ -23,6 +23,7 @@ from threading import Event, Lock
 FAILURES = "PGDYNO_TEST_FAILURES"
 """Names the file to which a run of pytest appends its failures, a line each; see tests/conftest.py."""
 _SAID = 3
+_TOLD_S = 60.0
 _MOST = 16
 _printing = Lock()
 
@@ -52,8 +53,14 @@ class _Running:
         )
 
     def wait(self) -> Ended:
-        """Wait for its end, print what it said, and tell how it ended."""
-        status = self._process.wait()
+        """Wait for its end, print what it said, and tell how it ended; a line a minute says that it still runs."""
+        while True:
+            try:
+                status = self._process.wait(_TOLD_S)
+                break
+            except subprocess.TimeoutExpired:
+                with _printing:
+                    print(f"{self._target}: at work for {time.monotonic() - self._began:.0f} s", flush=True)
         seconds = time.monotonic() - self._began
         said = b""
         if self._output is not None:
