@@ -69,8 +69,8 @@ def test_what_a_live_study_measured_in_its_windows_is_not_asked_for_again(monkey
     """It has no trials: its outages are in its result, of a study that was killed, too."""
     live = replace(WATCHED, switch=replace(BETTER, outages=(2.0, 6.0)))
     store = KeptStudies(live=("simulated", []), old=("simulated", trials(4.0)))
-    kept = store.studies()
-    monkeypatch.setattr(store, "studies", lambda: [replace(kept[0], result=live), *kept[1:]])
+    kept = store.studies(TARGET.name)
+    monkeypatch.setattr(store, "studies", lambda target: [replace(kept[0], result=live), *kept[1:]])
     assert str(expected(monkeypatch, store)) == (
         "about 4.0 s each (median of 3 restarts of this server, the longest 6.0 s)"
     )

@@ -159,6 +159,7 @@ def test_cut_by_time_makes_up_the_edges(trace: Path, tmp_path: Path) -> None:
     rows = list(read_rows(out, ("session", "kind", "due_us", "implied")))
     assert rows[0] == (0, "connect", 0, True)
     assert min(row[2] for row in rows) == 0
+    out = tmp_path / "nothing.parquet"
     assert "nothing is left" in str(run("cut", trace, "--output", out, "--from", 99).exception)
     assert "nothing of trace" in str(run("cut", trace, "--output", out, "--user", "nobody").exception)
 

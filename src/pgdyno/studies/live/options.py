@@ -61,9 +61,9 @@ def earlier_study(store: Store, name: str, fits: Callable[[], Callable[[Study], 
 
     Where a server was named, `fits` is asked, for `last` alone, for what tells of a study whether it is of that one.
     """
-    found: Iterable[Study] = (store.study(name),)
-    if name == "last":
-        found = store.studies() if fits is None else filter(fits(), store.studies())
+    found: Iterable[Study] = store.studies() if name == "last" else (store.study(name),)
+    if name == "last" and fits is not None:
+        found = filter(fits(), found)
     study = next((one for one in found if one.kind is StudyKind.LIVE and "seed" in one.asked), None)
     if study is None:
         raise UsageError(

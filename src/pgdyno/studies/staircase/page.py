@@ -187,9 +187,8 @@ def _proof(result: StaircaseResult, verdict: Verdict | None) -> Section | None:
     rows = [
         (name, change_text(effect.interval.ratio), span_text(effect.interval), effect.word.value)
         for name, effect in result.effects_left_out.items()
-        if effect != verdict  # of a single step it is the proof itself
     ]
-    if rows:
+    if rows and len({*result.kept_steps, *result.effects_left_out}) > 1:  # of a single step it is the proof itself
         table = Table(("step", "all kept against all but it", "interval", "word"), tuple(rows), ("interval",))
         blocks.append(TableBlock(table, "Each kept step left out once, in the same fresh blocks."))
     return Section("proof", "The proof", "Do the steps hold together?", tuple(blocks))
