@@ -358,6 +358,17 @@ def test_a_burst_of_seconds_is_no_rate_that_a_value_could_come_from(cause: str, 
     assert log_rate([checkpoint(0, 99), *burst], 2) == 40 * MB
 
 
+def test_what_is_a_burst_is_a_share_of_checkpoint_timeout() -> None:
+    """Unknown, as in a capture without its server, it is taken to be the default."""
+    log = LogEvidence(("a",), 9, checkpoints=tuple(checkpoint(20 * number, 400) for number in range(3)))
+    long = Inventory(make_host(), make_server(changed={"checkpoint_timeout": "1800"}))
+    blind = Inventory(make_host(), Unknown("no server in it"))
+    rates = [wal_rate(Unknown("x"), log, Unknown("z"), one)[0] for one in (INVENTORY, long, blind)]
+    assert [rates[0], rates[2]] == [20 * MB, 20 * MB]
+    assert isinstance(rates[1], Unknown)
+    assert "40 s of WAL at load" in rates[1].reason
+
+
 def test_wal_device_is_known_from_its_place_unless_it_holds_the_data_too():
     def inventory(data: str) -> Inventory:
         wal = Place(Purpose.WAL, "/wal", stack=("edb_logs_enc", "sda"))

@@ -56,9 +56,9 @@ def wal_rate(
 
 
 def _least_s(inventory: Inventory) -> float:
-    timeout = inventory.server.settings.get("checkpoint_timeout")
-    is_known = timeout is not None and timeout.setting.isdecimal()
-    return LEAST_SHARE * (float(timeout.setting) if timeout is not None and is_known else USUAL_TIMEOUT_S)
+    server = inventory.server
+    told = server if isinstance(server, Unknown) else server.text("checkpoint_timeout")
+    return LEAST_SHARE * (float(told) if isinstance(told, str) and told.isdecimal() else USUAL_TIMEOUT_S)
 
 
 def log_rate(checkpoints: Sequence[Checkpoint], least_s: float) -> float | Unknown:
