@@ -12,9 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pgdyno.model.results.live import LiveEffect
+from pgdyno.stats.body_index import LEAST_CALLS as BODY_CALLS
 from pgdyno.stats.body_index import (
     LEAST_COVERED,
+    LEAST_PRECISION,
     PeriodCounts,
     StatementBody,
     StatementReference,
@@ -96,6 +100,20 @@ def period_noise(
         calls=float(reference.calls.sum()) * (whole - wash) * step_s / reference.seconds,
         statements=int(body.ids.size),
     )
+
+
+def covering_s(reference: StatementReference) -> float:
+    """Return how many seconds a period must count for its body to hold LEAST_COVERED of the time.
+
+    A statement needs some calls, and more the more its calls scatter. Infinite where the statements whose scatter is
+    known hold less.
+    """
+    known = (reference.calls > 0) & (reference.time_ms > 0) & np.isfinite(reference.cv)
+    needs = np.maximum(BODY_CALLS, (reference.cv[known] / LEAST_PRECISION) ** 2)
+    seconds = needs / reference.calls[known] * reference.seconds
+    order = np.argsort(seconds)
+    enough = np.flatnonzero(np.cumsum(reference.shares[known][order]) >= LEAST_COVERED)
+    return float(seconds[order][enough[0]]) if enough.size else math.inf
 
 
 def _period(steps: Sequence[PeriodCounts | None]) -> PeriodCounts | None:

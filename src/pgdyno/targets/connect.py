@@ -62,7 +62,6 @@ class Sighting:
             return "the server's processes are not on this host"
         return f"the server runs as {account_name(uid)}, and only that account and root may look at it"
 
-
     @property
     def unreached(self) -> str:
         """Say why its data directory, which is on this host, cannot be worked in."""

@@ -439,9 +439,9 @@ def test_a_person_is_told_that_an_answer_is_waited_for_and_a_broken_command_is_n
 def test_who_is_told_elsewhere_hears_which_server_and_what_is_to_be_set(tmp_path):
     """They are not before the terminal: "Try it? y, n" says nothing on a telephone."""
     told = tmp_path / "told"
-    program = [sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", str(told)]
+    program = [sys.executable, "-c", "import sys; open(sys.argv[1], 'a').write(sys.argv[2])", str(told)]
     asked = replace(candidate(), hands=LiveHands("s1", target="dba@db1:5432/app"))
-    with CliRunner().isolation(), typed("n\n"):
+    with CliRunner().isolation(), typed("work_mem=much\nwork_mem=8MB\nn\n"):  # and once: who edits is there
         live_approval.decide(asked, live_approval.Asker(5.0, live_approval.notify_words(shlex.join(program))))
     assert told.read_text() == "dba@db1:5432/app: Try candidate 2 of 20? work_mem = 16MB (pgdyno live, study s1)"
 

@@ -11,11 +11,12 @@ import pytest
 from live_simulation import LiveSimulation, SimulatedLoad, simulated_study
 from pgdyno.model.results.live import LiveEffect
 from pgdyno.stats import period_choice
-from pgdyno.stats.body_index import PeriodCounts, StatementReference, added
+from pgdyno.stats.body_index import PeriodCounts, StatementReference, added, body_of
 from pgdyno.stats.period_choice import (
     LENGTHS,
     PeriodNoise,
     chosen,
+    covering_s,
     effects_within,
     period_noise,
     wash_of,
@@ -136,3 +137,16 @@ def test_another_length_is_taken_from_a_tenth_less_on(other, is_better, monkeypa
     monkeypatch.setattr(period_choice, "effects_within", told)
     longer = replace(USUAL, period_s=60.0)
     assert chosen([USUAL, longer], Design()) is (longer if is_better else USUAL)
+
+
+def test_a_period_that_counts_so_long_holds_half_of_the_time_and_no_shorter_one_does():
+    """As on pgbench's own load: the update that waits for a row's lock takes most of the time, and scatters widely."""
+    calls, cv = np.array([14_400.0, 14_400.0, 6.0, 0.0]), np.array([7.8, 1.5, 0.3, 0.0])
+    time_ms = np.array([7200.0, 900.0, 300.0, 0.0])
+    found = StatementReference(240.0, calls, time_ms, (cv * time_ms / np.maximum(calls, 1)) ** 2 * (calls - 1))
+    seconds = covering_s(found)
+    assert seconds == pytest.approx((7.8 / 0.15) ** 2 / 60)
+    assert body_of(found, seconds + 0.1).covered > 0.9
+    assert body_of(found, seconds - 0.1).covered < 0.5
+    alone = StatementReference(240.0, np.ones(1), np.ones(1), np.zeros(1))
+    assert covering_s(alone) == math.inf, "one call shows no scatter"

@@ -18,10 +18,12 @@ from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
 from pgdyno.report.sections import TableBlock
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.stats.body_index import StatementReference
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watched_result import live_result
+from pgdyno.studies.live.words import held
 from pgdyno.studies.reports import compose
 from study_example import make_study
 
@@ -212,6 +214,24 @@ def test_a_load_that_is_too_small_is_not_resolved(rates, why):
     _, told = result(rates=rates)
     assert (told.exit_code is ExitCode.NOT_RESOLVED) == (why is not None)
     assert why is None or why in told.title
+
+
+@pytest.mark.parametrize(
+    ("cv", "seconds", "rest"),
+    [
+        (7.8, 240.0, ", which periods of 1:00 min would hold; watch it for 5:00 min or more"),
+        (7.8, 600.0, ", which periods of 1:00 min would hold"),
+        (20.0, 600.0, ", which periods of 5:01 min would hold"),
+        (float("inf"), 600.0, "; how the calls of the others scatter is not known"),
+    ],
+)
+def test_where_too_little_of_the_time_is_told_it_is_said_what_would_do(cv, seconds, rest):
+    calls, time_ms = np.array([60.0, 60.0]) * seconds, np.array([50.0, 5.0]) * seconds
+    m2 = (np.array([cv, 1.0]) * time_ms / calls) ** 2 * (calls - 1)
+    if not np.isfinite(cv):
+        calls[0], m2[0] = 1.0, 0.0
+    said = held(0.13, 30.0, StatementReference(seconds, calls, time_ms, m2))
+    assert said == f"the statements that a period of 30 s resolves hold 13 % of the time, at least half is needed{rest}"
 
 
 def test_the_result_and_its_page_survive_the_store():

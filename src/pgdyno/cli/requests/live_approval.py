@@ -53,17 +53,19 @@ class Asker:
     notify: tuple[str, ...] = ()
     reads: bool = True
 
-    def ask(self, question: str, stop_file: str, hands: LiveHands | None = None) -> str:
+    def ask(self, question: str, stop_file: str, hands: LiveHands | None = None, *, is_told: bool = False) -> str:
         """Return the line without its end; empty for silence, at the end of the input, and when the stop file appears.
 
         It ends, too, when `hands` have an answer from the dashboard; where they may have one, a terminal that goes away
-        is not waited for any more and the dashboard is. Ctrl-C ends the study.
+        is not waited for any more and the dashboard is. Ctrl-C ends the study. One that is asked again after an edit
+        `is_told` already: who types there is not called.
         """
         if self.reads:
             _forget_typed()
         waits = "" if self.reads else "\nAn operator answers it in the dashboard; what is typed here is not read.\n"
         click.echo(f"{question}{waits}", nl=False, err=True)
-        self._tell(question if hands is None else hands.waiting or question)
+        if not is_told:
+            self._tell(question if hands is None else hands.waiting or question)
         is_reading, ends_at = self.reads, time.monotonic() + self.timeout_s
         while (left := ends_at - time.monotonic()) > 0 and not Path(stop_file).exists():
             if hands is not None and hands.has_answer:
@@ -234,6 +236,7 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         plan.hands.unasked()
         return Reply(proposal.settings)
     settings, before, hands = dict(proposal.settings), dict(plan.before), plan.hands
+    is_told = False
     while True:
         changes = ", ".join(f"{name}: {before.get(name, 'as found')} -> {value}" for name, value in settings.items())
         begin_line()
@@ -244,8 +247,10 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         hands.ask(plan.question(settings, asker.timeout_s), plan.check)
         edits = ", KNOB=VALUE edits" if plan.can_be_edited else ""
         word = asker.ask(
-            f"Try it? y, n, q ends the search{edits}; no answer within {left} means n: ", plan.stop_file, hands
-        )
+            f"Try it? y, n, q ends the search{edits}; no answer within {left} means n: ", plan.stop_file, hands,
+            is_told=is_told,
+        )  # fmt: skip
+        is_told = True
         is_edit = bool(word) and word.lower() not in (*_YES, *_NO, *_QUIT)
         mine = None if is_edit else typed(Action.END) if word.lower() in _QUIT else _heard(word, Action.APPROVE)
         answer = hands.settle(mine)

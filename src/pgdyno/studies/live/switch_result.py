@@ -16,7 +16,7 @@ from pgdyno.stats.body_index import LEAST_COVERED, StatementReference, added
 from pgdyno.stats.veto import OWN_SCATTER
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.course.outcome import WORST_TAIL, LiveOutcome
-from pgdyno.studies.live.words import judgement
+from pgdyno.studies.live.words import held, judgement
 from pgdyno.trial.live_cycle import LiveEnding
 from pgdyno.units import digits_text
 
@@ -88,7 +88,7 @@ def switch_of(
             LiveBreach(guard=one.name, kind=one.kind.value, at=one.at, words=one.words) for one in outcome.breaches
         ),
         stopped=outcome.stopped,
-        against=_against(outcome, changes),
+        against=_against(outcome, changes, reference),
         is_restored=_is_restored(outcome),
         session=session,
         not_tested=not_tested,
@@ -162,7 +162,7 @@ def _calls_text(one: LiveChange) -> str:
     return f": {one.calls_b:.0f} calls, {one.calls_a:.0f} under A" if one.calls_a else ""
 
 
-def _against(outcome: LiveOutcome, changes: Sequence[LiveChange]) -> tuple[str, ...]:
+def _against(outcome: LiveOutcome, changes: Sequence[LiveChange], reference: StatementReference) -> tuple[str, ...]:
     """Say what of the outcome forbids to accept B, as `LiveOutcome.is_acceptable` judges it."""
     found = [
         f"statement {one.queryid} takes {digits_text(one.ratio.ratio) if one.ratio else 'many'} times as long under B"
@@ -183,5 +183,5 @@ def _against(outcome: LiveOutcome, changes: Sequence[LiveChange]) -> tuple[str, 
         if one.is_worse and one.verdict is not None
     ]
     if outcome.covered < LEAST_COVERED:
-        found.append(f"the body holds {100 * outcome.covered:.0f} % of the time, at least half is needed")
+        found.append(held(outcome.covered, outcome.period_s, reference))
     return tuple(found)

@@ -43,6 +43,7 @@ from pgdyno.stats.sequential import Design
 from pgdyno.stats.statement_deltas import StatementDeltas
 from pgdyno.studies.live.checking import watch_notes
 from pgdyno.studies.live.reference import STEP_S, Watched
+from pgdyno.studies.live.words import held
 from pgdyno.units import agreeing, digits_text
 
 ENOUGH_S = 600.0
@@ -128,8 +129,7 @@ def _lack(shown: PeriodNoise | None, reference: StatementReference) -> str:
             f"{shown.calls:.0f} calls in a period of {shown.period_s:g} s; {LEAST_CALLS} would take {need / 60:.0f} min"
         )
     if shown.covered < LEAST_COVERED:
-        held = f"{100 * shown.covered:.0f} % of the time"
-        return f"the statements that a period resolves hold {held}, at least half is needed"
+        return held(shown.covered, shown.period_s, reference)
     if shown.pair_sd is None:
         return "too few neighbouring periods could be compared; watch it for longer"
     return f"equal periods differ by {100 * shown.pair_sd:.0f} %, which hides every effect below a doubling for an hour"
@@ -242,10 +242,10 @@ def _notes(
     if shown is not None:
         slow = (reference.mean_ms > 1000 * shown.period_s / LONG) & (reference.calls > 0)
         if slow.any():
-            held = 100 * float(reference.shares[slow].sum())
+            share = 100 * float(reference.shares[slow].sum())
             found.append(
                 f"{agreeing(int(slow.sum()), 'statement', 'takes', 'take')} longer than a fourth of a period on "
-                f"average ({held:.0f} % of the time): so long a call counts whole, at its end, and is in no claim."
+                f"average ({share:.0f} % of the time): so long a call counts whole, at its end, and is in no claim."
             )
     total = float(reference.time_ms.sum())
     new = float(reference.time_ms[seen.known : size].sum()) / total if total else 0.0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from pgdyno.model.results.live import LiveReference, LiveSearch, LiveSwitch
 from pgdyno.model.verdict import Word
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import TONES, change_text, range_text, sentence, settings_text
-from pgdyno.units import digits_text, plural
+from pgdyno.stats.body_index import StatementReference
+from pgdyno.stats.period_choice import FEWEST_PAIRS, LENGTHS, covering_s, wash_of
+from pgdyno.units import digits_text, plural, seconds_text
 
 REJECTED = "rejected"
 """The ending of a study whose plan a person turned down."""
@@ -33,6 +37,27 @@ def judgement(switch: LiveSwitch) -> Judgement:
     said = f"{verdict.metric.label} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
     tone = Tone.BAD if switch.against and verdict.word is Word.BETTER else TONES[verdict.word]
     return Judgement(title, verdict.word.value, tone, said, code)
+
+
+def held(covered: float, period_s: float, reference: StatementReference) -> str:
+    """Return that too little of the time is in a body for a claim, and which periods would hold enough of it.
+
+    A statement that runs rarely, or whose calls scatter as widely as those that wait for a lock, is told by long
+    periods alone, and these must have neighbours in the reference.
+    """
+    said = (
+        f"the statements that a period of {seconds_text(period_s)} resolves hold {100 * covered:.0f} % of the time, at "
+        "least half is needed"
+    )
+    counted_s = covering_s(reference)
+    if not math.isfinite(counted_s):
+        return f"{said}; how the calls of the others scatter is not known"
+    longer = next((one for one in LENGTHS if one > period_s and one - wash_of(one) >= counted_s), None)
+    if longer is None:
+        return f"{said}, which periods of {seconds_text(counted_s + wash_of(counted_s))} would hold"
+    least_s = (FEWEST_PAIRS + 1) * longer
+    watch = f"; watch it for {seconds_text(least_s)} or more" if reference.seconds < least_s else ""
+    return f"{said}, which periods of {seconds_text(longer)} would hold{watch}"
 
 
 KEEP = "keep"
