@@ -137,7 +137,7 @@ def test_a_thin_run_costs_its_block_and_a_thin_load_is_not_judged(options):
         assert result["sweep"]["blocks"] == 6 - 1
         assert any("as too few for p99 latency: run 2 (11 transactions)" in line for line in said)
     everywhere = thin_laboratory(lambda trial: True)(by_buffers, cv=0.01)
-    with pytest.raises(EnvironmentUnsuitable, match="p99 latency cannot be judged: the runs have too few transactions"):
+    with pytest.raises(EnvironmentUnsuitable, match="p99 latency cannot be judged: its runs have too few transactions"):
         measure(everywhere, options, said.append)
 
 

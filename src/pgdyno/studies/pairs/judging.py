@@ -80,19 +80,20 @@ def left_out_note(blocks: Blocks, arms: Sequence[str], metric: Metric) -> str:
 
 def thin_error(blocks: Blocks, arms: Sequence[str], metric: Metric) -> Unjudged:
     """Return the error of a comparison whose runs are too thin."""
-    return _too_few(metric, left_out_note(blocks, arms, metric))
+    return _too_few(metric, _thin_blocks(blocks, arms, metric).values())
 
 
 def require_enough(trials: Sequence[Trial], metric: Metric) -> None:
     """Raise Unjudged where each of these runs has too few transactions for the metric: so will those that follow."""
     if trials and all(_is_thin(trial, metric) for trial in trials):
-        raise _too_few(metric, _counted(trials))
+        raise _too_few(metric, trials)
 
 
-def _too_few(metric: Metric, detail: str) -> Unjudged:
+def _too_few(metric: Metric, trials: Iterable[Trial]) -> Unjudged:
+    needed = round(BEYOND / (1 - QUANTILES[metric]))
     return Unjudged(
-        f"{metric.label} cannot be judged: the runs have too few transactions for it",
-        detail=detail or None,
+        f"{metric.label} cannot be judged: its runs have too few transactions, it takes {needed:,} in each",
+        detail=_counted(trials) or None,
         hint="Lengthen --measure, or choose another --metric.",
     )
 
