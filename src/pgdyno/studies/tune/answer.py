@@ -54,7 +54,7 @@ def change(result: TuneResult, verdict: Verdict | None, data_bytes: float | None
         smallest = verdict.smallest_effect if verdict else 0.0
         blocks.append(Charts((figures.forest(effects, smallest_effect=smallest, total=verdict),)))
     blocks += snippets(result, settings)
-    blocks.append(Snippet("Apply it, with an undo", f"pgdyno apply --study {result.study}"))
+    blocks.append(apply_snippet(result))
     undo = result.undo or "Remove these lines again, then restart or reload PostgreSQL."
     blocks.append(Snippet("Undo", undo))
     return Section("change", "What to change", question, tuple(blocks))
@@ -63,6 +63,11 @@ def change(result: TuneResult, verdict: Verdict | None, data_bytes: float | None
 def winner_of(result: TuneResult) -> Configuration:
     """Return the settings of the winner, or of the best candidate where the configuration stays."""
     return Configuration.of({} if result.winner is None else result.winner.settings)
+
+
+def apply_snippet(result: TuneResult) -> Snippet:
+    """Return the command that puts the winner in force."""
+    return Snippet("Apply it, with an undo", f"pgdyno apply --study {result.study}")
 
 
 def snippets(result: TuneResult, settings: Configuration) -> tuple[Block, ...]:

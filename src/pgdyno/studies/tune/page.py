@@ -75,7 +75,7 @@ def _tiles(result: TuneResult) -> tuple[Tile, ...]:
 
 def _digest(trials: Sequence[Trial], result: TuneResult) -> tuple[Section | None, ...]:
     settings = answer.winner_of(result)
-    copied = answer.snippets(result, settings) if settings and not result.keep else ()
+    copied = (*answer.snippets(result, settings), answer.apply_snippet(result)) if settings and not result.keep else ()
     kept = answer.keep_blocks(result, result.verdict)[:1]
     return (
         digest.short("change", "What to change", kept if result.keep else _change(settings, result)),
