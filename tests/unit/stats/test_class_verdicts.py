@@ -54,6 +54,7 @@ def test_a_change_below_either_limit_is_none():
     long, short = random.normal(100, 5, 3000), random.normal(0.5, 0.02, 3000)
     assert judged(long, 1.03 * long).classes[0].word is Word.EQUIVALENT  # 3 %
     assert judged(short, 1.5 * short).classes[0].word is Word.EQUIVALENT  # 0.25 ms
+    assert judged(short, 1.5 * short, limits=EffectLimits(least_ms=0.1)).classes[0].word is Word.WORSE
     assert judged(long, 1.2 * long).classes[0].word is Word.WORSE
     assert judged(long, long / 1.2).classes[0].word is Word.BETTER
     tight = judged(short, 1.5 * short, limits=EffectLimits(least_ms=0.1)).classes[0]

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from fix_postgres import NIGHT
 from noise_models import normal, paired_log_ratios
 from pgdyno.errors import UsageError
-from pgdyno.stats.detect import SecondsSeries, at_most, detectable, neighbour_correlation, noise_by_window, pairs_for
+from pgdyno.stats.detect import (
+    SecondsSeries,
+    WindowNoise,
+    _law,
+    at_most,
+    detectable,
+    neighbour_correlation,
+    noise_by_window,
+    pairs_for,
+)
 from pgdyno.stats.noise import noise_floor
 from pgdyno.stats.sequential import Design
 from simulation import run_studies
@@ -163,6 +172,22 @@ def test_neighbours_that_take_turns_are_as_unlike_as_can_be():
 def test_runs_of_the_shortest_window_and_three_of_them_are_enough():
     found = noise_by_window(runs(np.random.default_rng(3), 3, 2, second_sd=0.1))
     assert [(one.window_s, one.measured) for one in found] == [(2, True), (4, False), (8, False)]
+
+
+@pytest.mark.parametrize(
+    ("by_window", "law"),
+    [
+        ({2: math.sqrt(0.05), 4: math.sqrt(0.03)}, (0.01, 0.08)),
+        ({2: 0.1, 4: 0.2}, (0.025, 0.0)),
+        ({2: 0.2, 4: 0.1}, (0.0, 0.072)),
+        ({4: 0.2, 8: math.inf}, (0.04, 0.0)),
+        ({4: math.inf}, (math.inf, 0.0)),
+    ],
+)
+def test_what_length_helps_against_and_what_it_does_not_are_never_below_zero(by_window, law):
+    """By hand: a line through both variances, and where one of its ends is below 0 the best that has it at 0."""
+    found = [WindowNoise(float(window), sd, True) for window, sd in by_window.items()]
+    assert _law(found) == pytest.approx(law)
 
 
 def test_two_pairs_are_the_fewest_and_the_design_may_ask_for_more():

@@ -310,6 +310,16 @@ def test_what_is_usual_is_learnt_from_a_bounded_past():
     assert usual.squares[0] / usual.counts[0] == pytest.approx(0.01)
 
 
+def test_what_all_statements_show_together_counts_as_forty_contrasts_of_each():
+    """By hand: eight contrasts of 0.02 each squared, of which sampling explains half or nothing."""
+    usual = _Usual(np.array([0.08, 0.08]), np.array([4.0, 4.0]), np.zeros(2))
+    assert usual.scatter(0.06) == pytest.approx([math.sqrt(0.02)] * 2)
+    usual.sampled = np.array([0.04, 0.08])
+    pooled = 0.04 / 8
+    own = [(0.04 + 40 * pooled) / 44, 40 * pooled / 44]
+    assert usual.scatter(0.06, np.array([0.0, 0.0])) == pytest.approx(np.sqrt(own))
+
+
 def test_a_statement_that_ran_once_in_the_kept_periods_is_not_idle():
     found, calls = Regressions(), np.zeros(3)
     none = np.zeros(1)

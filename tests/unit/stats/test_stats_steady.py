@@ -236,3 +236,9 @@ def test_bins_that_are_summed_leave_the_whole_window(size, window):
 
 def test_how_long_a_short_series_is_goes_by_its_bins():
     assert "the series of 4.5 s is shorter" in find_steady([5] * 9, bin_s=0.5, min_window_s=10).reason
+
+
+def test_seconds_in_which_nothing_ended_are_as_slow_as_the_others():
+    """Pairs of a second with all and one with nothing, then even ones: each transaction takes as long throughout."""
+    counts = [20, 0] * 30 + [10] * 60
+    assert find_steady(counts, bin_s=1, min_window_s=60, latency_per_bin=counts).start == 0

@@ -30,6 +30,7 @@ def of(history: History, name: str, concurrent: Concurrent | None = None) -> Gua
 
 def test_a_rate_is_growth_over_nine_tenths_of_a_second_at_least() -> None:
     assert rate([(0.0, 5.0), (0.5, 99.0), (0.9, 14.0)]) == pytest.approx(10.0)
+    assert rate([(60.0, 5.0), (63.0, 35.0)]) == pytest.approx(10.0), "whenever the first was"
     assert rate([(0.0, 5.0), (0.89, 14.0)]) is EARLY
     assert rate([(1.0, 5.0), (3.0, 4.0)]) == 0.0
     assert rate([]) is EARLY

@@ -117,6 +117,13 @@ def test_a_guard_that_is_off_says_so() -> None:
     assert parse_limit(GUARDS["memory"], "3%") == GuardLimit(3.0, is_share=True)
 
 
+@given(names)
+def test_a_default_is_told_in_the_unit_of_its_guard(name: str) -> None:
+    guard = GUARDS[name]
+    assert ("%" in limit_text(guard)) == (guard.unit == "%" or guard.default_is_share)
+    assert limit_text(guard, GuardLimit(7.0, is_share=True)) == "7 %"
+
+
 @given(st.text(max_size=12))
 def test_any_text_is_a_limit_or_a_usage_error(text: str) -> None:
     for guard in GUARDS.values():

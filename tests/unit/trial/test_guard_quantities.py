@@ -13,7 +13,7 @@ from guard_ticks import a_tick, ticks
 from pgdyno.model.guard import Absent, Concurrent, Failed, GuardKind, GuardPlan
 from pgdyno.model.guard_table import GUARDS
 from pgdyno.model.live import Colour
-from pgdyno.probes.guards.memory import OwnKills
+from pgdyno.probes.guards.memory import NO_GROUP, OwnKills
 from pgdyno.probes.guards.reader import Tick
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients
@@ -73,6 +73,12 @@ def test_what_was_there_before_the_session_is_not_counted() -> None:
     worse = a_tick(2, lsn=1500, kills=4, slots=[("old", None, True), ("dead", None, True)])
     history = history.then(worse, 60)
     assert [value_of(history, name) for name in ("oom", "slots-lost")] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("server", [None, Failed("down")])
+def test_a_session_whose_first_tick_could_not_read_memory_begins_at_no_kill(server: Failed | None) -> None:
+    origin = Origin.of(a_tick(0, memory=Failed("no such file"), server=server))
+    assert (origin.kills, origin.own_kills) == (0, NO_GROUP)
 
 
 def oom(first: Tick, later: Tick) -> GuardStatus:

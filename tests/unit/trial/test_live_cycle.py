@@ -66,6 +66,7 @@ RUNNING = [cycle for cycle in REACHABLE if cycle.phase is not LivePhase.OVER]
 
 
 def test_a_pair_is_two_periods_and_then_it_is_judged():
+    assert begin().cycle.period == 0, "none of a pair is over"
     cycle, orders = walked(*START, *GOOD_PAIR)
     assert cycle.phase is LivePhase.JUDGING
     assert orders == [

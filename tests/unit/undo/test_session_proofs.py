@@ -21,7 +21,7 @@ from pgdyno.server.snapshot import SettingState
 from pgdyno.targets.target import Target
 from pgdyno.undo import baseline, server_process, watch_proof
 from pgdyno.undo.bundle import UndoBundle
-from pgdyno.undo.server_process import STARTED, Before
+from pgdyno.undo.server_process import STARTED, Before, Kept
 
 NOBODY = cast("Postgres", None)
 HERE, EARLIER = ProcessIdentity.own(), ProcessIdentity(1, 1, "boot")
@@ -131,3 +131,11 @@ def test_a_watchdog_must_write_where_each_file_is_and_have_the_files_read(
     assert refused is not None
     assert re.search(f'could not be put back: "{re.escape(str(server))}" cannot be written', refused)
     assert "takes no signal of this user" in str(obstacle(signals=False))
+
+
+def test_the_process_of_a_server_is_kept_where_it_runs(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that somebody else starts, as it was found: it is asked for nothing."""
+    target = cast("Target", SimpleNamespace(control=None))
+    assert server_process.take(target, server) == Kept()
+    monkeypatch.setattr(server_process.postmaster_lock, "postmaster_pid", lambda _: os.getpid())
+    assert server_process.take(target, server) == Kept(capture(os.getpid()))

@@ -167,7 +167,7 @@ def test_who_watches_is_known_and_the_files_are_private(tmp_path: Path) -> None:
 
 
 def test_a_watchdog_without_its_file_uses_the_defaults(tmp_path: Path) -> None:
-    assert watch_record.read_deadlines(tmp_path) == Deadlines()
+    assert watch_record.read_deadlines(tmp_path) == Deadlines() == Deadlines(10, 30, 10), "what docs/ tell people"
     assert watch_record.read_oom_score(tmp_path) == "0"
     assert watch_record.last_words(tmp_path) is None
 
