@@ -112,7 +112,7 @@ def _built(
         raise EnvironmentUnsuitable(
             "the compiled builder cannot read this", detail=why, hint="Leave it out: the Python builder can."
         )
-    with connection(folder) as db:
+    with connection(folder, keeps_memory=True) as db:
         db.execute("SET preserve_insertion_order = true")  # carried lines stand before the others
         db.execute("SET disabled_optimizers = 'build_side_probe_side'")  # rows are many, what is joined to them is not
         db.execute("SET enable_external_file_cache = false")  # segments are read once, parts twice

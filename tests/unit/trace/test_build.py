@@ -11,7 +11,7 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
-from pgdyno.trace.parquet import read_meta, read_rows
+from pgdyno.trace.parquet import MEMORY_MB, connection, read_meta, read_rows
 from pgdyno.trace.schema import Lost
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
@@ -113,3 +113,11 @@ def test_a_log_whose_line_ends_were_changed_is_named(tmp_path: Path) -> None:
     log.write_bytes((LOGS / "18-A.csv").read_bytes().replace(b"\n", b"\r\n"))
     with pytest.raises(UsageError, match=r'log ".*changed\.csv" cannot be read as csvlog'):
         build_trace([log], tmp_path / "out.parquet", BuildOptions())
+
+
+def test_a_connection_that_makes_tables_again_and_again_keeps_half_of_its_memory() -> None:
+    held = "SELECT value FROM duckdb_settings() WHERE name = 'block_allocator_memory'"
+    with connection() as plain, connection(keeps_memory=True) as keeping:
+        before, after = plain.execute(held).fetchall(), keeping.execute(held).fetchall()
+    assert not before or before == [("0 bytes",)]
+    assert not after or float(after[0][0].split()[0]) == pytest.approx(MEMORY_MB / 2 * 1e6 / (1 << 20), abs=0.1)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pgdyno.trace.gates import Gate, OrderedRow, gates, key_columns
+import random
+
+import pytest
+
+from pgdyno.trace.gates import Gate, OrderedRow, _LastWriters, gates, key_columns
 from pgdyno.trace.touches import Equality, Touch, touches
 
 UPDATE = "UPDATE t SET v = v + 1 WHERE id = $1"
@@ -37,6 +41,29 @@ def test_the_key_of_a_table_is_what_most_statements_name_it_by() -> None:
 def test_a_row_waits_for_whoever_wrote_it_and_had_committed() -> None:
     assert found(row(1, 1, UPDATE, "7"), row(2, 1, UPDATE, "7"), row(2, 2, UPDATE, "8")) == {(2, 1): [(1, 1)]}
     assert found(row(1, 1, UPDATE, "7"), row(1, 2, UPDATE, "7")) == {}
+
+
+def test_the_last_writers_of_many_rows_are_those_of_a_plain_dict() -> None:
+    chance, known = random.Random(7), dict[tuple[str, str], Gate]()
+    writers = _LastWriters()
+    for _ in range(6000):
+        row, gate = (chance.choice("ab"), str(chance.randrange(3000))), (chance.randrange(90), chance.randrange(9000))
+        known[row] = gate
+        writers.put(*row, gate)
+    assert {row: writers.get(*row) for row in known} == known
+    assert writers.get("c", "1") is writers.get("a", "3000") is None
+
+
+def test_of_rows_without_end_those_that_were_written_last_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.trace.gates.MOST_ROWS", 200)
+    writers = _LastWriters()
+    for number in range(1000):
+        writers.put("t", "often", (1, number))
+        writers.put("t", str(number), (0, number))
+    known = [number for number in range(1000) if writers.get("t", str(number)) is not None]
+    assert 98 <= len(known) <= 200
+    assert known == list(range(1000 - len(known), 1000))
+    assert writers.get("t", "often") == (1, 999)
 
 
 def test_a_transaction_is_waited_for_at_its_commit() -> None:
