@@ -45,6 +45,11 @@ def test_what_was_confirmed_is_offered_with_its_verdict():
     ("fields", "code", "said"),
     [
         ({"finals": (WORSE,)}, ExitCode.NOT_RESOLVED, "Keep your settings: none of 1 finalist of 1 candidate"),
+        (
+            {"finals": (replace(WORSE, stopped="root stopped it in the dashboard"),)},
+            ExitCode.NOT_RESOLVED,
+            "Keep your settings: none of 1 finalist of 1 candidate was confirmed; it ended early: root stopped it",
+        ),
         ({}, ExitCode.NOT_RESOLVED, "Keep your settings: none of 1 candidate stood out"),
         ({"candidates": CANDIDATES[:1]}, ExitCode.NOT_RESOLVED, "No candidate was measured"),
         ({"is_restored": True, "stopped": "guards stopped 5 times"}, ExitCode.RESTORED, "No verdict: guards stopped"),

@@ -80,6 +80,8 @@ def search_judgement(search: LiveSearch) -> Judgement:
         return Judgement(f"No candidate was measured: {search.stopped}", KEEP, Tone.UNSURE, search.stopped, code)
     shown = f"{plural(len(search.finals), 'finalist')} of {plural(len(tried), 'candidate')}"
     why = f"none of {shown} was confirmed" if search.finals else f"none of {plural(len(tried), 'candidate')} stood out"
+    if early := next((one.stopped for one in reversed(search.finals) if one.stopped), ""):
+        why += f"; it ended early: {early}"
     return Judgement(f"Keep your settings: {why}", KEEP, Tone.NEUTRAL, why, code)
 
 
