@@ -11,7 +11,7 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.policy import Durability, class_x_set_in, ruling_of
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.facts import SettingFact, Unknown
-from pgdyno.model.finding import Answer, Change, ChangeKind, Finding, ProofState
+from pgdyno.model.finding import OF_STUDY, Answer, Change, ChangeKind, Finding, ProofState
 from pgdyno.model.inventory import Inventory
 from pgdyno.units import bytes_text
 
@@ -26,13 +26,14 @@ _NAMED = (ChangeKind.POSTGRESQL, ChangeKind.LINUX, ChangeKind.BLOCK)
 
 @dataclass(frozen=True, slots=True)
 class ExportedChange:
-    """One change to be written, and the finding that it comes from."""
+    """One change to be written, and the finding that it comes from. One that `is_kept` is in force already."""
 
     change: Change
     rule: str
     title: str
     state: ProofState = ProofState.PROPOSED
     is_waiting: bool = False
+    is_kept: bool = False
 
     @property
     def mark(self) -> str:
@@ -50,6 +51,8 @@ class ExportedChange:
         name = f"{change.knob} of {change.device}" if change.device else change.knob
         if change.device.startswith("/sys/"):  # a file has one name; the knob's is that of a sysctl elsewhere
             name = change.device
+        if self.is_kept:
+            return f"{self.rule}: {name} = {change.value}, which is in force already. {self.title}{mark}"
         return f"{self.rule}: {name} {change.was} -> {change.value}. {self.title}{mark}"
 
 
@@ -127,7 +130,9 @@ class ExportedAdvice:
         return [f"In force after a restart: {', '.join(late)}"] if late else []
 
     def found(self, name: str) -> Found:
-        """Return a parameter of PostgreSQL as it was found."""
+        """Return a parameter of PostgreSQL as it was found; what was there before a kept one is not known here."""
+        if any(item.is_kept and item.change.knob == name for item in self.of(ChangeKind.POSTGRESQL)):
+            return Found(None, is_default=False, in_auto_conf=None)
         server = self.inventory.server
         fact = None if isinstance(server, Unknown) else server.settings.get(name)
         if fact is None:
@@ -148,7 +153,10 @@ def comment(lines: Iterable[str], mark: str = "#") -> str:
 
 
 def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> ExportedAdvice:
-    """Return the changes that may be written; what is refuted here, unchanged, or may not be set is left out."""
+    """Return the changes that may be written; what is refuted here, unchanged, or may not be set is left out.
+
+    A study's winner is written though it is in force: who has kept it needs the files for the next server.
+    """
     items: list[ExportedChange] = []
     left_out: list[LeftOut] = []
     seen: dict[tuple[ChangeKind, str, str], ExportedChange] = {}
@@ -156,7 +164,9 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> E
         if finding.answer is not Answer.FINDING:
             continue
         for change in (*finding.changes, *_scheduled(finding)):
-            item = ExportedChange(change, finding.rule, finding.title, finding.state, is_waiting(finding))
+            is_here = _is_in_force(change, inventory)
+            is_kept = is_here and finding.origin == OF_STUDY
+            item = ExportedChange(change, finding.rule, finding.title, finding.state, is_waiting(finding), is_kept)
             key = (change.kind, change.knob, change.device)
             first = seen.get(key) if change.kind in _NAMED else None
             if finding.state is ProofState.REFUTED:
@@ -166,7 +176,7 @@ def advice_of(findings: Sequence[Finding], inventory: Inventory, date: str) -> E
                     left_out.append(LeftOut(item, f"{first.rule} proposes {first.change.value} before it"))
             elif (reason := _why_not(change, inventory)) is not None:
                 left_out.append(LeftOut(item, reason))
-            elif not _is_in_force(change, inventory):
+            elif is_kept or not is_here:
                 seen[key] = item
                 items.append(item)
     return ExportedAdvice(tuple(items), tuple(left_out), inventory, date)

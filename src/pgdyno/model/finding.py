@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+OF_STUDY = "study"
+"""The origin of a finding that is the winner of a study."""
+
 
 class Severity(StrEnum):
     """How bad it is; the order is that of the list."""
@@ -231,7 +234,7 @@ class Finding:
     revert: str = ""
     provenance: tuple[Provenance, ...] = ()
     origin: str = "document"
-    """Where the candidate came from: document, documentation, list post, run-time analysis, tune."""
+    """Where the candidate came from: document, documentation, list post, run-time analysis, tune, OF_STUDY."""
     requirements: tuple[str, ...] = ()
     resolutions: tuple[Resolution, ...] = ()
     after: tuple[str, ...] = ()

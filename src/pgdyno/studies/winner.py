@@ -8,7 +8,18 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
-from pgdyno.model.finding import Answer, Change, ChangeKind, Cost, Depth, Finding, ProofState, RuleGroup, RuleProof
+from pgdyno.model.finding import (
+    OF_STUDY,
+    Answer,
+    Change,
+    ChangeKind,
+    Cost,
+    Depth,
+    Finding,
+    ProofState,
+    RuleGroup,
+    RuleProof,
+)
 from pgdyno.model.shapes import inner
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.verdict import Word
@@ -20,7 +31,7 @@ from pgdyno.studies.session.environment_change import facts_image, other_server
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.trial.restarts import needs_restart
 
-ORIGIN = "study"
+ORIGIN = OF_STUDY
 """The `origin` of a finding that is a study's winner; its `rule` is then the study's id."""
 _RAM_SLACK = 0.01
 """Memory that the kernel keeps for itself differs a little from boot to boot."""

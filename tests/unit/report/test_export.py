@@ -16,7 +16,7 @@ from pgdyno.errors import UsageError
 from pgdyno.export import FORMATS, emit
 from pgdyno.knobs.fragment import parse_conf
 from pgdyno.knobs.policy import Durability, load_policy
-from pgdyno.model.finding import Change, ChangeKind, ProofState
+from pgdyno.model.finding import OF_STUDY, Change, ChangeKind, ProofState
 
 
 @pytest.mark.requirement("R-ADV-06")
@@ -31,6 +31,20 @@ def test_the_fragment_has_what_changes_and_its_undo_what_was_found():
     assert "2026-01-31T10:00:00Z" in head
     assert "PostgreSQL 18.0" in head
     assert "# a-rule: effective_cache_size 4GB -> 8GB. It is too small" in head
+
+
+@pytest.mark.parametrize("form", ["postgresql.conf", "alter-system", "patroni", "cloudnativepg", "ansible"])
+def test_a_winner_that_was_kept_can_be_exported_and_its_undo_does_not_set_it_again(form):
+    """It is for the configuration management, or for the next server; what was there before it is not known here."""
+    kept = finding(pg("work_mem", "8MB", "8MB"), rule="20261127-live-1", origin=OF_STUDY)
+    server = make_server(changed={"work_mem": "8192"})
+    files = emit([kept], inventory(server=server), form)
+    assert files, form
+    texts = list(files.values())
+    assert any("8MB" in line for line in settings_in(texts[0]))
+    assert "work_mem = 8MB, which is in force already" in texts[0]
+    if len(texts) > 1:
+        assert not [line for line in settings_in(texts[1]) if "8MB" in line], texts[1]
 
 
 def test_what_is_in_force_already_is_not_written():
