@@ -130,7 +130,7 @@ def test_a_slower_statement_is_told_by_name_and_with_its_plan():
     [event] = seen.told.events
     assert event.what is Happening.SLOWER
     assert (event.queryid, event.database, event.role) == ("-22", "shop", "web")
-    assert event.text.startswith("statement -22 of web in shop takes 8 times as long (")
+    assert event.text.startswith("statement -22 of web in shop takes 8.1 times as long (")
     assert "400 blocks a call, 4 before, for as many rows: most likely another plan" in event.text
     assert event.since == pytest.approx(BEGAN + 29 * 60, abs=61)
     assert 1 in kept, "what was found is kept at once"

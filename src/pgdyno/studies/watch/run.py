@@ -16,7 +16,7 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.model.results.watch import Happening, WatchEvent
 from pgdyno.probes.settings_seen import SettingsSeen, changed
 from pgdyno.probes.statements import SessionCounts, StatementKey
-from pgdyno.stats.regressions import LEARN, WIDTHS, Regressions
+from pgdyno.stats.regressions import LEARN, Regressions
 from pgdyno.stats.statement_deltas import StatementDeltas, StatementSnapshot, VoidCause, deltas
 from pgdyno.studies.live.checking import require_others
 from pgdyno.studies.live.reference import LATE_S
@@ -25,6 +25,10 @@ from pgdyno.units import percent_text
 
 MOST_NEW = 0.05
 """More of the time in statements that were not there before: a deployment."""
+NEW_FOR = 10
+"""Readings for which a statement counts as one that was not there before."""
+ENOUGH = 11
+"""Readings after which it is known whose load it is."""
 MOST_GONE = 2000
 """So many statements that are gone are kept beside twice those that are there."""
 MOST_ACTIVE = 1440
@@ -69,7 +73,7 @@ class WatchSeen:
     own_ms: float = 0.0
     all_ms: float = 0.0
     first_seen: dict[int, int] = field(default_factory=dict)
-    deployed: int = -WIDTHS[-1]
+    deployed: int = -NEW_FOR
     changes: dict[str, float] = field(default_factory=dict)
     """When each change of a setting was told, of late."""
     first: SettingsSeen | None = None
@@ -194,7 +198,7 @@ def _take(seen: WatchSeen, found: StatementDeltas | VoidCause, at: float) -> Non
         return
     seen.own_ms += found.own_ms
     seen.all_ms += found.own_ms + float(found.time_ms.sum())
-    if seen.readings == WIDTHS[0] + WIDTHS[-1]:
+    if seen.readings == ENOUGH:
         require_others(seen.own_share)
     for step in seen.regressions.add(found):
         seen.told.step(step, seen.regressions.period, at)
@@ -207,9 +211,9 @@ def _note_new(seen: WatchSeen, found: StatementDeltas, at: float) -> None:
     for number in found.ids.tolist():
         seen.first_seen.setdefault(number, period)
     first = np.array([seen.first_seen[number] for number in found.ids.tolist()])
-    is_new = (first > max(LEARN, seen.deployed)) & (first > period - WIDTHS[-1])
+    is_new = (first > max(LEARN, seen.deployed)) & (first > period - NEW_FOR)
     share = float(found.time_ms[is_new].sum()) / max(float(found.time_ms.sum()), 1e-300)
-    if share > MOST_NEW and period >= seen.deployed + WIDTHS[-1]:
+    if share > MOST_NEW and period >= seen.deployed + NEW_FOR:
         count = int(is_new.sum())
         subject = "a statement that was" if count == 1 else f"{count} statements that were"
         verb = "takes" if count == 1 else "take"
