@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, true, update
 from sqlalchemy.engine import Connection, Engine
 
 from pgdyno.errors import StoreError, UsageError
@@ -145,9 +145,9 @@ class Store:
             raise UsageError(f'the store "{self.name}" holds no study', hint="pgdyno bench measures a first run.")
         raise UsageError(f'study "{id_or_prefix}" is not in the store "{self.name}"', hint=_LIST)
 
-    def studies(self) -> list[Study]:
-        """Return all studies that can be read, the newest first."""
-        return self.listed_studies()[0]
+    def studies(self, *, target: str | None = None) -> list[Study]:
+        """Return the studies that can be read, the newest first: all, or those of one target, by its name."""
+        return self.listed_studies(target=target)[0]
 
     def studies_on(self, data_directory: str) -> list[Study]:
         """Return the studies of servers with this data directory, the newest first; others are not even read."""
@@ -161,21 +161,25 @@ class Store:
             found = self.studies()
         return [one for one in found if inner(one.facts, "server").get("data_directory") == data_directory]
 
-    def listed_studies(self, *, most: int | None = None, skip: int = 0) -> tuple[list[Study], dict[str, str]]:
+    def listed_studies(
+        self, *, target: str | None = None, most: int | None = None, skip: int = 0
+    ) -> tuple[list[Study], dict[str, str]]:
         """Return the studies that can be read, the newest first, and by its id why another one cannot.
 
-        Of a store with many, `most` of them after the first `skip`.
+        Of a store with many, `most` of them after the first `skip`; of one target, by its name, only its own are read.
         """
         order = STUDY.c.created_at.desc(), STUDY.c.id.desc()
+        which = true() if target is None else STUDY.c.target == target
         try:
             with self.read() as connection:
-                rows = connection.execute(select(STUDY).order_by(*order).limit(most).offset(skip)).mappings()
+                chosen = select(STUDY).where(which).order_by(*order).limit(most).offset(skip)
+                rows = connection.execute(chosen).mappings()
                 return [codec.study_from_row(dict(row)) for row in rows], {}
         except StoreError:  # one row must not hide the others: each is read by itself
             pass
         with self.read() as connection:
-            chosen = select(STUDY.c.id).order_by(*order).limit(most).offset(skip)
-            ids = [str(one) for one in connection.execute(chosen).scalars()]
+            names = select(STUDY.c.id).where(which).order_by(*order).limit(most).offset(skip)
+            ids = [str(one) for one in connection.execute(names).scalars()]
         found, unreadable = [], {}
         for one in ids:
             try:

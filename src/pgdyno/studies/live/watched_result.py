@@ -242,10 +242,10 @@ def _notes(
     if shown is not None:
         slow = (reference.mean_ms > 1000 * shown.period_s / LONG) & (reference.calls > 0)
         if slow.any():
-            share = 100 * float(reference.shares[slow].sum())
+            slow_pct = 100 * float(reference.shares[slow].sum())
             found.append(
                 f"{agreeing(int(slow.sum()), 'statement', 'takes', 'take')} longer than a fourth of a period on "
-                f"average ({share:.0f} % of the time): so long a call counts whole, at its end, and is in no claim."
+                f"average ({slow_pct:.0f} % of the time): so long a call counts whole, at its end, and is in no claim."
             )
     total = float(reference.time_ms.sum())
     new = float(reference.time_ms[seen.known : size].sum()) / total if total else 0.0
