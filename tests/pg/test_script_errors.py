@@ -20,6 +20,11 @@ DATA = "CREATE TABLE t AS SELECT 1 AS i;\n"
             ['script "s", line 3: relation "nowhere" does not exist', "SQLSTATE 42P01", "SELECT :a FROM nowhere"],
         ),
         ("SELECT 1 \\; SELECT i FROM t;\n", [], ["cannot insert multiple commands", "SQLSTATE 42601", "-M simple"]),
+        (
+            "SET LOCAL work_mem = ;\n",
+            [],
+            ['syntax error at or near ";"', "SQLSTATE 42601; the statement is: SET LOCAL"],
+        ),
         ("SELECT i FROM t;\nSELECT 1/0;\n", ["-M", "simple"], ["line 2: division by zero", "SQLSTATE 22012"]),
         ("\\set a 0\nSELECT 1/(i * :a) FROM t;\n", ["-M", "simple"], ["division by zero", "SQLSTATE 22012, by"]),
         ("DO $$ BEGIN RAISE 'no such words' USING ERRCODE = 'AB123'; END $$;\n", [], ["SQLSTATE unknown: the error"]),

@@ -125,8 +125,12 @@ def _shortened(text: str) -> str:
 
 
 def _sqlstate(session: psycopg.Connection[DictRow], statement: str, message: str) -> str | None:
-    """Return the code of this very error where the server gives it without running the statement."""
-    for text in (numbered(statement), statement, f"EXPLAIN {with_values(statement)}"):
+    """Return the code of this very error where the server gives it without running the statement.
+
+    A statement that ends too early is an error at its semicolon, which pgbench sends.
+    """
+    asked = numbered(statement), statement, f"{numbered(statement)};", f"EXPLAIN {with_values(statement)}"
+    for text in asked:
         answer = session.pgconn.prepare(b"", text.encode())
         if answer.status == pq.ExecStatus.COMMAND_OK and text.startswith("EXPLAIN "):
             answer = session.pgconn.exec_prepared(b"", None)
