@@ -195,6 +195,14 @@ def test_a_step_is_told_when_most_of_five_periods_have_it_with_its_begin_its_siz
     assert (step.blocks, step.rows) == (None, None)
 
 
+def test_the_share_is_of_the_periods_since_the_step_however_wide_the_sides_are():
+    found = Regressions()
+    for number in range(20):
+        found.add(even([200.0 if number >= 12 else 100.0] + [100.0] * 5))
+    step = found._told(found._logs(), 0, 10, is_back=False)
+    assert (step.since, step.factor, step.share) == (13, pytest.approx(2.0), pytest.approx(2 / 7))
+
+
 @pytest.mark.parametrize(("lasts", "told_at"), [(2, []), (3, [63])])
 def test_a_step_that_two_periods_have_is_not_told_and_one_of_three_is(lasts, told_at):
     found, told = Regressions(), []
