@@ -58,7 +58,7 @@ def test_a_staircase_is_killed_resumed_and_told(pgdyno_home, tmp_path):
     script.write_text(SCRIPT)
     words = [
         "experiment", "--plan", str(plan), "-w", "custom", "--script", str(script), "-D", "scale=1", "-c", "1", *QUICK,
-        *LOOSE, "--pairs", "3", "6", "--confidence", "0.95", "--noise-runs", "2", "--baseline-runs", "0",
+        *LOOSE, "--pairs", "3", "4", "--confidence", "0.95", "--noise-runs", "2", "--baseline-runs", "0",
         "--restarts", "none", "--seed", "3", "--json",
     ]  # fmt: skip
     with RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home)) as tool:

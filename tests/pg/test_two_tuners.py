@@ -254,8 +254,10 @@ def test_a_store_that_stays_locked_does_not_keep_the_server_from_being_put_back(
     """SIGTERM while the study waits: the server first, and within the time that a watchdog would give."""
     shell = account_of(None)
     before, files = settings_of(server), files_of(server.data_directory)
+    pair = [conf(shell.home, "a.conf", "work_mem = 9MB\n"), conf(shell.home, "b.conf", "work_mem = 8MB\n")]
+    ab = ["experiment", "--ab", *pair, "--pairs", "20", "20", "--restarts", "none", *load_of(shell)]
     with (
-        shell.start("tune", *TUNE, *load_of(shell), *target_words(server)) as running,
+        shell.start(*ab, *target_words(server)) as running,
         Store.open(shell_store(shell)) as store,
     ):
         await_until(lambda: (server.data_directory / "pgdyno.conf").exists(), running)
