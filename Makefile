@@ -57,11 +57,11 @@ quiet: $(DEV)
 servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
 	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
-pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do; they take no CPU from tests on servers
-	nice -n 19 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
+pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do; they leave tests on servers most of the CPU
+	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
 
 mutants: $(DEV)  # a sample of what the night does: lists who survives, and fails nothing
-	nice -n 19 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)
+	nice -n 10 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)
 
 kernel: $(DEV)  # collects what `servers` runs, and so compiles it: on a fresh clone each of the workers would do so
 	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" $(filter-out tests/unit,$(FOLDERS))
