@@ -11,7 +11,9 @@ a trace took against what they had to take, at speeds from 0.6 to 2.5. pgreplay 
 that it has made beforehand (`-f`); it has no lag to show.
 
 A statement at a rate needs two wake-ups, one when it is due and one when its answer comes. What a wake-up costs is the
-machine's, so that beside it stands `sleep`: a process that sleeps from one due moment to the next and does nothing.
+machine's, so that beside it stand `sleep`, a process that sleeps from one due moment to the next and does nothing, and
+`minimal`, the least that a client in C does (`peers/paced_client.c`, where there is a C compiler), which no engine is
+below.
 
 Beside each figure stands the share of the machine's CPUs that others used meanwhile: all that was busy, without engine,
 server and this program. Above 5 % it is printed and not counted.
@@ -24,6 +26,7 @@ import csv
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -52,7 +55,7 @@ ROWS = ("saturated", "paced", "lag", "random", "speeds")
 SPEEDS = (0.6, 1.0, 1.25, 1.5, 1.667, 2.083, 2.5)
 FIRST_DUE_US = 1_000_000
 AT_ONCE = 1e9
-SLEEP = "sleep"
+SLEEP, MINIMAL = "sleep", "minimal"
 MOST_FOREIGN = 5.0
 """Per cent of all CPUs: what is measured beside more is not counted."""
 
@@ -138,6 +141,14 @@ def sleep(times: int, seconds: float) -> float:
     for _ in range(times):
         time.sleep(seconds)
     return time.process_time() - before
+
+
+def made_minimal(program: Path) -> bool:
+    """Compile the least client, if there is a compiler; return whether it is there."""
+    compiler, source = shutil.which("cc"), Path(__file__).parent / "peers" / "paced_client.c"
+    if compiler is not None and not program.exists():
+        subprocess.run([compiler, "-O2", "-o", str(program), str(source)], check=True)
+    return program.exists()
 
 
 def foreign_percent(busy_s: float, own_s: float, wall_s: float, cpus: int) -> float:
@@ -229,6 +240,19 @@ class Bench:
         foreign = self.beside(sleeps)
         return spent, foreign
 
+    def run_minimal(self, load: Load) -> tuple[float, float]:
+        """Run the least client of a load; return its CPU seconds, and the share of others."""
+        end_point, spent = self.plan.end_point, 0.0
+        words = [f"{end_point.host}/.s.PGSQL.{end_point.port}", self.user]
+        words += [str(load.sessions), str(load.statements), str(load.rate)]
+
+        def client() -> None:
+            nonlocal spent
+            spent = cpu_of(lambda: subprocess.run([str(self.folder / MINIMAL), *words], check=True, timeout=300))
+
+        foreign = self.beside(client)
+        return spent, foreign
+
     def cost(self, load: Load, rounds: int) -> None:
         """Print the CPU that 1,000 statements cost, engine by engine, and the lag of each."""
         tape, log, file = (self.folder / name for name in ("tape", "log.csv", "pgreplay"))
@@ -240,6 +264,8 @@ class Bench:
             names.append("pgreplay")
         if load.rate != AT_ONCE:
             names.append(SLEEP)
+        if load.rate != AT_ONCE and not load.is_random and made_minimal(self.folder / MINIMAL):
+            names.append(MINIMAL)
         costs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         print(f"{load.statements} statements from {load.sessions} sessions, {load.pace}: CPU ms for 1,000 statements")
         for number in range(rounds):
@@ -249,6 +275,8 @@ class Bench:
                     spent, foreign = self.run_pgreplay(file, at_once=load.rate == AT_ONCE)
                 elif name == SLEEP:
                     spent, foreign = self.run_sleep(load)
+                elif name == MINIMAL:
+                    spent, foreign = self.run_minimal(load)
                 else:
                     spent, foreign, sent = self.run(name, tape)
                     p50, p99 = np.percentile(sent["injector_us"], [50, 99]) / 1000

@@ -261,6 +261,9 @@ pub fn receive_some(connection: &File, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// One epoll with a timer to the microsecond and a descriptor by which other threads wake it.
+///
+/// A timer is set once a moment. `epoll_pwait2` needs one system call less, but sets and clears the processor's timer at
+/// each wait, those for answers too: in a virtual machine that cost a third more (bench/README.md).
 pub struct Poll {
     epoll: OwnedFd,
     timer: OwnedFd,
