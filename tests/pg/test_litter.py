@@ -21,6 +21,7 @@ from pgdyno.routes.dropin import DropIn, render
 from pgdyno.server.own_databases import NAME, DatabaseState, look_into
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
+from pgdyno.undo import server_lock
 from server_image import eventually
 from warm_program import RunningPgdyno, run_pgdyno
 
@@ -235,6 +236,23 @@ def test_cleanup_takes_the_drop_in_of_a_session_that_is_gone_and_leaves_others_l
     finally:
         dropin.put_back(None)
         dropin.main_real.write_bytes(before)
+
+
+def test_cleanup_takes_the_lock_of_a_session_that_was_killed_before_it_signed_it(pgdyno_home, server):
+    """Its making comes first: nobody has changed anything yet, and no watchdog is there to take it away."""
+    lock = server.directory / server_lock.NAME
+    held = server_lock.ServerLock.take(server.directory, is_over=lambda _holder: True)
+    try:
+        done = pgdyno(pgdyno_home, server, "cleanup", "--yes")
+        assert done.returncode == 1, done.stdout
+        assert lock.exists(), "a process holds it"
+    finally:
+        held.let_go()
+    assert lock.read_bytes() == b""
+    done = pgdyno(pgdyno_home, server, "cleanup", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "before it changed anything" in done.stdout
+    assert not lock.exists()
 
 
 def test_cleanup_removes_a_sandbox_that_nobody_uses(pgdyno_home):

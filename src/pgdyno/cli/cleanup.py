@@ -33,11 +33,12 @@ def command(flags: _Flags) -> int:
     """List what pgdyno left on --target and on this host, and drop it.
 
     On the server: databases of loads and, if its files can be reached, pgdyno.conf with the line that includes it,
-    pgdyno-server.log, and what a killed restore of a replay left. On this host: the sandboxes of this account; restores
-    that were killed while they exchanged a server's files, which are finished before the server is started; and what
-    rehearsals of migrations left that were killed together with their guard: publication, slot, servers of pg_upgrade.
-    What an open session, a kept change, or somebody else's session needs stays, with the reason; so does anything that
-    pgdyno did not make. Exit code 1 when something could not be dropped.
+    pgdyno-server.log, the lock of a session that was killed before it changed anything, and what a killed restore of a
+    replay left. On this host: the sandboxes of this account; restores that were killed while they exchanged a server's
+    files, which are finished before the server is started; and what rehearsals of migrations left that were killed
+    together with their guard: publication, slot, servers of pg_upgrade. What an open session, a kept change, or
+    somebody else's session needs stays, with the reason; so does anything that pgdyno did not make. Exit code 1 when
+    something could not be dropped.
     """
     from pgdyno.server import places
     from pgdyno.studies.session.leftovers import exchanges, on_server, rehearsals, removable, sandboxes

@@ -26,8 +26,10 @@ from pgdyno.server.database_use import DatabaseUse
 from pgdyno.server.new_database import UnfinishedDatabase, unfinished_databases
 from pgdyno.server.own_databases import DatabaseState, OwnDatabase, own_databases
 from pgdyno.targets.target import Target
+from pgdyno.undo import server_lock
 from pgdyno.undo.one_session import refuse_while_open
 from pgdyno.undo.rollback import BundleInfo, SessionState, list_bundles, sessions_of
+from pgdyno.undo.server_lock import ServerLock
 from pgdyno.units import bytes_text
 from pgdyno.workloads.study_data import drop_left
 
@@ -41,6 +43,7 @@ class LeftoverKind(StrEnum):
     DATABASE = "database"
     DROP_IN = "drop-in"
     LOG = "log"
+    LOCK = "lock"
     RESTORE = "restore"
     SANDBOX = "sandbox"
     MIGRATION = "migration"
@@ -179,9 +182,11 @@ def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
             if (leftover := _dropin(target, dropin, undo_root, needed)) is not None:
                 yield leftover
         log = target.directory / SERVER_LOG
-        status = hands.look(log)
+        status, lock = hands.look(log), hands.look(target.directory / server_lock.NAME)
     except (OSError, EnvironmentUnsuitable):
         return  # nothing of ours can be where this account may not look
+    if lock is not None and not needed:
+        yield _lock(target.directory, undo_root)
     for name in (STAGED, REPLACED):
         if hands.look(target.directory / name) is not None:
             yield _restore(target, target.directory / name)
@@ -192,6 +197,17 @@ def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
             return None if hands.remove(log) else "it still exists"
 
         yield Leftover(LeftoverKind.LOG, str(log), bytes_text(status.st_size), refused, _telling(remove))
+
+
+def _lock(directory: Path, undo_root: Path) -> Leftover:
+    """Return a lock of no session: who was killed between making and signing it had changed nothing yet."""
+
+    def remove() -> str | None:
+        ServerLock.take(directory, is_over=server_lock.is_over_for(undo_root)).release()
+        return None
+
+    about = "of a session that was killed before it changed anything, or is over"
+    return Leftover(LeftoverKind.LOCK, str(directory / server_lock.NAME), about, "", _telling(remove))
 
 
 def _restore(target: Target, folder: Path) -> Leftover:
