@@ -88,7 +88,7 @@ def test_only_staircases_and_sweeps_are_resumed(store):
         ("experiment", "c-tune", "study c-tune is of kind tune and not staircase or sweep"),
         ("tune", "a-sandbox", "study a-sandbox is of kind staircase and not tune"),
         ("matrix", "c-tune", "study c-tune is of kind tune and not matrix"),
-        ("matrix", "last", "the store has no matrix that could be resumed"),
+        ("matrix", "last", "the store has no matrix study that could be resumed"),
     ],
 )
 def test_a_verb_resumes_the_kinds_that_it_begins(store, verb, name, message):

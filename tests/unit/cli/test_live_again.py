@@ -101,8 +101,8 @@ def test_last_is_never_of_another_server_than_the_one_that_was_named(study: Stud
     done = CliRunner().invoke(live.command, [verb, "last", "--target", "host=/elsewhere", "--approve", "auto"])
     assert isinstance(done.exception, UsageError), done.output
     assert done.exception.message in (
-        '"last" is not a live study that compared or searched',
-        "the store has no live of this server that could be resumed",
+        "the store has no live study of this server that compared or searched",
+        "the store has no live study of this server that could be resumed",
     )
 
 

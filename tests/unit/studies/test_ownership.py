@@ -183,7 +183,7 @@ def test_last_is_the_newest_of_the_server_that_was_named(store: Store, add: Add,
     monkeypatch.setattr(
         inspect, "read_facts", lambda _: replace(here, server=replace(here.server, data_directory="/x"))
     )
-    with pytest.raises(UsageError, match="the store has no tune of this server that could be resumed"):
+    with pytest.raises(UsageError, match="the store has no tune study of this server that could be resumed"):
         resumable(store, "last", StudyKind.TUNE, server=server)
 
 

@@ -188,7 +188,9 @@ def resumable(store: Store, name: str, *kinds: StudyKind, server: TargetRequest 
         if running is not None:
             raise runs_elsewhere(running)
         where = "" if server is None else " of this server"
-        raise UsageError(f"the store has no {words}{where} that could be resumed", hint="Begin one, without --resume.")
+        raise UsageError(
+            f"the store has no {words} study{where} that could be resumed", hint="Begin one, without --resume."
+        )
     study = store.study(name)
     if study.kind not in kinds:
         raise UsageError(

@@ -66,9 +66,10 @@ def earlier_study(store: Store, name: str, fits: Callable[[], Callable[[Study], 
         found = filter(fits(), found)
     study = next((one for one in found if one.kind is StudyKind.LIVE and "seed" in one.asked), None)
     if study is None:
-        raise UsageError(
-            f'"{name}" is not a live study that compared or searched', hint="Start one: pgdyno live --search."
-        )
+        none = f'"{name}" is not a live study that compared or searched'
+        if fits is not None and name == "last":
+            none = "the store has no live study of this server that compared or searched"
+        raise UsageError(none, hint="Start one: pgdyno live --search.")
     return study
 
 
