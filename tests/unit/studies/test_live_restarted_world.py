@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
-from pgdyno.errors import ApplyError
+from pgdyno.errors import ApplyError, ConnectError
 from pgdyno.model.configuration import BASELINE
 from pgdyno.stats.statement_deltas import VoidCause
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.windows import RestartCount
-from pgdyno.studies.live.world import A, B, LiveStopped
+from pgdyno.studies.live.world import BASELINE_ARM, A, B, LiveStopped
 from pgdyno.studies.night.window import Occurrence
-from pgdyno.trial.sentry import GuardBreached
+from pgdyno.trial.sentry import GuardBreached, Sentry
 from simulated_live_server import Server
+from simulated_live_world import breached
 
 
 @pytest.fixture
@@ -157,3 +159,82 @@ def test_a_study_of_reloads_knows_no_window(windowed):
     windowed.world.apply(B)
     assert windowed.world.wash(10.0, 10.0)
     assert not isinstance(windowed.world.count(50.0), VoidCause)
+
+
+class StillReads:
+    """What a sentry reads of a made-up server: nothing, for its ticks are told by the test."""
+
+    def read(self, t, load=None):
+        raise AssertionError("no tick comes in this test")
+
+    def watch_database(self, name):
+        pass
+
+    def close(self):
+        pass
+
+
+class StillSentry(Sentry):
+    """The real judge of breaches and of silence, by the clock of the made-up server and without a thread."""
+
+    @contextmanager
+    def watch(self):
+        self._breach, self._ticked, self._checked = None, self._clock(), self._clock()
+        yield
+
+
+@pytest.fixture
+def guarded(windowed):
+    windowed.world.sentry = StillSentry(StillReads(), clock=lambda: windowed.now)
+    return windowed
+
+
+def test_a_guard_that_tripped_does_not_end_the_way_back_of_an_arm_that_came_by_a_restart(guarded):
+    """Before each restart the server is asked since when it runs: that question is no look at the guards."""
+    guarded.world.apply(B)
+    guarded.world.sentry._breach = breached().breach
+    guarded.world.apply(BASELINE_ARM)
+    assert guarded.arm == BASELINE
+    assert guarded.world.restarts.made == 2
+
+
+def test_a_restart_that_fails_slowly_is_told_as_that_and_counted(guarded):
+    """Nobody reads guards while a server starts, so that their silence is no breach of B's."""
+    guarded.world.restarts = count = RestartCount(8)
+
+    def apply(configuration):
+        guarded.now += 60.0
+        guarded.started_at += 60.0
+        raise ApplyError("it did not come up")
+
+    guarded.apply = apply
+    with pytest.raises(ApplyError, match="did not come up"):
+        guarded.world.apply(B)
+    assert count.made == 2
+
+
+def test_a_server_that_is_away_before_the_first_arm_is_waited_for_as_long_as_later(guarded):
+    back = guarded.now + 30.0
+
+    def answer():
+        if guarded.now < back:
+            raise ConnectError("connection refused")
+
+    guarded._answer = answer
+    guarded.world.apply(B)
+    assert guarded.now >= back
+    assert guarded.arm != BASELINE
+
+
+def test_an_arm_that_was_not_brought_is_not_counted_when_the_next_window_opens_at_once(windowed):
+    """Windows may touch: one closes before the switch, and the next is open a moment later."""
+    world, doors = windowed.world, windowed.doors
+    world.apply(A)
+    doors.closes = doors.opens = windowed.now + 4.0
+    world.apply(B)
+    windowed.now += 4.0
+    assert world.wash(10.0, 10.0)
+    assert world.count(50.0) is VoidCause.CLOSED
+    world.apply(B)
+    assert world.wash(10.0, 10.0)
+    assert not isinstance(world.count(50.0), VoidCause)

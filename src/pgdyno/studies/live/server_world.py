@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -105,6 +105,10 @@ class ServerWorld:
     cpu_s: Callable[[], float | None] = lambda: None
     device_requests: Callable[[], float | None] = lambda: None
     _watching: ExitStack = field(default_factory=ExitStack)
+    _is_watched: bool = False
+    """Whether the sentry ticks: without ticks its last breach, or the age of its last reading, says nothing of now."""
+    _is_skipped: bool = False
+    """The window was closing when the arm was to come: what is in force is another one."""
     _arm: str = BASELINE_ARM
     _switched_at: float = 0.0
     _server_at: float = 0.0
@@ -121,13 +125,14 @@ class ServerWorld:
         is_baseline = arm == BASELINE_ARM
         self.watcher.phase("back to the baseline" if is_baseline else f"switch to {arm}")
         if is_baseline:
-            self._watching.close()  # whatever it says now: the way back is this one
+            self._unwatch()  # whatever it says now: the way back is this one
         else:
             if self._ended_by:
                 raise LiveStopped(self._ended_by)
             self._look()
             self._patiently(self.others.require_none)
-            if self._is_closing:
+            self._is_skipped = self._is_closing
+            if self._is_skipped:
                 return
         self.session.expect(f"switch to {arm or 'the baseline'}", APPLY_S)
         is_cold = self._bring(arm)
@@ -154,7 +159,7 @@ class ServerWorld:
             raise LiveStopped(
                 f"{plural(self.restarts.most, 'restart')} were announced, and the last is for the way back"
             )
-        self._watching.close()  # a restart ends its sessions
+        self._unwatch()  # a restart ends its sessions
         is_b, started = arm == B, self._started_at()
         self.restarts.begin(is_b=is_b)
         try:
@@ -179,7 +184,7 @@ class ServerWorld:
         A statement that is older than a period, three times `most_s`, is not waited for: it ends once, in whichever
         period, and one that takes so long is in no body.
         """
-        if self._is_closing:
+        if self._is_skipped or self._is_closing:
             return True
         self.watcher.phase(f"{self._arm}: wait for what began before the switch")
         self.session.expect("wash-out", most_s + OVERRUN_S)
@@ -192,7 +197,7 @@ class ServerWorld:
 
     def count(self, seconds: float) -> PeriodCounts | VoidCause:
         """Count the statements of so many seconds; see `LiveWorld.count`."""
-        if self._is_closing:
+        if self._is_skipped or self._is_closing:
             return VoidCause.CLOSED
         self.watcher.phase(f"{self._arm}: count for {seconds:g} s")
         self.session.expect(f"count {self._arm}", seconds + AWAY_S + OVERRUN_S)
@@ -260,7 +265,7 @@ class ServerWorld:
             self._watch_anew()
             self._last = self._read()
             self._until(ends_at)
-            self._watching.close()
+            self._unwatch()
 
     def put_back(self) -> None:
         """End the session, or where it is kept the comparison: the server is as it was found.
@@ -274,7 +279,7 @@ class ServerWorld:
                 return
             except ApplyError as error:
                 self._ended_by = error.message
-        self._watching.close()
+        self._unwatch()
         self.watcher.phase("restore the server")
         restored = self.session.rollback()
         if self.restarts is not None and restored.restarted:
@@ -284,12 +289,17 @@ class ServerWorld:
 
     def _watch_anew(self, *, is_cold: bool = False) -> None:
         """Let the guards begin with this arm: what a rate says of the one before is not blamed on it."""
-        self._watching.close()
+        self._unwatch()
         self.guards.begin(is_cold=is_cold)
         self._watching.enter_context(self.sentry.watch())
+        self._is_watched = True
         self.sentry.load_begins(self.dbname)
         self._next_step = self.clock() + STEP_S
         self._next_sessions = self.clock()
+
+    def _unwatch(self) -> None:
+        self._is_watched = False
+        self._watching.close()
 
     def _until(self, due: float) -> None:
         """Wait, with open eyes, and no longer than restarts are allowed."""
@@ -310,7 +320,8 @@ class ServerWorld:
 
     def _look(self) -> None:
         try:
-            self.sentry.check()
+            if self._is_watched:
+                self.sentry.check()
         except GuardBreached as error:
             self.course.happened(GUARD, str(error.breach))
             raise
@@ -350,7 +361,7 @@ class ServerWorld:
     def _attempt(self, read: Callable[[], T]) -> T | None:
         """Read once; None where the server does not answer just now, which is for the guards to judge."""
         try:
-            with self.sentry.interrupting():
+            with self.sentry.interrupting() if self._is_watched else nullcontext():
                 self.reader.reopen()
                 return read()
         except EnvironmentUnsuitable:
