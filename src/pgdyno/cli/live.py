@@ -89,9 +89,9 @@ def command(flags: LiveFlags) -> int:
     flags, times = take_file(flags)
     check_report_path(flags.report)
     if b:
-        check_answer(flags, (*a, *b))
+        check_answer(flags, (*a, *b), restarts=flags.allow_restart)
     if flags.search or rule is not None:
-        check_answer(flags, ())
+        check_answer(flags, (), restarts=flags.allow_restart)
     if rule is not None:
         from pgdyno.studies.advice import advised
 
@@ -240,7 +240,7 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
             raise UsageError(
                 "the budget of a search cannot be changed by --budget when it is resumed", hint="Leave it out."
             )
-        check_answer(flags, ())
+        check_answer(flags, (), restarts=flags.allow_restart)
         asked, options = search_asked_by(study, asker.timeout_s), options_of(study, watch=watch, operators=operators)
         if again:
             options = options.anew(_seed(flags))
@@ -251,7 +251,7 @@ def _resumed(name: str, flags: LiveFlags, store: Store, progress: Progress) -> L
     if again:
         options = options.anew(_seed(flags))
     if again or not is_approved(study):
-        check_answer(flags, (*arms.a, *arms.b))
+        check_answer(flags, (*arms.a, *arms.b), restarts=bool(options.windows))
     ask = asks(flags.approve, (*arms.a, *arms.b), restarts=bool(options.windows))
     with opened(request) as target:
         return switch_study(

@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from facts_from_params import make_facts
 from live_search_example import BETTER, search
 from pgdyno.cli import apply, live
+from pgdyno.cli.requests import study_request
 from pgdyno.errors import UsageError
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.studies import winner
 from pgdyno.studies.advice import accept
-from pgdyno.studies.live import search_run
+from pgdyno.studies.live import run, search_run
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.session import opening, study_session
 from pgdyno.studies.session.environment_change import facts_image
@@ -122,3 +123,15 @@ def test_apply_takes_the_winner_or_of_what_held_the_one_with_the_least_memory(st
     assert isinstance(done.exception, Reached), done.output
     (finding,) = taken
     assert {one.knob: one.value for one in finding.changes} == settings
+
+
+def test_a_study_of_restarts_is_not_resumed_where_nobody_could_approve_them(study: Study, monkeypatch) -> None:
+    """By its windows, which no flag gives again: it would watch the server, and then find nobody to ask."""
+    times = {name: KEPT[name] for name in ("reference_s", "budget_s", "seed", "guards")}
+    begun = {**times, "a": {}, "b": {"wal_buffers": "64MB"}, "windows": ["01:00-05:00"], "period_s": 1800.0}
+    kept = replace(study, state=StudyState.INTERRUPTED, result=WATCHED, options={**study.options, "live": begun})
+    monkeypatch.setattr(study_request, "resumable", lambda *_: kept)
+    monkeypatch.setattr(run, "switch_study", lambda *_words, **_more: pytest.fail("the server would be watched"))
+    found = CliRunner().invoke(live.command, ["--resume", "x", "--approve", "class-A"])
+    assert isinstance(found.exception, UsageError), found.output
+    assert found.exception.message.startswith("there is no terminal to ask in")

@@ -144,11 +144,11 @@ def asker_of(flags: LiveFlags) -> Asker:
     return Asker(60 * flags.approve_timeout, notify_words(flags.notify), reads)
 
 
-def check_answer(flags: LiveFlags, names: Sequence[str]) -> None:
-    """Refuse, before the server is watched for half an hour, what nobody could approve."""
+def check_answer(flags: LiveFlags, names: Sequence[str], *, restarts: bool = False) -> None:
+    """Refuse, before the server is watched for half an hour, what nobody could approve; `restarts` as in `asks`."""
     if flags.operator_token_file is not None:
         return
-    if asks(flags.approve, names, restarts=flags.allow_restart) and not sys.stdin.isatty():
+    if asks(flags.approve, names, restarts=restarts) and not sys.stdin.isatty():
         raise UsageError(
             "there is no terminal to ask in, so nothing would be changed",
             detail=f"--approve {flags.approve} asks before {', '.join(names) or 'each candidate'} is set.",

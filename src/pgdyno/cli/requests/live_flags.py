@@ -24,7 +24,7 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
 
     watch_only: bool = flag("Change nothing: say how small an effect this server could show in 10, 30 and 60 minutes.")
     b_words: tuple[str, ...] = flag(
-        "Compare these settings with those of --a; only what a reload brings into force.",
+        "Compare these settings with those of --a; without --allow-restart, only what a reload brings into force.",
         "--b",
         metavar="KNOB=VALUE,...",
     )
@@ -83,8 +83,14 @@ class LiveFlags(TargetFlags, JsonFlag, StoreFlag):
         default=30.0,
         type=Time("min", 1),
     )
-    budget: float = flag("How long the study may take, the reference included.", default=120.0, type=Time("min", 1))
-    max_pairs: int = flag("Maximum number of pairs.", default=48, type=click.IntRange(LEAST_PAIRS))
+    budget: float = flag(
+        "How long the study may take, the reference included; with --allow-restart by default as its pairs need.",
+        default=120.0,
+        type=Time("min", 1),
+    )
+    max_pairs: int = flag(
+        "Maximum number of pairs; with --allow-restart by default 4.", default=48, type=click.IntRange(LEAST_PAIRS)
+    )
     smallest_effect: float = flag(
         "Smallest effect of interest; below it A and B are equivalent.",
         default=0.02,
