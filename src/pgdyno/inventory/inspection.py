@@ -12,7 +12,7 @@ from pgdyno.capture.texts import Capture
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.inventory.reading import read_inventory
 from pgdyno.inventory.server import version_text
-from pgdyno.inventory.settings_file import parse_conf, parse_settings, version_number
+from pgdyno.inventory.settings_file import first_strange, parse_conf, parse_settings, version_number
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.outside.files import MOST_BYTES, read_text
@@ -71,6 +71,12 @@ def with_settings(
         if number is None:
             raise UsageError("--pg-conf needs --pg-version", hint="Add the server's version, such as --pg-version 16.")
         texts["postgres/postgresql.conf"] = _read(conf)
+        if (line := first_strange(texts["postgres/postgresql.conf"])) is not None:
+            raise UsageError(
+                f'"{conf}", line {line}: this is no setting',
+                detail="A server does not start with such a line, so that nothing is known of the one that is meant.",
+                hint="Name its postgresql.conf, as the server reads it.",
+            )
         texts.pop("postgres/settings.json", None)
         parse_conf(texts["postgres/postgresql.conf"], number)
     return replace(capture, texts=texts)

@@ -32,7 +32,8 @@ _OF_ONE_CLUSTER = frozenset(
 _FORMS = "Write it with: psql --csv -c 'SELECT * FROM pg_settings' > pg_settings.csv"
 _NUMBERS = ("integer", "real")
 _TRUE, _FALSE = ("on", "true", "yes", "1", "t", "y"), ("off", "false", "no", "0", "f", "n")
-_LINE = re.compile(r"^\s*([A-Za-z_][\w.]*)(?:\s*=\s*|\s+)('(?:[^'\\]|''|\\.)*'|[^#\s]+)\s*(?:#.*)?$")
+_EMPTY = re.compile(r"\s*(?:#|$)")
+_LINE = re.compile(r"^\s*([A-Za-z_][\w.]*)(?:\s*=\s*|\s+|(?='))('(?:[^'\\]|''|\\.)*'|(?!')[^#\s]+)\s*(?:#.*)?$")
 
 
 def parse_settings(text: str) -> dict[str, SettingFact]:
@@ -105,6 +106,12 @@ def parse_conf(text: str, version_num: int, file: str = "postgresql.conf") -> di
             pending_restart=False,
         )
     return found
+
+
+def first_strange(text: str) -> int | None:
+    """Return the number of the first line that no server would take: no setting, no comment, not empty."""
+    lines = enumerate(text.splitlines(), 1)
+    return next((number for number, line in lines if not (_LINE.match(line) or _EMPTY.match(line))), None)
 
 
 @cache

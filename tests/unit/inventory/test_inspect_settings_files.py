@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,6 +126,20 @@ Work_Mem = '64MB'
     assert found["edb_dynatune"].setting == "66"
     assert found["work_mem"].setting == "65536"
     assert "include_dir" not in found
+
+
+@pytest.mark.parametrize(("line", "is_strange"), [
+    ("[[[[", True), ("\udcff\udcfe", True), ("work_mem", True), ("work_mem = 1MB 2MB", True), ("work_mem = '1MB", True),
+    ("", False), ("  # a comment", False), ("work_mem=1MB#x", False), ("work_mem'1MB'", False),
+    ("include 'x.conf'", False),
+])  # fmt: skip
+def test_a_file_that_no_server_would_take_is_refused_with_the_line(line: str, is_strange: bool, tmp_path: Path) -> None:
+    """All of it would be passed over, and the defaults judged as if the server had them."""
+    conf = tmp_path / "postgresql.conf"
+    conf.write_text(f"shared_buffers = 1GB\n{line}\n", errors="surrogateescape")
+    expected = pytest.raises(UsageError, match="line 2: this is no setting") if is_strange else nullcontext()
+    with expected:
+        inspect_capture(None, conf=conf, version="17")
 
 
 @given(st.text())
