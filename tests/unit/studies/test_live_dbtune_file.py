@@ -79,6 +79,7 @@ def test_the_keys_of_its_agent_are_taken_and_the_others_named_without_their_valu
         ("a: b\n---\nc: d", "cannot be read"),
         ("a: [", "cannot be read"),
         ("a: \x07", "cannot be read"),
+        ("a: \0", "special characters are not allowed in"),
         ("#" * (MOST_BYTES + 1), "cannot be read"),
     ],
 )

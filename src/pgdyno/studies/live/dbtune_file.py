@@ -90,7 +90,9 @@ def read_dbtune(path: Path, *, uid: int | None = None) -> DbtuneFile:
         document = yaml.load(text, _Loader)  # noqa: S506 - it builds texts, lists and mappings alone
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         said = str(getattr(error, "problem", None) or getattr(error, "strerror", None) or error)
-        raise UsageError(f'"{path}" cannot be read: {said[:200]}', hint="It is DBtune's own YAML file.") from error
+        raise UsageError(
+            f'"{path}" cannot be read: {" ".join(said.split())[:200]}', hint="It is DBtune's own YAML file."
+        ) from error
     found = parse_dbtune(document, str(path), is_root=mine == 0)
     doubt = doubt_about(path.absolute(), mine)
     if doubt is not None and found.restart_command is not None:
