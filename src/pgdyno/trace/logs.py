@@ -173,6 +173,9 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
             at_end = filled < size
             end = kind.end(buffer, filled)
             broken = 0
+            if filled - end > LONGEST and (at_end or not end):  # looking whether it is whole takes ten times as much
+                at_line = line + _count(buffer, 0, end, b"\n")
+                raise UsageError(f'log "{log.path}" line {at_line}: a record of more than {LONGEST >> 20} MB')
             # at the end of the log a line may lack its end alone, a record all that follows
             if at_end and (last := buffer[end:filled]).strip():
                 broken = int(not kind.is_whole(last))
@@ -180,8 +183,6 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
                     buffer[filled : filled + 1] = b"\n"
                     end = filled = filled + 1
             if end == 0 and filled and not at_end:
-                if filled > LONGEST:
-                    raise UsageError(f'log "{log.path}" line {line}: a record of more than {LONGEST >> 20} MB')
                 size *= 2
                 place.truncate(size)
                 buffer = mmap.mmap(place.fileno(), size)

@@ -231,6 +231,19 @@ def test_a_line_without_end_is_refused_in_flat_memory(tmp_path: Path, monkeypatc
         build(tmp_path, tmp_path / "bomb.gz", segment=1 << 20)
 
 
+def test_a_last_line_without_end_is_refused_by_its_length_and_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fits into what is read at once: looking whether it is whole took ten times its length."""
+    import pgdyno.trace.logs as logs
+
+    monkeypatch.setattr(logs, "LONGEST", 1 << 20)
+    monkeypatch.setattr(logs._Csv, "is_whole", lambda *_: pytest.fail("it is looked into"))
+    (tmp_path / "a.csv").write_bytes(lines("18-B.csv")[0] + b'2026-11-26 06:17:45.770 UTC,"' + b"x" * (3 << 20))
+    with pytest.raises(UsageError, match="line 2: a record of more than 1 MB"):
+        build(tmp_path, tmp_path / "a.csv", segment=8 << 20)
+
+
 def test_the_folder_of_a_capture(tmp_path: Path) -> None:
     from pgdyno.trace.capture_record import CapturedLog, CaptureRecord, SourceDatabase, SourceEnd, record_text
 
