@@ -141,6 +141,10 @@ def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: i
     return int(cut)
 
 
+_TO_SAVEPOINT = r"regexp_matches(sql, '^\s*rollback\s+((work|transaction)\s+)?to\b', 'i')"
+"""It takes back what came after a savepoint, errors too, and not its transaction."""
+
+
 def _carry(db: Connection, begin: int) -> None:
     """Make the table of statements before the time that its sessions need at its begin."""
     db.execute("CREATE TABLE carried (session INTEGER, seq INTEGER)")
@@ -148,12 +152,15 @@ def _carry(db: Connection, begin: int) -> None:
         return
     rows = db.cursor()
     rows.execute(
-        f"""WITH undone AS (
-  SELECT DISTINCT session, tx FROM trace JOIN chosen USING (session) WHERE {STATEMENT} AND tx IS NOT NULL
-    AND (sqlstate IS NOT NULL OR regexp_matches(sql, '^\\s*(rollback|abort)\\b', 'i'))
+        f"""WITH ends AS (
+  SELECT session, tx, bool_or(regexp_matches(sql, '^\\s*(rollback|abort)\\b', 'i') AND NOT {_TO_SAVEPOINT}) AS gone,
+    max(trace.seq) FILTER (sqlstate IS NOT NULL) AS failed, max(trace.seq) FILTER ({_TO_SAVEPOINT}) AS taken_back,
+    min(trace.seq) FILTER (regexp_matches(sql, '^\\s*savepoint\\b', 'i')) AS saved
+  FROM trace JOIN chosen USING (session) WHERE {STATEMENT} AND tx IS NOT NULL GROUP BY session, tx
 )
-SELECT session, trace.seq, sql, undone.tx IS NOT NULL
-FROM trace JOIN chosen USING (session) LEFT JOIN undone USING (session, tx)
+SELECT session, trace.seq, sql,
+  coalesce(gone OR failed > coalesce(taken_back, -1) OR trace.seq BETWEEN saved AND taken_back, false)
+FROM trace JOIN chosen USING (session) LEFT JOIN ends USING (session, tx)
 WHERE kind IN ('simple', 'extended') AND due_us < {begin} AND sqlstate IS NULL AND refused IS NULL
   AND regexp_matches(sql, ?, 'i') ORDER BY session, trace.seq""",
         [STATE_LIKE],

@@ -102,3 +102,26 @@ def test_what_was_rolled_back_failed_or_is_never_sent_sets_nothing(tmp_path: Pat
     cut_trace(written(tmp_path / "t.parquet", timed), tmp_path / "cut.parquet", CutOptions(1.0))
     rows = read_rows(tmp_path / "cut.parquet", ("kind", "sql"))
     assert [sql for kind, sql in rows if kind == "simple"] == ["prepare p as select 1", "select 1"]
+
+
+def test_going_back_to_a_savepoint_takes_back_what_came_after_it_alone(tmp_path: Path) -> None:
+    sent = [
+        "begin",
+        "set a.x = 1",
+        "savepoint s",
+        "set a.y = 1",
+        "select 1/0",
+        "rollback to s",
+        "set a.z = 1",
+        "commit",
+    ]
+    rows = [{"tx": 0, "sql": sql, "due_us": 10_000 * n} for n, sql in enumerate(sent)]
+    rows[4]["sqlstate"] = "22012"
+    failed = [{"tx": 1, "sql": "begin"}, {"tx": 1, "sql": "savepoint s"}, {"tx": 1, "sql": "rollback to savepoint s"},
+              {"tx": 1, "sql": "set a.w = 1"}, {"tx": 1, "sql": "select 1/0", "sqlstate": "22012"},
+              {"tx": 1, "sql": "commit"}]  # fmt: skip
+    rows += [{**one, "due_us": 200_000 + 10_000 * n} for n, one in enumerate(failed)]
+    rows.append({"tx": 2, "sql": "select 1", "due_us": 1_500_000})
+    cut_trace(written(tmp_path / "t.parquet", rows), tmp_path / "cut.parquet", CutOptions(1.0))
+    kept = read_rows(tmp_path / "cut.parquet", ("kind", "sql"))
+    assert [sql for kind, sql in kept if kind == "simple"] == ["set a.x = 1", "set a.z = 1", "select 1"]
