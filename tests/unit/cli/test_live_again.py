@@ -130,7 +130,7 @@ def test_a_study_of_restarts_is_not_resumed_where_nobody_could_approve_them(stud
     times = {name: KEPT[name] for name in ("reference_s", "budget_s", "seed", "guards")}
     begun = {**times, "a": {}, "b": {"wal_buffers": "64MB"}, "windows": ["01:00-05:00"], "period_s": 1800.0}
     kept = replace(study, state=StudyState.INTERRUPTED, result=WATCHED, options={**study.options, "live": begun})
-    monkeypatch.setattr(study_request, "resumable", lambda *_: kept)
+    monkeypatch.setattr(study_request, "resumable", lambda *_, **_server: kept)
     monkeypatch.setattr(run, "switch_study", lambda *_words, **_more: pytest.fail("the server would be watched"))
     found = CliRunner().invoke(live.command, ["--resume", "x", "--approve", "class-A"])
     assert isinstance(found.exception, UsageError), found.output
