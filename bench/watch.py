@@ -1,10 +1,12 @@
 """Print how often `pgdyno watch` would be wrong, and how soon it would be right, on simulated loads.
 
     python bench/watch.py [--weeks 20] [--changes 40] [--period 60] [--statements 200] [--calls 1200] [--drift 0.12]
-        [--spread 0] [--first-seed 0] [--keep FILE]
+        [--spread 0] [--events] [--first-seed 0] [--keep FILE]
 
 A week of equal periods (`live_simulation`: mix, load and each statement's mean wander by themselves): alarms are false.
 What is said to be faster again is no alarm, and counted apart.
+With `--events` each of its days has a restart, after which all statements take up to three times as long for some
+minutes, a reset of the counters, and ten statements that were not there before in place of others.
 Then one of the dearest statements takes so many times as long, or all of them do, from a known moment on.
 With `--keep` a run that was ended goes on: each week that is over is in FILE, a line of JSON. Other flags of the load
 and other code need another file.
@@ -16,6 +18,7 @@ import argparse
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -28,6 +31,30 @@ from pgdyno.stats.regressions import Regressions, Slowdown
 from pgdyno.stats.statement_deltas import StatementDeltas
 
 WEEK_S = 7 * 86400
+DAY, DEPLOYED = 1440, 10
+COLD = (3.0, 2.4, 1.9, 1.5, 1.3, 1.15, 1.05)
+"""So many times as long do all statements take in the periods after a restart."""
+
+
+class Days:
+    """What happens to a server each day, in periods of a minute: the numbers of its statements, and how cold it is."""
+
+    def __init__(self, statements: int, seed: int) -> None:
+        self._rng = np.random.default_rng([seed, 2])
+        self.ids, self._next, self._restarted = np.arange(statements), statements, -len(COLD)
+
+    def then(self, period: int, simulation: LiveSimulation) -> tuple[str, float]:
+        """Return what happens in this period, and how many times as long all statements take."""
+        at = period % DAY
+        if at == 300:
+            self._restarted = period
+        if at == 900:
+            gone = self._rng.choice(self.ids.size, DEPLOYED, replace=False)
+            self.ids[gone] = np.arange(self._next, self._next + DEPLOYED)
+            self._next += DEPLOYED
+            simulation.means[gone] *= np.exp(self._rng.normal(0.0, 0.7, DEPLOYED))
+        since = period - self._restarted
+        return {300: "restart", 600: "reset"}.get(at, ""), COLD[since] if since < len(COLD) else 1.0
 
 
 def as_deltas(period: PeriodCounts, cvs: np.ndarray, seconds: float) -> StatementDeltas:
@@ -48,28 +75,42 @@ def watched(
     slow: int | None = None,
     factor: float = 1.0,
     at: int = 60,
+    has_events: bool = False,
 ) -> tuple[list[tuple[int, Slowdown]], int]:
     """Watch so many periods; from `at` on the `slow`-th dearest statement (None: all) takes `factor` as long."""
     simulation, watch, told, number = LiveSimulation(load, seed), Regressions(), [], -1
+    days = Days(load.statements, seed) if has_events else None
     for period in range(periods):
         factors = np.ones(load.statements)
+        if days is not None:
+            what, cold = days.then(period, simulation)
+            factors *= cold
+            if what:
+                simulation.period(period_s, factors)
+                watch.forget() if what == "restart" else watch.hold()
+                continue
         if period >= at and factor != 1.0:
             if number < 0 and slow is not None:
                 number = int(np.argsort(-simulation.rates * simulation.means * (simulation.rates > 0.2))[slow % 15])
             factors[slice(None) if slow is None else number] = factor
         found = as_deltas(simulation.period(period_s, factors), simulation.cvs, period_s)
+        if days is not None:
+            found = replace(found, ids=days.ids[found.ids])
         told += [(period, one) for one in watch.add(found)]
     return told, number
 
 
-def weeks_of(load: SimulatedLoad, seeds: range, period_s: float, keep: Path | None) -> list[int]:
+def weeks_of(
+    load: SimulatedLoad, seeds: range, period_s: float, keep: Path | None, *, has_events: bool = False
+) -> list[int]:
     """Return the alarms of weeks without a change, one a seed; those that `keep` has are not run."""
     found = {row["week"]: row["alarms"] for row in read_rows(keep)} if keep is not None else {}
     for seed in seeds:
         if seed in found:
             continue
         cpu = time.process_time()
-        told = [one for _, one in watched(load, seed, int(WEEK_S / period_s), period_s)[0]]
+        periods = int(WEEK_S / period_s)
+        told = [one for _, one in watched(load, seed, periods, period_s, has_events=has_events)[0]]
         found[seed] = alarms = sum(not one.is_back for one in told)
         back, spent = len(told) - alarms, round(time.process_time() - cpu, 1)
         row = {"week": seed, "alarms": alarms, "back": back, "cpu_s": spent}
@@ -90,6 +131,7 @@ def main() -> None:
     parser.add_argument("--calls", type=float, default=1200.0, help="a second, of all statements together")
     parser.add_argument("--drift", type=float, default=0.12)
     parser.add_argument("--spread", type=float, default=0.0, help="of the drift among statements, in ln")
+    parser.add_argument("--events", action="store_true", help="restarts, resets and deployments in these weeks")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, metavar="FILE", help="go on from what this file has")
     options = parser.parse_args()
@@ -97,7 +139,7 @@ def main() -> None:
         statements=options.statements, calls_a_second=options.calls, drift=options.drift, drift_spread=options.spread
     )
     first = options.first_seed
-    weeks = weeks_of(load, range(first, first + options.weeks), options.period, options.keep)
+    weeks = weeks_of(load, range(first, first + options.weeks), options.period, options.keep, has_events=options.events)
     print(f"{options.weeks} weeks without a change: alarms {weeks}, more than one in {sum(one > 1 for one in weeks)}")
     for what, factor in (("one statement", 1.5), ("one statement", 2.0), ("one statement", 3.0), ("all", 1.3)):
         minutes, others = [], 0

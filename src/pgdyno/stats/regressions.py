@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pgdyno.stats.body_index import capped
 from pgdyno.stats.statement_deltas import StatementDeltas
-from pgdyno.stats.statement_steps import AGES, KEPT, StatementSteps, Step, bound, shared
+from pgdyno.stats.statement_steps import AGES, KEPT, StatementStep, StatementSteps, bound, shared
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -225,7 +225,7 @@ class Regressions:
             if (is_slower or step.number in self._slower) and self._cost(step) >= COST:
                 yield self._told(step)
 
-    def _cost(self, step: Step) -> float:
+    def _cost(self, step: StatementStep) -> float:
         """Return how much of all time a step is, with the statement's time before or after it, where that is more."""
         begin = KEPT - 1 - step.age
         first = min(begin, KEPT - _STAYS)
@@ -258,7 +258,7 @@ class Regressions:
             self._slower = self._slower | {None} if index > 0 else self._slower - {None}
             self._from = self.period
 
-    def _told(self, step: Step) -> Slowdown:
+    def _told(self, step: StatementStep) -> Slowdown:
         """Say since when and by how much, and let the statement's past begin there."""
         number, begin = step.number, KEPT - 1 - step.age
         recent, is_back = self._recent[:, number], step.size < 0

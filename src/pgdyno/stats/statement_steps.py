@@ -44,7 +44,7 @@ _COMMON = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatementStep:
     """Statement `number` takes exp(`size`) as long since `age` periods before the newest one."""
 
     number: int
@@ -112,7 +112,7 @@ class StatementSteps:
         nothing = np.full(self.levels.shape[0], np.nan)
         self.add(nothing, np.zeros(nothing.size), np.zeros(nothing.size))
 
-    def found(self, least: float) -> Iterator[Step]:
+    def found(self, least: float) -> Iterator[StatementStep]:
         """Yield the steps beyond `least` deviations that are there still, each statement's likeliest."""
         with np.errstate(invalid="ignore", divide="ignore"):
             size = self._said / self._weight
@@ -122,7 +122,7 @@ class StatementSteps:
         for number in np.flatnonzero(evidence.max(axis=1, initial=0.0) > least):
             age = int(np.argmax(evidence[number]))
             if self._is_there(int(number), age, float(size[number, age])):
-                yield Step(int(number), age, float(size[number, age]))
+                yield StatementStep(int(number), age, float(size[number, age]))
 
     def least(self, deviations: float) -> Floats:
         """Return the size in ln of what would be found in half of all cases, by statement; inf where none would."""
@@ -130,7 +130,7 @@ class StatementSteps:
         with np.errstate(divide="ignore"):
             return np.asarray(np.maximum(STEP, deviations / np.sqrt(clearest)), dtype=np.float64)
 
-    def accept(self, step: Step) -> None:
+    def accept(self, step: StatementStep) -> None:
         """Let the statement's level be what it is since the step: what was before is no past of it any more."""
         number, age = step.number, step.age
         left = np.array([1.0, 0.0]) - self._taken[number, age]
