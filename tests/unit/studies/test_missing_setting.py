@@ -26,6 +26,7 @@ from pgdyno.studies.tune.missing import (
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import WITHOUT, GivenUp, is_hopeless, needed_settings
 from pgdyno.studies.tune.run import tune
+from pgdyno.trial.stopwatch import BudgetSpent
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 
@@ -91,6 +92,24 @@ def test_where_a_half_cannot_be_measured_nothing_is_said():
     one = GivenUp(blocks(ALL.without("knob01", "knob02"), winner=50.0, found=160.0))
     search = Searched({}, refuses="knob02")
     assert seek_missing(search, loss_in_proof(one, search), (), block=9001) is None
+
+
+@pytest.mark.parametrize("trials", range(TRIALS))
+def test_time_that_runs_out_while_the_missing_one_is_sought_ends_the_search_for_it_and_not_the_tune(trials):
+    """What was proved before was told without its notes, such as that a veto came and who the rivals were."""
+    one = GivenUp(blocks(ALL.without(*(f"knob{n:02}" for n in range(1, 16))), winner=50.0, found=160.0))
+    search = Searched({"knob00": 0.5, "knob07": 1.2})
+    run, left = search.run, iter(range(trials))
+
+    def until_time_is_over(spec: TrialSpec) -> Trial:
+        if next(left, None) is None:
+            raise BudgetSpent
+        return run(spec)
+
+    search.run = until_time_is_over
+    assert seek_missing(search, loss_in_proof(one, search), (), block=9001) is None
+    assert len(search.fresh) == trials
+    assert loss_at_a_look(search, ALL.without("knob07"), ALL, block=9002) is None
 
 
 @pytest.mark.parametrize(("winner", "hopeless"), [(50.0, True), (110.0, True), (140.0, False), (160.0, False)])

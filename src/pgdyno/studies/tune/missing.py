@@ -17,6 +17,7 @@ from pgdyno.model.trial import Role, Trial, TrialSpec
 from pgdyno.studies.pairs.blocks import FOUND, WINNER, run_repeating
 from pgdyno.studies.tune.proof import GivenUp, Proof
 from pgdyno.studies.tune.search import Search
+from pgdyno.trial.stopwatch import BudgetSpent
 
 ARM, WHOLE = "part of what was found", "all that was found"
 TRIALS = 4
@@ -60,7 +61,9 @@ def loss_at_a_look(search: Search, part: Configuration, found: Configuration, *,
     then takes two trials and not all of that time. The model learns from both; `block` is theirs.
     """
     whole = _trial(search, found, WHOLE, block, 0)
-    lost = _trial(search, part, ARM, block, 1)
+    lost = None if whole is None else _trial(search, part, ARM, block, 1)
+    if whole is None or lost is None:
+        return None
     gained, kept = search.score(whole), search.score(lost)
     figures = [trial.figure(search.options.metric) for trial in (whole, lost)]
     if gained is None or kept is None or not all(figures):
@@ -100,15 +103,21 @@ def seek_seen(search: Search, loss: Loss, *, block: int) -> tuple[str, ...] | No
 
 
 def _figure(search: Search, part: Configuration, block: int, slot: int) -> float | None:
-    """Return the figure of one trial of a part; None where the constraints refuse it or it has none."""
+    """Return the figure of one trial of a part; None where the constraints refuse it, or it has none."""
     if not search.accepts(part):
         return None
     trial = _trial(search, part, ARM, block, slot)
-    return trial.figure(search.options.metric) if search.score(trial) is not None else None
+    if trial is None or search.score(trial) is None:
+        return None
+    return trial.figure(search.options.metric)
 
 
-def _trial(search: Search, settings: Configuration, arm: str, block: int, slot: int) -> Trial:
-    trial = run_repeating(search.laboratory.run, TrialSpec(settings, Role.SEARCH, arm, block, slot))
+def _trial(search: Search, settings: Configuration, arm: str, block: int, slot: int) -> Trial | None:
+    """Run a trial; None where time ran out in it: what was proved before is still to be told."""
+    try:
+        trial = run_repeating(search.laboratory.run, TrialSpec(settings, Role.SEARCH, arm, block, slot))
+    except BudgetSpent:
+        return None
     search.learn(trial)
     return trial
 
