@@ -78,8 +78,8 @@ def test_what_takes_long_says_that_it_is_at_work(
     place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stages, "_TOLD_S", 0.001)
-    assert stages.main(["two+fails"]) == 1
-    assert "\ntwo: at work for 0 s\n" in "\n" + capfd.readouterr().out
+    assert stages.main(["waits+fails,after"]) == 1
+    assert "\nwaits: at work for 0 s\n" in "\n" + capfd.readouterr().out
 
 
 def test_what_all_passed_exits_with_0(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.stats.regressions import _MEMORY, LEARN, Regressions, _moment, _Usual
 from pgdyno.stats.statement_deltas import StatementDeltas
-from pgdyno.stats.statement_steps import bound
+from pgdyno.stats.statement_steps import StatementStep, bound
 
 MEANS = np.array([2.0, 5.0, 1.0, 8.0, 3.0, 4.0])
 CALLS = np.array([300.0, 200.0, 500.0, 50.0, 100.0, 2.0])
@@ -195,11 +195,11 @@ def test_a_step_is_told_when_most_of_five_periods_have_it_with_its_begin_its_siz
     assert (step.blocks, step.rows) == (None, None)
 
 
-def test_the_share_is_of_the_periods_since_the_step_however_wide_the_sides_are():
+def test_the_share_is_of_the_periods_since_the_step():
     found = Regressions()
     for number in range(20):
         found.add(even([200.0 if number >= 12 else 100.0] + [100.0] * 5))
-    step = found._told(found._logs(), 0, 10, is_back=False)
+    step = found._told(StatementStep(number=0, age=7, size=math.log(2)))
     assert (step.since, step.factor, step.share) == (13, pytest.approx(2.0), pytest.approx(2 / 7))
 
 
@@ -315,14 +315,11 @@ def test_what_is_usual_is_learnt_from_a_bounded_past():
     assert usual.squares / usual.count == pytest.approx(0.01)
 
 
-def test_what_all_statements_show_together_counts_as_forty_contrasts_of_each():
-    """By hand: eight contrasts of 0.02 each squared, of which sampling explains half or nothing."""
-    usual = _Usual(np.array([0.08, 0.08]), np.array([4.0, 4.0]), np.zeros(2))
-    assert usual.scatter(0.06) == pytest.approx([math.sqrt(0.02)] * 2)
-    usual.sampled = np.array([0.04, 0.08])
-    pooled = 0.04 / 8
-    own = [(0.04 + 40 * pooled) / 44, 40 * pooled / 44]
-    assert usual.scatter(0.06, np.array([0.0, 0.0])) == pytest.approx(np.sqrt(own))
+def test_what_is_usual_of_the_server_begins_at_a_floor_that_counts_as_forty_contrasts():
+    """By hand: nothing, eight contrasts of 0.02 each squared, and as much of less than one."""
+    assert _Usual().scatter() == pytest.approx(0.04)
+    assert _Usual(0.16, 8.0).scatter() == pytest.approx(math.sqrt(0.02))
+    assert _Usual(0.16, 0.5).scatter() == pytest.approx(math.sqrt((0.16 + 40 * 0.16) / 40.5))
 
 
 def test_a_statement_that_ran_once_in_the_kept_periods_is_not_idle():
