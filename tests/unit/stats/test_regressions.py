@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.stats.regressions import _MEMORY, LEARN, Regressions, _moment, _Usual
 from pgdyno.stats.statement_deltas import StatementDeltas
-from pgdyno.stats.statement_steps import StatementStep, bound
+from pgdyno.stats.statement_steps import bound
 
 MEANS = np.array([2.0, 5.0, 1.0, 8.0, 3.0, 4.0])
 CALLS = np.array([300.0, 200.0, 500.0, 50.0, 100.0, 2.0])
@@ -198,8 +198,8 @@ def test_a_step_is_told_when_most_of_five_periods_have_it_with_its_begin_its_siz
 def test_the_share_is_of_the_periods_since_the_step():
     found = Regressions()
     for number in range(20):
-        found.add(even([200.0 if number >= 12 else 100.0] + [100.0] * 5))
-    step = found._told(StatementStep(number=0, age=7, size=math.log(2)))
+        told = found.add(even([200.0 if number >= 12 else 100.0] + [100.0] * 5))
+    (step,) = told
     assert (step.since, step.factor, step.share) == (13, pytest.approx(2.0), pytest.approx(2 / 7))
 
 
