@@ -227,3 +227,15 @@ def test_a_live_line_is_taken_away_before_an_error_is_printed_as_json(end, monke
         end()
     assert printed[0] == "", "stdout may be the terminal of the line"
     assert '"exit_code"' in "".join(printed) + capsys.readouterr().out
+
+
+def test_what_is_left_at_the_end_is_not_looked_through_for_garbage() -> None:
+    code = """
+import atexit, gc, sys
+atexit.register(lambda: sys.stdout.write(f"frozen: {gc.get_freeze_count() > 0}"))
+from pgdyno.cli.main import main
+sys.argv = ["pgdyno", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("frozen: True")
