@@ -212,7 +212,8 @@ def has_the_advisor():
 def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, capsys, build):
     with opened(pgdyno_home, "a5", find_build(build)) as sandbox:
         main = sandbox.data_directory / "postgresql.conf"
-        main.write_text("max_wal_size = 32MB\n" + re.sub(r"(?m)^max_wal_size.*$", "", main.read_text()))
+        others = re.sub(r"(?m)^(max_wal_size|checkpoint_timeout).*$", "", main.read_text())
+        main.write_text(f"max_wal_size = 32MB\ncheckpoint_timeout = 30s\n{others}")  # seconds of WAL are a load then
         sandbox.target().postgres.fetch("SELECT pg_reload_conf()")
         log = next(path for path in sandbox.data_directory.parent.rglob("server.log"))
         write_segments(sandbox)
@@ -234,7 +235,7 @@ def write_segments(sandbox):
     used = sandbox.target().postgres.parameters
     where = ["-h", used["host"], "-p", used.get("port", "5432"), "-U", used["user"], "postgres"]
     subprocess.run(
-        [embedded_bin_dir() / "pgbench", "-n", "-f", SEGMENTS, "-R", "6", "-T", "3", *where],
+        [embedded_bin_dir() / "pgbench", "-n", "-f", SEGMENTS, "-R", "6", "-T", "6", *where],
         check=True,
         capture_output=True,
         timeout=120,
