@@ -16,11 +16,7 @@ pytestmark = pytest.mark.pg
 
 
 def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: Sandbox) -> None:
-    postgres = any_postgres.target().postgres
-    try:
-        postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache SCHEMA public")
-    except EnvironmentUnsuitable as error:
-        pytest.skip(f"this build has no pg_buffercache: {error.message}")
+    postgres = _with_buffercache(any_postgres)
     try:
         postgres.execute("CREATE TABLE public.dirt AS SELECT repeat('x', 900) AS t FROM generate_series(1, 12000)")
         postgres.execute("CHECKPOINT")
@@ -46,11 +42,7 @@ def test_dirty_buffers_are_counted_and_checkpoints_give_the_rate(any_postgres: S
 
 def test_less_than_the_wal_tells_is_never_taken_for_what_is_dirty(any_postgres: Sandbox) -> None:
     """Where both can be read, what is expected without pg_buffercache is no less than what that counts."""
-    postgres = any_postgres.target().postgres
-    try:
-        postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache SCHEMA public")
-    except EnvironmentUnsuitable as error:
-        pytest.skip(f"this build has no pg_buffercache: {error.message}")
+    postgres = _with_buffercache(any_postgres)
     try:
         postgres.execute("CREATE TABLE public.dirt AS SELECT i, repeat('x', 90) AS t FROM generate_series(1, 50000) i")
         postgres.execute("CHECKPOINT")
@@ -64,6 +56,15 @@ def test_less_than_the_wal_tells_is_never_taken_for_what_is_dirty(any_postgres: 
     finally:
         postgres.execute("DROP TABLE IF EXISTS public.dirt")
         postgres.execute("DROP EXTENSION IF EXISTS pg_buffercache")
+
+
+def _with_buffercache(sandbox: Sandbox) -> Postgres:
+    postgres = sandbox.target().postgres
+    try:
+        postgres.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache SCHEMA public")
+    except EnvironmentUnsuitable as error:
+        pytest.skip(f"this build has no pg_buffercache: {error.message}")
+    return postgres
 
 
 def _until_reported(postgres: Postgres, tries: int = 1200) -> None:
