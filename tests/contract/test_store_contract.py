@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from fix_postgres import NIGHT
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.record import CheckRecord, InstanceRecord, PlanRecord, Record, TextRecord
 from pgdyno.model.sample_tables import TABLES
@@ -354,19 +353,6 @@ def test_any_order_of_calls_keeps_finished_trials_as_they_are(url: str) -> None:
         database=None,
     )
     run_state_machine_as_test(machine, settings=quick)
-
-
-def test_changes_are_kept_in_their_order(store: Store) -> None:
-    change = ChangeRecord(
-        1.5, "dba@db1", ChangeAction.APPLY, "t", "e", "s1", "max-wal-size", "max_wal_size", "1GB", "8GB"
-    )
-    back = replace(change, action=ChangeAction.ROLLBACK, old="8GB", new=None, study="20260101-000000-ab")
-    other = replace(change, session="s2")
-    store.add_changes([change, other])
-    store.add_changes([back])
-    store.add_changes([])
-    assert store.changes() == [change, other, back]
-    assert store.changes(session="s1") == [change, back]
 
 
 RECORDS: tuple[Record, ...] = (
