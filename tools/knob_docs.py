@@ -5,16 +5,17 @@ Run `python tools/knob_docs.py`, or with `--check` to exit 1 when the pages are 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from generated import keep_folder
+from pgdyno.advisor.rule import Rule
 from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.knobs.catalogue import Catalogue, Knob
 from pgdyno.knobs.linux import load_all_knobs
 from pgdyno.knobs.policy import Durability, Ruling, SearchPolicy, load_policy
-from pgdyno.report.rule_words import rules_of_knob
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "knobs"
 _HEAD = "<!-- Made by tools/knob_docs.py from src/pgdyno/knobs/data: edit there. -->\n\n"
@@ -23,6 +24,17 @@ _SEARCHED = {
     SearchPolicy.OPT_IN: "only with `--include`",
     SearchPolicy.MANUAL: "never; by hand in an experiment",
 }
+
+
+def rules_of_knob(knob: str, rules: Sequence[Rule]) -> list[str]:
+    """Return the ids of the rules that change a knob or name it in their texts."""
+    word = re.compile(rf"(?<![\w.]){re.escape(knob)}(?![\w.])")
+    return [
+        rule.id
+        for rule in rules
+        if any(change.knob == knob for change in rule.changes)
+        or any(word.search(text) for text in (rule.title, rule.why, rule.apply, rule.id.replace("-", "_")))
+    ]
 
 
 def pages(catalogue: Catalogue, rulings: Mapping[str, Ruling]) -> dict[str, str]:

@@ -40,7 +40,7 @@ def why_not(scope: Scope, case: Case) -> str | None:
             return f"it is for {_list(scope.workloads)} loads, and this one is {workload}"
         if workload in scope.not_workloads:
             return f"it is not for {workload} loads"
-    return None
+    return scope.not_on_standby if scope.not_on_standby and case.server.in_recovery is True else None
 
 
 def _version(scope: Scope, case: Case) -> str | None:

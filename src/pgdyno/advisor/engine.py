@@ -12,11 +12,11 @@ from pathlib import PurePath
 from pgdyno.advisor.applicability import closest_first, doubts_of, why_not
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import CannotTell, DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.planned import shown, written
 from pgdyno.advisor.rule import ChangeRow, Rule, title_without_target
 from pgdyno.advisor.selection import rank
 from pgdyno.advisor.vocabulary import FACTS
 from pgdyno.errors import UsageError
-from pgdyno.knobs.values import setting_text
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import NoLoad, Unknown
 from pgdyno.model.finding import (
@@ -80,22 +80,17 @@ def judge(rule: Rule, case: Case) -> Judgement:
 
 
 def _fires(rule: Rule, case: Case) -> Fires:
-    changes = tuple(_change(row, case) for row in rule.changes)
-    named = [change for change in changes if change.knob]
     return Fires(
-        changes=changes,
-        current=", ".join(f"{change.knob} = {change.was}" for change in named),
-        proposed=", ".join(f"{change.knob} = {change.value}" for change in named),
+        changes=tuple(_change(row, case) for row in rule.changes),
         evidence=tuple(_filled(text, case, {}) for text in rule.evidence),
     )
 
 
 def _change(row: ChangeRow, case: Case) -> Change:
-    value = row.value if row.value_of is None else _value_text(row, case)
     return Change(
         kind=row.kind,
         knob=row.knob,
-        value=value,
+        value=_value_text(row, case),
         current=current_text(row.kind, row.knob, case),
         device=row.device,
         commands=row.commands,
@@ -105,14 +100,11 @@ def _change(row: ChangeRow, case: Case) -> Change:
 
 def current_text(kind: ChangeKind, knob: str, case: Case) -> str | None:
     """Return what a knob stands at, as people write it; None when it is not known."""
-    try:
+    with suppress(Missing):
         if kind is ChangeKind.POSTGRESQL and knob:
-            fact = case.row(knob)
-            return setting_text(fact, float(fact.setting)) if fact.vartype in ("integer", "real") else fact.setting
+            return shown(case, knob)
         if kind is ChangeKind.LINUX and knob:
             return case.sysctl(knob)
-    except Missing:
-        return None
     return None
 
 
@@ -124,19 +116,7 @@ def _value_text(row: ChangeRow, case: Case) -> str:
         return str(value)
     if row.kind is not ChangeKind.POSTGRESQL:
         return str(round(value))
-    return memory_text(value, case, row.knob)
-
-
-def memory_text(value: float, case: Case, knob: str) -> str:
-    """Write bytes, seconds or a bare number as the setting's text, in its own units. Raises Missing."""
-    from pgdyno.units import BYTES, MICROSECONDS, split_unit
-
-    fact = case.row(knob)
-    if fact.unit is None:
-        return setting_text(fact, round(value) if fact.vartype == "integer" else value)
-    multiplier, name = split_unit(fact.unit)
-    size = multiplier * (BYTES[name] if name in BYTES else MICROSECONDS[name] / 1e6)
-    return setting_text(fact, round(value / size))
+    return written(case, row.knob, value)
 
 
 def _filled(text: str, case: Case, values: Mapping[str, str]) -> str:
@@ -223,6 +203,7 @@ def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
         base = replace(base, effects=tuple(e for e in base.effects if e.source.document in fires.effects_from))
     effect = base.main_effect
     doubts = (*(() if effect is None else doubts_of(effect, case)), *fires.doubts)
+    named = [change for change in fires.changes if change.knob]
     return replace(
         base,
         answer=Answer.FINDING,
@@ -230,8 +211,8 @@ def _fired(base: Finding, rule: Rule, case: Case, fires: Fires) -> Finding:
         why=_filled(rule.why, case, fires.values),
         severity=fires.severity or rule.severity,
         cost=fires.cost or rule.cost,
-        current=fires.current,
-        proposed=fires.proposed,
+        current=fires.current or ", ".join(f"{change.knob} = {change.was}" for change in named),
+        proposed=fires.proposed or ", ".join(f"{change.knob} = {change.value}" for change in named),
         changes=fires.changes,
         evidence=(*fires.evidence, *_overridden(case, fires.changes), *_waiting(case, fires.changes)),
         confidence=_confidence(effect, doubts),

@@ -12,7 +12,8 @@ from pgdyno.model.finding import Change, Cost, Resolution, Severity
 class Fires:
     """The rule has something to say. `values` fill the `{name}` places of the rule's texts.
 
-    `evidence` are sentences with this target's figures. What is None here stays as the rule's table says.
+    `evidence` are sentences with this target's figures. `current` and `proposed` are told by the changes where they are
+    empty; what is None stays as the rule's table says.
     """
 
     changes: tuple[Change, ...] = ()

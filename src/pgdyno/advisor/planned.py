@@ -85,8 +85,6 @@ def proposes(
     """
     return Fires(
         changes=changes,
-        current=", ".join(f"{change.knob} = {change.was}" for change in changes),
-        proposed=", ".join(f"{change.knob} = {change.value}" for change in changes),
         values={"proposed": changes[0].value, **(values or {})},
         evidence=evidence,
         doubts=doubts,
@@ -197,11 +195,6 @@ def working_set_of(case: Case) -> WorkingSet | None:
     """Return the working set, None when it is not known."""
     found = case.evidence.working_set
     return None if isinstance(found, Unknown) else found
-
-
-def is_standby(case: Case) -> bool:
-    """Return True when the server is known to be in recovery: it writes no WAL of its own and vacuums nothing."""
-    return case.server.in_recovery is True
 
 
 def active_sessions(case: Case) -> float:

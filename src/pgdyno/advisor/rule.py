@@ -30,6 +30,8 @@ class Scope:
     to_version: int | None = None
     from_kernel: tuple[int, int] | None = None
     below_kernel: tuple[int, int] | None = None
+    not_on_standby: str = ""
+    """Why it is not for a server in recovery; empty where it is."""
 
 
 @dataclass(frozen=True, slots=True)

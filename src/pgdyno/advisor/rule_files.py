@@ -34,6 +34,7 @@ class _ScopeRow(_Row):
     to_version: _Whole | None = None
     from_kernel: str | None = None
     below_kernel: str | None = None
+    not_on_standby: str = ""
 
 
 class _ChangeTable(_Row):

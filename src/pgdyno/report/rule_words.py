@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 from pgdyno.advisor.rule import Rule, Scope
 from pgdyno.advisor.rulebook import Document, documents
 
@@ -19,6 +16,7 @@ def scope_text(scope: Scope) -> str:
         f"on {' or '.join(scope.virtualization)}" if scope.virtualization else "",
         f"{' or '.join(scope.workloads)} loads" if scope.workloads else "",
         f"not {' or '.join(scope.not_workloads)} loads" if scope.not_workloads else "",
+        "primaries only" if scope.not_on_standby else "",
     ]
     return ", ".join(part for part in parts if part) or "every target"
 
@@ -53,14 +51,3 @@ def measured_on(rule: Rule) -> tuple[str, ...]:
 def _measured(document: Document) -> str:
     kernel = f"kernel {document.kernel}" if document.kernel else "its kernel is not stated"
     return ", ".join(part for part in (document.platform, document.version, kernel) if part)
-
-
-def rules_of_knob(knob: str, rules: Sequence[Rule]) -> list[str]:
-    """Return the ids of the rules that change a knob or name it in their texts."""
-    word = re.compile(rf"(?<![\w.]){re.escape(knob)}(?![\w.])")
-    return [
-        rule.id
-        for rule in rules
-        if any(change.knob == knob for change in rule.changes)
-        or any(word.search(text) for text in (rule.title, rule.why, rule.apply, rule.id.replace("-", "_")))
-    ]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import rule_docs
+from knob_docs import rules_of_knob
 from pgdyno.advisor.rulebook import contradictions, shipped_rules
 from pgdyno.advisor.vocabulary import FACTS, FUNCTIONS
-from pgdyno.report.rule_words import rules_of_knob, scope_text
+from pgdyno.report.rule_words import scope_text
 
 PROJECT = Path(__file__).parents[3]
 

@@ -29,8 +29,7 @@ def io_method(case: Case) -> Judgement:
 
 
 def _method(case: Case, value: str, evidence: str) -> Fires:
-    change = change_to(case, "io_method", value)
-    return proposes(case, change, evidence=(evidence,), needs_test=True)
+    return proposes(case, change_to(case, "io_method", value), evidence=(evidence,), needs_test=True)
 
 
 def io_workers(case: Case) -> Judgement:
@@ -44,8 +43,7 @@ def io_workers(case: Case) -> Judgement:
     fact = f"io_workers = {current:g} on {cpus} CPUs, and the working set {work.kind}"
     if work.kind not in READS_FROM_DISK or wanted <= current:
         return InOrder(f"{fact}.")
-    change = change_to(case, "io_workers", wanted)
-    return proposes(case, change, evidence=(f"{fact}.",), needs_test=True)
+    return proposes(case, change_to(case, "io_workers", wanted), evidence=(f"{fact}.",), needs_test=True)
 
 
 def effective_io_concurrency(case: Case) -> Judgement:
@@ -53,11 +51,10 @@ def effective_io_concurrency(case: Case) -> Judgement:
     current = case.number("effective_io_concurrency")
     if current >= DEFAULT_CONCURRENCY:
         return InOrder(f"effective_io_concurrency = {current:g}.")
-    change = change_to(case, "effective_io_concurrency", DEFAULT_CONCURRENCY)
     source = case.row("effective_io_concurrency").source
     return proposes(
         case,
-        change,
+        change_to(case, "effective_io_concurrency", DEFAULT_CONCURRENCY),
         evidence=(
             f"effective_io_concurrency = {current:g} (from: {source}); the default of 18 is 16, of 17 it was 1.",
         ),

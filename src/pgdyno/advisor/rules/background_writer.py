@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pgdyno.advisor.amounts import FULL_TIMES
 from pgdyno.advisor.case import Case, Missing, known
-from pgdyno.advisor.judgement import DoesNotApply, InOrder, Judgement
-from pgdyno.advisor.planned import MEAN_OF_ALL, change_to, counted, is_standby, proposes, shown, written
+from pgdyno.advisor.judgement import InOrder, Judgement
+from pgdyno.advisor.planned import MEAN_OF_ALL, change_to, counted, proposes, shown, written
 
 OF_THE_ROUNDS = 0.01
 """Share of its rounds at the limit from which the limit holds the background writer back."""
@@ -14,8 +14,6 @@ _SETTINGS = ("bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "bgwriter_delay
 
 def background_writer(case: Case) -> Judgement:
     """Offer more pages a round where the background writer stops at its limit."""
-    if is_standby(case):
-        return DoesNotApply("a standby writes what the primary changed")
     numbers = counted(case, *_SETTINGS)
     stopped = known(numbers.maxwritten_clean, "how often the background writer stopped at its limit")
     name = "bgwriter_lru_maxpages"
@@ -27,12 +25,11 @@ def background_writer(case: Case) -> Judgement:
         if numbers.window.is_mean_of_all:  # of the busy rounds it may be a large share
             raise Missing(f"in which share of its rounds at load the background writer stops at {name}", MEAN_OF_ALL)
         return InOrder(text)
-    change = change_to(case, name, 2 * case.number(name))
     delay = written(case, "bgwriter_delay", case.number("bgwriter_delay") / 2)
     multiplier = f"{2 * case.number('bgwriter_lru_multiplier'):g}"
     return proposes(
         case,
-        change,
+        change_to(case, name, 2 * case.number(name)),
         evidence=(
             text,
             f"bgwriter_delay = {shown(case, 'bgwriter_delay')}, "

@@ -87,13 +87,12 @@ def _buffers(
     severity: Severity | None = None,
     needs_test: bool = False,
 ) -> Fires:
-    change = change_to(case, "shared_buffers", proposal)
     memory = memory_of(case)
     less = proposal < case.number("shared_buffers")
     eighth, half = rounded_bytes(memory / 8), rounded_bytes(memory / 2)
     return proposes(
         case,
-        change,
+        change_to(case, "shared_buffers", proposal),
         evidence=tuple(evidence),
         resolutions=resolutions,
         severity=severity,
@@ -143,11 +142,10 @@ def effective_cache_size(case: Case) -> Judgement:
     fact = f"effective_cache_size = {shown(case, 'effective_cache_size')} with {bytes_text(memory)} of memory"
     if NEAR * proposal <= current <= memory:
         return InOrder(f"{fact}.")
-    change = change_to(case, "effective_cache_size", proposal)
     more = "more than there is" if current > memory else f"{percent_text(current / memory)} of it"
     return proposes(
         case,
-        change,
+        change_to(case, "effective_cache_size", proposal),
         evidence=(f"{fact}, {more}.", f"shared_buffers will be {bytes_text(planned(case, 'shared_buffers'))} of it."),
         effects_from=() if proposal < current else None,
     )

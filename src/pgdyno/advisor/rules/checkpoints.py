@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pgdyno.advisor.case import Case, Missing
-from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
+from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.planned import (
     change_to,
-    is_standby,
     log_of,
     planned,
     proposes,
@@ -39,13 +38,10 @@ from pgdyno.units import bytes_text, percent_text, seconds_text
 
 MIN = 60.0
 LONG_TIMEOUT_S = 15 * MIN
-STANDBY = "a standby starts restartpoints by the primary's checkpoints, so this belongs on the primary"
 
 
 def max_wal_size(case: Case) -> Judgement:
     """Size max_wal_size so that checkpoints come by time, within what the WAL file system holds."""
-    if is_standby(case):
-        return DoesNotApply(STANDBY)
     current = case.number("max_wal_size")
     pressure = tuple(pressure_of(case))
     rate = wal_rate(case)
@@ -197,8 +193,6 @@ def _recovery(redo_bytes: float, rate: WalRate) -> str:
 
 def checkpoint_timeout(case: Case) -> Judgement:
     """Offer a longer checkpoint_timeout where the load writes, the log shows no pressure by WAL and space allows."""
-    if is_standby(case):
-        return DoesNotApply(STANDBY)
     current = case.number("checkpoint_timeout")
     if current >= LONG_TIMEOUT_S:
         return InOrder(f"checkpoint_timeout = {shown(case, 'checkpoint_timeout')} is long already.")
@@ -219,8 +213,7 @@ def checkpoint_timeout(case: Case) -> Judgement:
             f"With {seconds_text(LONG_TIMEOUT_S)} the WAL of {bytes_text(rate.bytes_s)}/s would need max_wal_size = "
             f"{bytes_text(needed)}, more than half of {where}: WAL would start the checkpoints all the same."
         )
-    change = change_to(case, "checkpoint_timeout", LONG_TIMEOUT_S)
-    changes = [change]
+    changes = [change_to(case, "checkpoint_timeout", LONG_TIMEOUT_S)]
     if needed > planned(case, "max_wal_size"):
         changes.append(change_to(case, "max_wal_size", needed))
     return proposes(
@@ -239,8 +232,6 @@ def checkpoint_timeout(case: Case) -> Judgement:
 
 def checkpoint_completion_target(case: Case) -> Judgement:
     """Propose 0.9 where the version's default is 0.5 and nobody chose another value."""
-    if is_standby(case):
-        return DoesNotApply(STANDBY)
     current, major = case.number("checkpoint_completion_target"), case.server.major
     newer = major >= 14
     default = Resolution(
@@ -252,11 +243,10 @@ def checkpoint_completion_target(case: Case) -> Judgement:
         return InOrder(f"checkpoint_completion_target = {current:g}.", (default,))
     if newer or current > 0.5:
         return InOrder(f"checkpoint_completion_target = {current:g} was chosen by somebody; it is left.", (default,))
-    change = change_to(case, "checkpoint_completion_target", 0.9)
     spread = case.number("checkpoint_timeout")
     return proposes(
         case,
-        change,
+        change_to(case, "checkpoint_completion_target", 0.9),
         evidence=(
             f"Version {major} spreads a checkpoint over {current:g} of checkpoint_timeout: "
             f"{seconds_text(current * spread)} of {seconds_text(spread)}; with 0.9 it is {seconds_text(0.9 * spread)}.",
@@ -273,8 +263,6 @@ def _decided(newer: bool, current: float) -> str:
 
 def full_page_burst(case: Case) -> Judgement:
     """Explain the burst of full-page images where they make up most of the WAL."""
-    if is_standby(case):
-        return DoesNotApply(STANDBY)
     images = heavy_images(case)
     if not isinstance(images, HeavyImages):
         return images
@@ -293,8 +281,6 @@ def full_page_burst(case: Case) -> Judgement:
 
 def recovery_time(case: Case) -> Judgement:
     """Warn where a crash recovery would replay more than half an hour of the load's WAL."""
-    if is_standby(case):
-        return DoesNotApply("a standby replays all the time")
     size, rate = planned(case, "max_wal_size"), wal_rate(case)
     if rate is None:
         raise Missing("the WAL rate", "no window was measured, and the log shows no distances")

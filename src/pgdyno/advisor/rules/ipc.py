@@ -44,8 +44,6 @@ def shared_memory(case: Case) -> Judgement:
         return InOrder(f"Already above the table for {binary_text(ram)}: {text}. Nothing to do.", resolutions)
     return Fires(
         changes=_raise(low, limits),
-        current=", ".join(f"{name} = {limits[name]}" for name in low),
-        proposed=", ".join(f"{name} = {floor}" for name, floor in low.items()),
         evidence=(
             user,
             f"For {binary_text(ram)} of memory the table gives {binary_text(floors['kernel.shmmax'])} for one segment; "
@@ -77,8 +75,6 @@ def semaphores(case: Case) -> Judgement:
     evidence.append("Builds for Linux use unnamed POSIX semaphores as a rule, which these limits do not count.")
     return Fires(
         changes=(Change(ChangeKind.LINUX, "kernel.sem", value, " ".join(text.split())),),
-        current=f"kernel.sem = {' '.join(text.split())}",
-        proposed=f"kernel.sem = {value}",
         evidence=tuple(evidence),
     )
 
@@ -95,8 +91,6 @@ def messages(case: Case) -> Judgement:
         return DoesNotApply(f"PostgreSQL uses no message queues; for DB2, Oracle or Informix: {text}; {_USERS}")
     return Fires(
         changes=_raise(low, limits),
-        current=", ".join(f"{name} = {limits[name]}" for name in low),
-        proposed=", ".join(f"{name} = {floor}" for name, floor in low.items()),
         evidence=(others,),
     )
 

@@ -79,8 +79,7 @@ def parallel_workers(case: Case) -> Judgement:
     decided = (Resolution("CON-40", f"By concurrency: {words}"),)
     if wanted == current or (wanted > 0 and current >= wanted):
         return InOrder(fact, decided)
-    change = change_to(case, name, wanted)
-    return proposes(case, change, evidence=(fact,), resolutions=decided, needs_test=True)
+    return proposes(case, change_to(case, name, wanted), evidence=(fact,), resolutions=decided, needs_test=True)
 
 
 def work_mem(case: Case) -> Judgement:

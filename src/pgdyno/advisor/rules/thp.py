@@ -27,10 +27,7 @@ def transparent(case: Case) -> Judgement:
             evidence=tuple(evidence),
             severity=Severity.NOTE,
         )
-    change = Change(ChangeKind.LINUX, linux.THP_ENABLED, "never", mode)
     return Fires(
-        changes=(change,),
-        current=f"{linux.THP_ENABLED} = {mode}",
-        proposed=f"{linux.THP_ENABLED} = never",
+        changes=(Change(ChangeKind.LINUX, linux.THP_ENABLED, "never", mode),),
         evidence=tuple(evidence),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.advisor.amounts import is_small, too_few_rows
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, is_standby, moment_text, shown
+from pgdyno.advisor.planned import change_to, cost_of, moment_text, shown
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
@@ -76,8 +76,6 @@ def autovacuum(case: Case) -> Judgement:
 
 def autovacuum_exception(case: Case) -> Judgement:
     """Say what turning autovacuum off could bring to a mostly read-only load, with the schedule it needs."""
-    if is_standby(case):
-        return DoesNotApply("a standby vacuums nothing")
     if case.text("autovacuum") != "on":
         return InOrder("autovacuum is off already; see autovacuum.")
     why_not = _against_off(case)
@@ -174,8 +172,6 @@ def _wait_for_a_vacuum(case: Case, table: TableActivity) -> None:
 
 def autovacuum_cost(case: Case) -> Judgement:
     """Offer a higher cost limit where dead rows pile up in a table in spite of autovacuum."""
-    if is_standby(case):
-        return DoesNotApply("a standby vacuums nothing")
     if case.text("autovacuum") != "on":
         return InOrder("autovacuum is off; see autovacuum.")
     tables = case.evidence.tables
@@ -196,7 +192,6 @@ def autovacuum_cost(case: Case) -> Judgement:
     return Fires(
         changes=(change,),
         current=f"the limit in force is {limit:g}",
-        proposed=f"autovacuum_vacuum_cost_limit = {change.value}",
         evidence=(
             f"{percent_text(share)} of the rows of {table.schema}.{table.name} ({bytes_text(table.bytes)}) are dead, "
             f"with autovacuum_max_workers = {shown(case, 'autovacuum_max_workers')}, which share the limit, and "

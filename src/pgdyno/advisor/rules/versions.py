@@ -113,7 +113,6 @@ def changed_defaults(case: Case) -> Judgement:
     return Fires(
         changes=tuple(changes),
         current=", ".join(f"{one.name} = {shown(case, one.name)}" for one in pinned),
-        proposed=", ".join(f"{change.knob} = {change.value}" for change in changes),
         values={"count": str(len(pinned))},
         evidence=tuple(
             f"{one.name} = {shown(case, one.name)} was the default before {one.since}; since then it is "
@@ -164,7 +163,6 @@ def new_facilities(case: Case) -> Judgement:
     return Fires(
         changes=changes,
         current=", ".join(f"{name} = off" for name in off),
-        proposed=", ".join(f"{change.knob} = on" for change in changes),
         evidence=(
             f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off: times of reads and writes are missing.",
             *(f"Version {text}." for text in later),

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from pgdyno.advisor.amounts import FULL_TIMES
 from pgdyno.advisor.case import Case, Missing
-from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, counted, is_standby, planned, proposes, shown, writes
+from pgdyno.advisor.judgement import Fires, InOrder, Judgement
+from pgdyno.advisor.planned import change_to, counted, planned, proposes, shown, writes
 from pgdyno.advisor.wal_pressure import HeavyImages, heavy_images
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Cost, Resolution, Severity
@@ -20,8 +20,6 @@ _PLAIN_NAMES = re.compile(r"(role [a-z_][a-z0-9_]*)?( in )?(database [a-z_][a-z0
 
 def wal_buffers(case: Case) -> Judgement:
     """Offer 16MB of wal_buffers where the load writes and the automatic size is below it."""
-    if is_standby(case):
-        return DoesNotApply("a standby writes no WAL of its own")
     size = case.number("wal_buffers")
     automatic = _is_automatic(case, size)
     if automatic and not case.has("wal_segment_size") and planned(case, "shared_buffers") >= 32 * 16 * MB:
@@ -40,11 +38,10 @@ def wal_buffers(case: Case) -> Judgement:
         return InOrder(f"{text}, and it was full {plural(full)} in the window.")
     if not writes(case):
         return InOrder(f"{text}, and the load hardly writes.")
-    change = change_to(case, "wal_buffers", wanted)
     seen = () if full is None else (f"It was full {full} times in the window, and sessions had to write it out.",)
     return proposes(
         case,
-        change,
+        change_to(case, "wal_buffers", wanted),
         evidence=(f"{text}.", *seen),
         resolutions=(Resolution("CON-21", f"{text}: smaller than 16MB, so 16MB is offered."),),
     )
@@ -153,17 +150,14 @@ LITTLE_IDLE_PCT = 10
 
 def wal_compression(case: Case) -> Judgement:
     """Offer compression of full-page images where they make up most of the WAL, as an experiment."""
-    if is_standby(case):
-        return DoesNotApply("a standby writes no WAL of its own")
     if case.text("wal_compression") != "off":
         return InOrder(f"wal_compression = {case.text('wal_compression')}.")
     images = heavy_images(case)
     if not isinstance(images, HeavyImages):
         return images
-    change = change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on")
     return proposes(
         case,
-        change,
+        change_to(case, "wal_compression", "lz4" if "lz4" in case.row("wal_compression").enumvals else "on"),
         evidence=(images.sentence, _idle(case)),
         needs_test=True,
     )

@@ -67,7 +67,6 @@ def dirty_bytes(case: Case) -> Judgement:
     return Fires(
         changes=tuple(changes),
         current=", ".join(f"{one.name} = {one.text}" for one in (background, foreground)),
-        proposed=", ".join(f"{change.knob} = {change.value}" for change in changes),
         evidence=(*sentences, *too_much, *burst_sentences(case)),
         doubts=doubts,
     )
