@@ -10,22 +10,29 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from pgdyno.advisor.rule import Judge, Rule, Scope, Settle
-from pgdyno.errors import UsageError, hinted
-from pgdyno.model.finding import Provenance
-from pgdyno.model.shapes import shaped
+from pgdyno.errors import UsageError, hinted, placed
+from pgdyno.model.finding import Provenance, StatedEffect
+from pgdyno.model.shapes import members_of
+from pgdyno.model.tables import Table, fields_of, keys_of, read_table, table_of, tables_of, toml_of
 from pgdyno.outside.files import read_text
+from pgdyno.units import plural
 
 Version = tuple[int, int]
 
 _HERE = Path(__file__).parent
+_ID = re.compile(r"[a-z0-9-]+")
+_KERNELS = ("from_kernel", "below_kernel")
+_READ_APART = ("theme", "file", "judge", "settle", "source", "scope", "effect")
+"""Keys of a rule whose values in a file are not those of its fields."""
 _HOW = "docs/howto/write-a-rule.md has an example and every key."
 
 
@@ -76,12 +83,8 @@ def documents() -> Mapping[str, Document]:
 @cache
 def contradictions() -> Mapping[str, Contradiction]:
     """Return the contradictions of the sources, CON-01 to CON-45."""
-    found: dict[str, Contradiction] = {}
-    for _, text in _texts("data/contradictions"):
-        for key, row in tomllib.loads(text).items():
-            first, second = SourceStatement(**row.pop("first")), SourceStatement(**row.pop("second"))
-            found[key] = Contradiction(first=first, second=second, **row)
-    return dict(sorted(found.items()))
+    rows = [pair for _, text in _texts("data/contradictions") for pair in tomllib.loads(text).items()]
+    return {key: read_table(Contradiction, row, key) for key, row in sorted(rows, key=lambda pair: pair[0])}
 
 
 @cache
@@ -93,10 +96,8 @@ def shipped_rules() -> tuple[Rule, ...]:
 
 def shipped_text() -> str:
     """Return what `data/rules.json` must be: made of the rule files and the documents."""
-    from pgdyno.advisor.rule_files import checked_rows
-
     known = tomllib.loads((_HERE / "data/documents.toml").read_text("utf-8"))
-    rules = {name: checked_rows(text, name) for name, text in _texts("rules")}
+    rules = {name: tomllib.loads(text)["rule"] for name, text in _texts("rules")}
     return json.dumps({"documents": known, "rules": rules}, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -125,17 +126,18 @@ def require_rule(name: str, rules: Sequence[str]) -> None:
 @hinted(_HOW)
 def parse_rules(text: str, file: str, *, shipped: bool) -> list[Rule]:
     """Return the rules of one file. Raises UsageError that names file, rule and field."""
-    from pgdyno.advisor.rule_files import checked_rows
+    where = f'rule file "{file}"'
+    table = table_of(toml_of(text, where), where, ("rule",))
+    if not table.get("rule"):
+        raise UsageError(f'{where}: "rule" is missing')
+    return _rules([row for row, _ in tables_of(table, "rule", where)], file, shipped=shipped)
 
-    return _rules(checked_rows(text, file), file, shipped=shipped)
 
-
-def _rules(rows: Sequence[Mapping[str, Any]], file: str, *, shipped: bool) -> list[Rule]:
-    theme = Path(file).stem
-    try:
-        return [_rule(row, theme, file, shipped=shipped) for row in rows]
-    except UsageError as error:
-        raise UsageError(f'rule file "{file}": {error.message}', hint=error.hint) from error
+def _rules(rows: Sequence[Table], file: str, *, shipped: bool) -> list[Rule]:
+    return [
+        _rule(row, f'rule file "{file}": {row.get("id", f"rule {number}")}', Path(file).stem, file, shipped=shipped)
+        for number, row in enumerate(rows, 1)
+    ]
 
 
 def ordered(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -162,25 +164,57 @@ def ordered(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(done.values())
 
 
-def _rule(row: Mapping[str, Any], theme: str, file: str, *, shipped: bool) -> Rule:
-    try:
-        judge = cast(Judge | None, _function("judge", row.get("judge"), theme, shipped=shipped))
-        settle = cast(Settle | None, _function("settle", row.get("settle"), theme, shipped=shipped))
-        given = {
-            **{name: value for name, value in row.items() if name not in ("judge", "settle")},
-            "theme": theme,
-            "file": file,
-            "why": " ".join(row["why"].split()),
-            "mechanism": " ".join(row.get("mechanism", "").split()),
-            "scope": _scope(row.get("scope", {})),
-            "source": [provenance(**one) for one in row["source"]],
-            "effect": [
-                {**one, "source": provenance(one["document"], one.get("section", ""))} for one in row.get("effect", ())
-            ],
-        }
-        return replace(shaped(Rule, given, "the rule", strict=False), judge=judge, settle=settle)
-    except UsageError as error:
-        raise UsageError(f"{row['id']}: {error.message}", hint=error.hint) from error
+def _rule(table: Table, where: str, theme: str, file: str, *, shipped: bool) -> Rule:
+    given = table_of(table, where, [key for key in keys_of(Rule) if key not in ("theme", "file")])
+    plain = {key: value for key, value in given.items() if key not in _READ_APART}
+    named = [one.name for one in members_of(Rule) if one.key not in _READ_APART]
+    found = fields_of(Rule, plain, where, named)
+    if ("when" in given) == ("judge" in given):
+        raise UsageError(f"{where}: a rule has either `when` or `judge`")
+    if "when" in given and not found.get("in_order"):
+        raise UsageError(f"{where}: a rule with `when` says in `in_order` what holds when it does not fire")
+    if not _ID.fullmatch(found["id"]):
+        raise UsageError(f'{where}: "id" has small letters, digits and hyphens')
+    if not 0 <= found["risk_level"] <= 3:
+        raise UsageError(f'{where}: "risk_level" {found["risk_level"]} is not from 0 to 3')
+    _require_long(found, where, id=1, title=8, why=40, risk=4, verify=8)
+    sources = tables_of(given, "source", where)
+    if not sources:
+        raise UsageError(f'{where}: "source" is missing')
+    for row, place in sources:
+        _require_long(row, place, document=1, section=3)
+    with placed(where):
+        judge, settle = (_function(key, given.get(key), theme, shipped=shipped) for key in ("judge", "settle"))
+    texts = {key: " ".join(found.get(key, "").split()) for key in ("why", "mechanism")}
+    return Rule(
+        **{**found, **texts},
+        theme=theme,
+        file=file,
+        provenance=tuple(_source(row, place) for row, place in sources),
+        scope=_scope(given.get("scope", {}), f"{where}: scope"),
+        effects=tuple(_effect(row, place) for row, place in tables_of(given, "effect", where)),
+        judge=cast(Judge | None, judge),
+        settle=cast(Settle | None, settle),
+    )
+
+
+def _require_long(table: Table, where: str, **least: int) -> None:
+    for key, length in least.items():
+        if len(str(table.get(key, ""))) < length:
+            raise UsageError(f'{where}: "{key}" is shorter than {plural(length, "character")}')
+
+
+def _source(row: Table, where: str) -> Provenance:
+    given = fields_of(SourceStatement, {"section": "", **row}, where, ("document", "section"))
+    with placed(where):
+        return provenance(**given)
+
+
+def _effect(row: Table, where: str) -> StatedEffect:
+    own = {key: value for key, value in row.items() if key not in ("document", "section")}
+    named = [key for key in keys_of(StatedEffect) if key != "source"]
+    said = {key: row[key] for key in ("document", "section") if key in row}
+    return StatedEffect(**fields_of(StatedEffect, own, where, named), source=_source(said, where))
 
 
 def provenance(document: str, section: str) -> Provenance:
@@ -191,11 +225,14 @@ def provenance(document: str, section: str) -> Provenance:
     return Provenance(document, section, known.year, known.platform, known.version, known.load)
 
 
-def _scope(row: Mapping[str, Any]) -> Scope:
-    """Return the scope: kernels as numbers, lists as tuples."""
-    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-    kernels = {name: _kernel(row[name]) for name in ("from_kernel", "below_kernel") if name in row}
-    return Scope(**found | kernels)
+def _scope(table: object, where: str) -> Scope:
+    """Return the scope: kernels as numbers."""
+    given = table_of(table, where, keys_of(Scope))
+    with placed(where):
+        kernels = {key: _kernel(str(given[key])) for key in _KERNELS if key in given}
+    plain = {key: value for key, value in given.items() if key not in kernels}
+    found = fields_of(Scope, plain, where, [key for key in keys_of(Scope) if key not in _KERNELS])
+    return Scope(**{**found, **kernels})
 
 
 def _kernel(text: str) -> Version:
@@ -205,7 +242,7 @@ def _kernel(text: str) -> Version:
     return int(major), int(minor)
 
 
-def _function(field: str, name: str | None, theme: str, *, shipped: bool) -> object:
+def _function(field: str, name: object, theme: str, *, shipped: bool) -> object:
     """Return the function that a rule names, of the module of its theme. Raises UsageError."""
     if name is None:
         return None
@@ -214,7 +251,7 @@ def _function(field: str, name: str | None, theme: str, *, shipped: bool) -> obj
             f'{field} "{name}": only rules of the package are judged by code', hint="Write `when` and `change` instead."
         )
     module = importlib.import_module(f"pgdyno.advisor.rules.{theme}")
-    function = getattr(module, name, None)
+    function = getattr(module, str(name), None)
     if function is None:
         raise UsageError(f'{field} "{name}" is not a function of {module.__name__}')
     return function

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, NoReturn, TypeVar, Union, cast
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import UsageError, placed
 from pgdyno.model.shapes import Annotation, JsonMember, members_of, taken_apart
 from pgdyno.outside.documents import load_toml
 
@@ -113,6 +113,9 @@ def _value(field: JsonMember, value: object, where: str) -> object:
         return _row(parts[0], value, key, where)
     if origin is not None and issubclass(origin, Mapping):
         return _texts(parts[1], value, key, where)
+    if hasattr(hint, "FORM"):
+        with placed(f"{where}: {key}"):
+            return hint.of_form(_plain(hint.FORM, value, key, where))
     if is_dataclass(hint):
         return read_table(cast(Annotation, hint), value, f"{where}: {key}")
     if issubclass(hint, Enum):

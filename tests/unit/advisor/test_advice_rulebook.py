@@ -75,7 +75,7 @@ def test_the_example_of_the_documentation_is_a_rule_file() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (rule_text(document="no-such-book"), 'statement-timeout: document "no-such-book" is not one of'),
+        (rule_text(document="no-such-book"), 'statement-timeout: source 1: document "no-such-book" is not one of'),
         (rule_text(more='judge = "f"'), "either `when` or `judge`"),
         (rule_text().replace("in_order", "# in_order"), "`in_order`"),
         (rule_text(more="colour = 1"), "colour"),
@@ -84,8 +84,8 @@ def test_the_example_of_the_documentation_is_a_rule_file() -> None:
         (rule_text(more="needs_test = 1"), "needs_test"),
         (rule_text(more="scope = { from_version = true }"), "from_version"),
         (rule_text(more='effect = [{ text = "t", document = "d", low = true }]'), "low"),
-        (rule_text(id="Not An Id"), "rule.0.id"),
-        (rule_text().replace('group = "general"', 'group = "speed"'), "rule.0.group"),
+        (rule_text(id="Not An Id"), 'Not An Id: "id" has small letters'),
+        (rule_text().replace('group = "general"', 'group = "speed"'), 'group "speed" is not one of'),
         (rule_text().replace("== 0'", "== nothing'"), 'there is no fact "nothing"'),
         (rule_text(more='scope = { from_kernel = "six" }'), '"six" is not a kernel version'),
         (rule_text().replace("[[rule]]", "[[rules]]"), "rule"),
