@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.advice_source import check_stand_in
+from pgdyno.cli.arguments.advice_source import SourceFlags, check_stand_in
 from pgdyno.cli.arguments.flags import FILE, FOLDER, NEW_FILE, flag, verb
-from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.files import check_format, write_text
 from pgdyno.cli.terminal.files import emit as print_files
+from pgdyno.cli.terminal.reporting import content
 from pgdyno.errors import ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -28,21 +28,16 @@ if TYPE_CHECKING:
 SEVERITIES = ("critical", "warning", "advice", "note")
 
 
-class _Flags(TargetFlags, StoreFlag):
+class _Flags(SourceFlags, TargetFlags, StoreFlag):
     root: Path | None = flag("A captured folder instead of a live host and server.", type=FOLDER, metavar="DIR")
     pg_settings: Path | None = flag("pg_settings as CSV, JSON or psql output.", type=FILE, metavar="FILE")
     pg_conf: Path | None = flag("A postgresql.conf; needs --pg-version.", type=FILE, metavar="FILE")
     pg_version: str | None = flag("The version of --pg-conf or --pg-settings, such as 16 or 9.5.", metavar="N")
-    window: float | None = flag(
-        "How long to watch.  [default: use the statistics since their last reset]", type=Time("s", 1)
-    )
-    logs: tuple[Path, ...] = flag("A server log; may be given again.", "--log", type=FILE, metavar="FILE")
     iostat: Path | None = flag("Output of iostat -x of that machine.", type=FILE, metavar="FILE")
     sadf: Path | None = flag("Output of sadf -j of that machine.", type=FILE, metavar="FILE")
     wal_device: str | None = flag(
         "The WAL's device as iostat names it.  [default: from the host's mounts]", metavar="NAME"
     )
-    rules: tuple[Path, ...] = flag("A folder of rule files; may be given again.", type=FOLDER, metavar="DIR")
     depth: str | None = flag(
         "How deep the advice goes.  [default: by --criticality, else basic]",
         type=click.Choice(["leave-alone", "basic", "deep"]),
@@ -118,7 +113,7 @@ def _check_names(flags: _Flags) -> None:
     """Refuse rule files and names that nothing has, before a server is asked and minutes are watched."""
     from pgdyno.advisor.rulebook import load_rules
 
-    rules = [rule.id for rule in load_rules(flags.rules)]
+    rules = [rule.id for rule in load_rules(flags.rule_files)]
     if flags.explain is not None:
         from pgdyno.report.advice.explain import check_name
 
@@ -180,7 +175,7 @@ def _request(flags: _Flags) -> AdviceRequest:
     from pgdyno.studies.advice.advise import AdviceRequest
 
     return AdviceRequest(
-        rules=flags.rules,
+        rules=flags.rule_files,
         depth=None if flags.depth is None else Depth(flags.depth),
         criticality=None if flags.criticality is None else Criticality(flags.criticality),
         window_s=flags.window,
@@ -215,7 +210,9 @@ def _write(advice: Advice, flags: _Flags) -> None:
         _save(flags.plan, plan_of(advice))
     for path, kind in ((flags.report, "html"), (flags.markdown, "md")):
         if path is not None:
-            _save(path, _document(advice, kind))
+            from pgdyno.report.advice.page import advice_report
+
+            _save(path, content(advice_report(advice), kind))
     for form in dict.fromkeys(flags.emit):
         from pgdyno.export import emit
         from pgdyno.model.finding import Answer
@@ -232,18 +229,6 @@ def _write(advice: Advice, flags: _Flags) -> None:
         from pgdyno.report.advice.text import print_advice
 
         print_advice(advice, sys.stdout, show_all=flags.show_all, again=of_the_same_case())
-
-
-def _document(advice: Advice, kind: str) -> str:
-    from pgdyno.report.advice.page import advice_report
-
-    if kind == "html":
-        from pgdyno.report.drawing import html
-
-        return html.render(advice_report(advice))
-    from pgdyno.report.drawing import markdown
-
-    return markdown.render(advice_report(advice))
 
 
 def _save(path: Path, text: str) -> None:

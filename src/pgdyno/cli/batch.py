@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FILE, NEW_FILE, Flags, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.flags import FILE, Flags, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.main import INTERRUPTED
-from pgdyno.cli.terminal.reporting import emit, format_flag
+from pgdyno.cli.terminal.reporting import ReportFlags, emit
 
 if TYPE_CHECKING:
     from pgdyno.model.results.batch import BatchResult
@@ -132,11 +132,9 @@ def import_recorded(flags: _ImportFlags) -> int:
     return int(result.exit_code)
 
 
-class _CompareFlags(_ChainFlags, JsonFlag, StoreFlag):
+class _CompareFlags(_ChainFlags, ReportFlags, JsonFlag, StoreFlag):
     reference: str = argument("REFERENCE")
     study: str = argument("STUDY", default="last")
-    wanted: str | None = format_flag()
-    output: Path | None = flag("Write here.", "-o", type=NEW_FILE)
 
 
 @verb("compare", command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FILE, Flags, argument, flag, verb
+from pgdyno.cli.arguments.flags import FILE, JsonFlag, argument, flag, verb
 from pgdyno.cli.terminal.columns import column_lines
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import ExitCode
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 _EXAMPLE = "docs/howto/choose-disks.md has an example."
 
 
-class _Flags(Flags):
+class _Flags(JsonFlag):
     file: Path = argument("FILE", type=FILE)
     count: int | None = flag("How many volumes to propose.  [default: 8, or as in --given]", type=click.IntRange(1))
     given: str | None = flag("Judge these volumes, such as 5100-510F,5200, and propose others.", metavar="LIST")
     wal: int | None = flag("Propose this many more for the log, as far apart as possible.", type=click.IntRange(1))
-    as_json: bool = flag("Print JSON.", "--json")
 
 
 @verb("disks")

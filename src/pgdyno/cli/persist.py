@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import argument, flag, verb
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.errors import UsageError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgdyno.linux.block_devices import KernelPlaces
 
 
-class _Flags(StoreFlag):
+class _Flags(JsonFlag, StoreFlag):
     conf: Path | None = argument("[FILE]")
     study: str | None = flag(
         "Take the winner of this finished tune instead of FILE; `last` for the newest.", metavar="STUDY"
@@ -28,7 +28,6 @@ class _Flags(StoreFlag):
         "The server's data directory, for knobs of the block devices below it.",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
     )
-    as_json: bool = flag("Print JSON.", "--json")
 
 
 @verb("persist")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags, flag, verb
+from pgdyno.cli.arguments.flags import Flags, JsonFlag, flag, verb
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode
@@ -44,8 +44,8 @@ class _VerbFlag(Flags):
     )
 
 
-class _Flags(_VerbFlag, TargetFlags):
-    as_json: bool = flag("Print JSON.", "--json")
+class _Flags(_VerbFlag, TargetFlags, JsonFlag):
+    pass
 
 
 @verb("privileges")

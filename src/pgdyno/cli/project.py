@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FOLDER, NEW_FILE, Flags, JsonFlag, argument, flag, verb
+from pgdyno.cli.arguments.flags import FOLDER, Flags, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.files import read_text, write_text
-from pgdyno.cli.terminal.reporting import emit, format_flag
+from pgdyno.cli.terminal.reporting import ReportFlags, emit
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
@@ -161,9 +161,8 @@ def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
     )
 
 
-class _ReportFlags(_FileFlags, StoreFlag):
-    wanted: str | None = format_flag()
-    output: Path | None = flag("Write here.", "-o", type=NEW_FILE)
+class _ReportFlags(_FileFlags, ReportFlags, StoreFlag):
+    pass
 
 
 @verb("report", command)

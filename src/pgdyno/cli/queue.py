@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FOLDER, argument, flag, verb
+from pgdyno.cli.arguments.flags import FOLDER, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.queue_words import check_words, target_of, words_of
@@ -42,9 +42,8 @@ def command() -> None:
     """
 
 
-class _AddFlags(StoreFlag):
+class _AddFlags(JsonFlag, StoreFlag):
     words: tuple[str, ...] = argument("-- VERB ARGS...", type=click.UNPROCESSED, required=False)
-    as_json: bool = flag("Print JSON.", "--json")
 
 
 @verb("add", command, context_settings={"ignore_unknown_options": False})
@@ -67,8 +66,7 @@ def add(flags: _AddFlags) -> None:
     click.echo(f"job {job.id} waits: pgdyno {shlex.join(job.argv)}")
 
 
-class _ListFlags(StoreFlag):
-    as_json: bool = flag("Print JSON.", "--json")
+class _ListFlags(JsonFlag, StoreFlag):
     with_ended: bool = flag("Include jobs that are done, failed or removed.", "--all")
 
 
@@ -110,9 +108,12 @@ def remove(flags: _RemoveFlags) -> None:
     click.echo(f"job {job.id} is removed", err=True)
 
 
-class _RunFlags(StoreFlag):
+class _WindowFlags(JsonFlag, StoreFlag):
     window: str = flag("When jobs may run, such as 22:00-06:00; over midnight too.", metavar="HH:MM-HH:MM")
     zone: str | None = flag("Time zone, such as Europe/Berlin.  [default: this machine's]", metavar="NAME")
+
+
+class _RunFlags(_WindowFlags):
     once: bool = flag("This window only; when it is closed now, nothing is started.")
     until: str | None = flag("End at this time at the latest, such as 2026-12-24T06:00.", metavar="TIME")
     restore_s: float = flag(
@@ -141,7 +142,6 @@ class _RunFlags(StoreFlag):
         default=0,
         type=click.IntRange(0),
     )
-    as_json: bool = flag("Print JSON.", "--json")
 
 
 @verb("run", command)
@@ -185,12 +185,9 @@ def run(flags: _RunFlags) -> int:
     return int(max((night.code for night in nights), default=ExitCode.OK, key=_gravity))
 
 
-class _TimerFlags(StoreFlag):
-    window: str = flag("When jobs may run, such as 22:00-06:00; over midnight too.", metavar="HH:MM-HH:MM")
-    zone: str | None = flag("Time zone, such as Europe/Berlin.  [default: this machine's]", metavar="NAME")
+class _TimerFlags(_WindowFlags):
     user: str | None = flag("Who runs the jobs, and adds them.  [default: you]", metavar="USER")
     output: Path | None = flag("Write the two files here.", "-o", type=FOLDER)
-    as_json: bool = flag("Print JSON.", "--json")
 
 
 @verb("timer", command)

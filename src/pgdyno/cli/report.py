@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.arguments.flags import NEW_FILE, argument, flag, verb
+from pgdyno.cli.arguments.flags import argument, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
-from pgdyno.cli.terminal.reporting import emit, format_flag
+from pgdyno.cli.terminal.reporting import ReportFlags, emit
 
 if TYPE_CHECKING:
     from pgdyno.model.study import Study
@@ -16,10 +15,8 @@ if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
 
 
-class _Flags(StoreFlag):
+class _Flags(ReportFlags, StoreFlag):
     study: str = argument("[STUDY|RUN]", default="last")
-    wanted: str | None = format_flag()
-    output: Path | None = flag("Write here instead of to the terminal; a new folder for CSV.", "-o", type=NEW_FILE)
 
 
 @verb("report")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import Flags, argument, flag, verb
+from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import HostFlags, host_request
 from pgdyno.cli.terminal.columns import column_lines, terminal_width
@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from pgdyno.undo.rollback import BundleInfo, Sessions
 
 
-class _SessionFlags(Flags):
+class _SessionFlags(JsonFlag):
     session: str | None = argument("[ID]")
     last: bool = flag("The newest session that is not closed, instead of all abandoned ones.")
     list_only: bool = flag("List the sessions; change nothing.", "--list")
     dry_run: bool = flag("Print what would be done, line by line; change nothing.")
     forget: bool = flag("Close session ID without restoring: its server is gone, or you accept it.")
-    as_json: bool = flag("Print JSON.", "--json")
 
 
 class _Flags(_SessionFlags, HostFlags, StoreFlag):

@@ -15,7 +15,7 @@ from pgdyno.outside.secret_words import names_secret
 _TARGET = ("target", "restart_command", "patroni", "patroni_auth", "patroni_ca", "patroni_cert", "sql_only", "sandbox",
            "sandbox_bin", "sandbox_memory", "host", "sudo_user", "sudo", "store_url")  # fmt: skip
 _CAPTURE = ("root", "pg_settings", "pg_conf", "pg_version")
-_JUDGED = ("rules", "depth", "criticality", "window", "logs", "iostat", "sadf", "wal_device")
+_JUDGED = ("rule_files", "depth", "criticality", "window", "logs", "iostat", "sadf", "wal_device")
 
 
 def of_the_same_case() -> Again:

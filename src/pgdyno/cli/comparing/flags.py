@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.arguments.flags import FILE, NEW_FILE, JsonFlag, argument, flag
+from pgdyno.cli.arguments.flags import FILE, JsonFlag, argument, flag
 from pgdyno.cli.arguments.store import StoreFlag
 from pgdyno.cli.requests.study_request import METRICS
-from pgdyno.cli.terminal.reporting import format_flag
+from pgdyno.cli.terminal.reporting import ReportFlags
 from pgdyno.model.verdict import STRICT_CONFIDENCE
 
 
-class CompareFlags(JsonFlag, StoreFlag):
+class CompareFlags(ReportFlags, JsonFlag, StoreFlag):
     """The flags of `pgdyno compare`."""
 
     runs: tuple[str, ...] = argument("[RUN RUN]", required=False)
@@ -95,5 +95,3 @@ class CompareFlags(JsonFlag, StoreFlag):
     own_settings: bool = flag("Accept different settings on the two platforms, and list them.")
     devices: tuple[str, ...] = flag("Only this device of iostat; may be given again.", "--device", metavar="NAME")
     subject: str = flag("What the figures of --generation and --step are of.", "--of", default="the metric")
-    wanted: str | None = format_flag()
-    output: Path | None = flag("Write the report here.", "-o", type=NEW_FILE)

@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import flag
+from pgdyno.cli.arguments.flags import NEW_FILE, Flags, flag
 from pgdyno.cli.terminal.files import write_text
 
 if TYPE_CHECKING:
@@ -28,10 +28,15 @@ _ENDINGS = {
 FORMATS = ("text", "md", "html", "pdf", "json", "csv")
 
 
-def format_flag() -> Any:  # noqa: ANN401 - the type of the field that it declares, see `flag`
-    """Declare the form of a report."""
-    words = "Format of the output.  [default: by the ending of --output, else text]"
-    return flag(words, "--format", type=click.Choice(FORMATS))
+class ReportFlags(Flags):
+    """In which form a report is written, and where."""
+
+    wanted: str | None = flag(
+        "Format of the output.  [default: by the ending of --output, else text]",
+        "--format",
+        type=click.Choice(FORMATS),
+    )
+    output: Path | None = flag("Write here instead of to the terminal; a new folder for CSV.", "-o", type=NEW_FILE)
 
 
 def format_of(wanted: str | None, output: Path | None) -> str:
@@ -54,10 +59,11 @@ def emit(report: Report, wanted: str | None, output: Path | None) -> None:
 
         print_report(report, sys.stdout)
     else:
-        click.echo(_content(report, chosen), nl=False)
+        click.echo(content(report, chosen), nl=False)
 
 
-def _content(report: Report, chosen: str) -> str:
+def content(report: Report, chosen: str) -> str:
+    """Return a report as one text: html, md, json or text."""
     if chosen == "html":
         from pgdyno.report.drawing import html
 
@@ -90,7 +96,7 @@ def _write(report: Report, chosen: str, output: Path) -> None:
 
         write_csv(report, output)
         return
-    write_text(output, _content(report, chosen), "report", option="--output")
+    write_text(output, content(report, chosen), "report", option="--output")
 
 
 def print_found(found: object, lines: Iterable[str], *, as_json: bool) -> None:
