@@ -62,15 +62,14 @@ def _findings(source: MigrationSide, target: MigrationSide) -> Iterator[AssessFi
         try:
             yield from look(source.postgres, target.server)
         except PgdynoError as error:
-            text = f"could not be read: {error.one_line}"
-            yield AssessFinding(weight=W.KNOW, topic=topic, object="catalog", text=text)
+            yield AssessFinding(W.KNOW, topic, "catalog", f"could not be read: {error.one_line}")
 
 
 def _versions(source: MigrationSide, target: MigrationSide) -> Iterator[AssessFinding]:
     text = f"PostgreSQL {source.major} to PostgreSQL {target.major}"
     older = target.major < source.major
     hint = "Dumps are for the same version or a newer one." if older else ""
-    yield AssessFinding(weight=W.STOPS if older else W.KNOW, topic="version", object="server", text=text, hint=hint)
+    yield AssessFinding(W.STOPS if older else W.KNOW, "version", "server", text, hint)
 
 
 def _extensions(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
@@ -78,30 +77,23 @@ def _extensions(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
     for row in source.fetch(_EXTENSIONS):
         name, version = str(row["name"]), str(row["version"])
         if name not in there:
-            yield AssessFinding(
-                weight=W.STOPS, topic="extension", object=name,
-                text=f"version {version} is not available on the target",
-                hint=f"Install {name} for the target's PostgreSQL.",
-            )  # fmt: skip
+            text = f"version {version} is not available on the target"
+            yield AssessFinding(W.STOPS, "extension", name, text, f"Install {name} for the target's PostgreSQL.")
         elif there[name] != version:
             text = f"version {version} on the source, {there[name]} on the target"
-            yield AssessFinding(weight=W.DIFFERS, topic="extension", object=name, text=text)
+            yield AssessFinding(W.DIFFERS, "extension", name, text)
 
 
 def _encoding(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
     (row,) = source.fetch(_DATABASE)
-    yield AssessFinding(
-        weight=W.KNOW, topic="encoding", object="database",
-        text=f"{row['encoding']}, collation {row['collation']}, character type {row['type']}",
-    )  # fmt: skip
+    text = f"{row['encoding']}, collation {row['collation']}, character type {row['type']}"
+    yield AssessFinding(W.KNOW, "encoding", "database", text)
     known = {_plain(str(one["name"])) for one in target.fetch("SELECT collname AS name FROM pg_catalog.pg_collation")}
     known |= {_plain(str(one["name"])) for one in target.fetch(_LOCALES)} | {"c", "posix"}
     for key in ("collation", "type"):
         if _plain(str(row[key])) not in known:
-            yield AssessFinding(
-                weight=W.STOPS, topic="collation", object=str(row[key]), text="the target does not have this locale",
-                hint="Install the locale on the target's host, and import it with pg_import_system_collations().",
-            )  # fmt: skip
+            hint = "Install the locale on the target's host, and import it with pg_import_system_collations()."
+            yield AssessFinding(W.STOPS, "collation", str(row[key]), "the target does not have this locale", hint)
 
 
 def _plain(name: str) -> str:
@@ -120,47 +112,41 @@ def _collations(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
     )
     if other:
         text = f"{plural(len(other), 'collation')} with another version on the target: {_some(other)}"
-        yield AssessFinding(
-            weight=W.DIFFERS, topic="collation", object="versions", text=text,
-            hint="The order and uniqueness of text may differ: build indexes on the target, never copy their files.",
-        )  # fmt: skip
+        hint = "The order and uniqueness of text may differ: build indexes on the target, never copy their files."
+        yield AssessFinding(W.DIFFERS, "collation", "versions", text, hint)
 
 
 def _unlogged(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     if names := _names(source.fetch(_UNLOGGED)):
-        yield AssessFinding(
-            weight=W.KNOW, topic="unlogged", object=_some(names),
-            text=f"{plural(len(names), 'unlogged table')}: moved by a dump, not by logical replication",
-        )  # fmt: skip
+        text = f"{plural(len(names), 'unlogged table')}: moved by a dump, not by logical replication"
+        yield AssessFinding(W.KNOW, "unlogged", _some(names), text)
 
 
 def _keyless(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     if names := _names(source.fetch(_KEYLESS)):
         text = f"{plural(len(names), 'table')} without a primary key: rows that differ cannot be identified"
         hint = "Logical replication needs a REPLICA IDENTITY for updates and deletes there."
-        yield AssessFinding(weight=W.KNOW, topic="no key", object=_some(names), text=text, hint=hint)
+        yield AssessFinding(W.KNOW, "no key", _some(names), text, hint)
 
 
 def _invalid(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     for row in source.fetch(_INVALID):
         kind = str(row["kind"])
         text = "is invalid: it is rebuilt and valid on the target" if kind == "index" else "was never validated"
-        yield AssessFinding(weight=W.DIFFERS, topic=f"invalid {kind}", object=str(row["name"]), text=text)
+        yield AssessFinding(W.DIFFERS, f"invalid {kind}", str(row["name"]), text)
 
 
 def _large_objects(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     (row,) = source.fetch(_LARGE)
     if row["n"]:
         text = f"{plural(int(str(row['n'])), 'large object')}: one item of the import, whatever the parallelism"
-        yield AssessFinding(weight=W.KNOW, topic="large objects", object="database", text=text)
+        yield AssessFinding(W.KNOW, "large objects", "database", text)
 
 
 def _tablespaces(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
     for name in sorted({*_names(source.fetch(_TABLESPACES))} - {*_names(target.fetch(_TABLESPACES))}):
-        yield AssessFinding(
-            weight=W.STOPS, topic="tablespace", object=name, text="does not exist on the target",
-            hint=f"CREATE TABLESPACE {name} there, with a folder of its own.",
-        )  # fmt: skip
+        hint = f"CREATE TABLESPACE {name} there, with a folder of its own."
+        yield AssessFinding(W.STOPS, "tablespace", name, "does not exist on the target", hint)
 
 
 def _checksums(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
@@ -168,18 +154,18 @@ def _checksums(source: Postgres, target: Postgres) -> Iterator[AssessFinding]:
     if ours != theirs:
         text = f"{ours} on the source, {theirs} on the target (on is what initdb of 18 makes)"
         hint = "pg_upgrade refuses that: initdb --no-data-checksums, or pg_checksums --enable on the source."
-        yield AssessFinding(weight=W.DIFFERS, topic="data checksums", object="cluster", text=text, hint=hint)
+        yield AssessFinding(W.DIFFERS, "data checksums", "cluster", text, hint)
 
 
 def _publications(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     if names := _names(source.fetch(_SUBSCRIBED)):
         text = "publications are not moved: a rehearsal must not feed others' subscriptions"
-        yield AssessFinding(weight=W.DIFFERS, topic="publication", object=_some(names), text=text)
+        yield AssessFinding(W.DIFFERS, "publication", _some(names), text)
 
 
 def _size(source: Postgres, _: Postgres) -> Iterator[AssessFinding]:
     (row,) = source.fetch("SELECT pg_catalog.pg_database_size(pg_catalog.current_database()) AS bytes")
-    yield AssessFinding(weight=W.KNOW, topic="size", object="database", text=bytes_text(int(str(row["bytes"]))))
+    yield AssessFinding(W.KNOW, "size", "database", bytes_text(int(str(row["bytes"]))))
 
 
 _LOOKS: Mapping[str, Callable[[Postgres, Postgres], Iterator[AssessFinding]]] = {

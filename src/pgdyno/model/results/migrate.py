@@ -114,7 +114,7 @@ class FindingWeight(StrEnum):
     KNOW = "good to know"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AssessFinding:
     """What the assessment found. `object` names it, `text` says it; `hint` is what to do."""
 
