@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.linux.cgroups import memory_limits
@@ -58,27 +58,8 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
 
 def unknown_host(reason: str) -> HostFacts:
     """Return the facts of a host that we cannot look at; no number is made up."""
-    unknown = Unknown(reason)
-    return HostFacts(
-        architecture=unknown,
-        kernel=unknown,
-        cores=unknown,
-        ram_bytes=unknown,
-        memory_limit_bytes=unknown,
-        page_size=unknown,
-        cpu_model=unknown,
-        virtualization=unknown,
-        data_disk_free_bytes=unknown,
-        data_filesystem=unknown,
-        transparent_huge_pages=unknown,
-        huge_pages_total=unknown,
-        swap_total_bytes=unknown,
-        huge_page_bytes=unknown,
-        physical_cores=unknown,
-        sockets=unknown,
-        threads_per_core=unknown,
-        data_block_size=unknown,
-    )
+    unknown = HostFacts(**dict.fromkeys(HostFacts.__dataclass_fields__, Unknown(reason)))
+    return replace(unknown, container=None)
 
 
 def cpu_model(text: str) -> str | Unknown:

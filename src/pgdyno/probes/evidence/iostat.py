@@ -123,12 +123,10 @@ class DeviceTotals:
 
 @dataclass(frozen=True, slots=True)
 class IostatComparison:
-    """Two reports: `changes` are after / before - 1; `shares` is each device's part of the kB/s afterwards."""
+    """Two reports; `shares` is each device's part of the kB/s afterwards."""
 
     before: DeviceTotals
     after: DeviceTotals
-    requests_change: float | Unknown
-    kb_change: float | Unknown
     shares: dict[str, float]
 
 
@@ -136,7 +134,7 @@ def compare(before: Sequence[DeviceActivity], after: Sequence[DeviceActivity]) -
     """Compare the sums of two sets of devices, such as one volume before and two after a table has moved."""
     was, now = totals(before), totals(after)
     shares = {row.device: _sum(row.read_kb_s, row.write_kb_s) / now.kb_s for row in after} if now.kb_s else {}
-    return IostatComparison(was, now, _change(was.requests_s, now.requests_s), _change(was.kb_s, now.kb_s), shares)
+    return IostatComparison(was, now, shares)
 
 
 def totals(rows: Sequence[DeviceActivity]) -> DeviceTotals:
@@ -157,7 +155,3 @@ def _sum(*values: float | Unknown) -> float:
 def _total(values: Sequence[float | Unknown]) -> float | Unknown:
     known = [value for value in values if not isinstance(value, Unknown)]
     return sum(known) if len(known) == len(values) and known else NOT_PRINTED
-
-
-def _change(before: float, after: float) -> float | Unknown:
-    return after / before - 1 if before > 0 else Unknown("there was nothing before")

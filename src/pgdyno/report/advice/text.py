@@ -68,8 +68,7 @@ def render(advice: Advice, width: int) -> RenderableType:
         *_best(advice, width),
         *_findings(advice),
         *_unknown(advice),
-        *_in_order(advice),
-        *_not_applicable(advice),
+        *_nothing_to_do(advice),
     )
 
 
@@ -165,22 +164,14 @@ def _unknown(advice: Advice) -> Iterator[RenderableType]:
     yield under(grid)
 
 
-def _in_order(advice: Advice) -> Iterator[RenderableType]:
-    fine = advice.answered(Answer.OK)
-    if fine:
-        yield heading(f"In order: {len(fine)}")
-        yield under(_reasons(fine, "[ok]", "bold green"))
-
-
-def _not_applicable(advice: Advice) -> Iterator[RenderableType]:
-    other = advice.answered(Answer.NOT_APPLICABLE)
-    if other:
-        yield heading(f"Not for this target: {len(other)}")
-        yield under(_reasons(other, "[n/a]", "dim"))
-
-
-def _reasons(findings: tuple[Finding, ...], mark: str, style: str) -> Table:
-    grid = two_columns()
-    for finding in findings:
-        grid.add_row(Text(mark, style=style).append(f" {finding.rule}", "not bold"), Text(finding.reason))
-    return grid
+def _nothing_to_do(advice: Advice) -> Iterator[RenderableType]:
+    for answer, title, mark, style in (
+        (Answer.OK, "In order", "[ok]", "bold green"),
+        (Answer.NOT_APPLICABLE, "Not for this target", "[n/a]", "dim"),
+    ):
+        if found := advice.answered(answer):
+            grid = two_columns()
+            for finding in found:
+                grid.add_row(Text(mark, style=style).append(f" {finding.rule}", "not bold"), finding.reason)
+            yield heading(f"{title}: {len(found)}")
+            yield under(grid)
