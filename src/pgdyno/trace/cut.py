@@ -13,7 +13,7 @@ from pgdyno.trace.fingerprints import check_parser, tree, without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source, work_folder, write_meta, write_parquet
 from pgdyno.trace.refusals import WRITES
 from pgdyno.trace.schema import TRACE, TraceMeta
-from pgdyno.trace.session_state import STATE_LIKE, Sent, needed
+from pgdyno.trace.session_state import CONTROL_LIKE, STATE_LIKE, Sent, needed
 from pgdyno.trace.side_tables import STATEMENT
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
         check_parser()
     with work_folder(out) as folder, connection(folder) as db, trace_source(trace, db) as source:
         cut = _choose(db, source, options, begin, end)
-        _carry(db, begin)
+        cut -= _carry(db, begin)
         _judge(db, options)
         query = _rows(begin, end, options)
         db.execute(f"CREATE VIEW kept AS {query}")
@@ -141,34 +141,38 @@ def _choose(db: Connection, source: str, options: CutOptions, begin: int, end: i
     return int(cut)
 
 
-_TO_SAVEPOINT = r"regexp_matches(sql, '^\s*rollback\s+((work|transaction)\s+)?to\b', 'i')"
-"""It takes back what came after a savepoint, errors too, and not its transaction."""
+def _carry(db: Connection, begin: int) -> int:
+    """Make the table of statements that were sent before, in time or in a transaction, and that sessions need.
 
-
-def _carry(db: Connection, begin: int) -> None:
-    """Make the table of statements before the time that its sessions need at its begin."""
+    Returns how many of them are in the time: in the rest of a transaction, which is left out but for them.
+    """
     db.execute("CREATE TABLE carried (session INTEGER, seq INTEGER)")
     if not begin:
-        return
+        return 0
+    before = (
+        f"FROM trace JOIN chosen USING (session) LEFT JOIN begun USING (session) {{also}} WHERE {STATEMENT}"
+        f" AND (due_us < {begin} OR NOT {_BEGINS_WITHIN})"
+    )
+    may_count = (
+        "kind IN ('simple', 'extended') AND sqlstate IS NULL AND refused IS NULL AND regexp_matches(sql, ?, 'i')"
+    )
+    db.execute(
+        f"CREATE TABLE changing AS SELECT DISTINCT session, tx {before.format(also='')} AND {may_count}", [STATE_LIKE]
+    )
     rows = db.cursor()
+    same = "SEMI JOIN changing ON changing.session = trace.session AND changing.tx IS NOT DISTINCT FROM trace.tx"
     rows.execute(
-        f"""WITH ends AS (
-  SELECT session, tx, bool_or(regexp_matches(sql, '^\\s*(rollback|abort)\\b', 'i') AND NOT {_TO_SAVEPOINT}) AS gone,
-    max(trace.seq) FILTER (sqlstate IS NOT NULL) AS failed, max(trace.seq) FILTER ({_TO_SAVEPOINT}) AS taken_back,
-    min(trace.seq) FILTER (regexp_matches(sql, '^\\s*savepoint\\b', 'i')) AS saved
-  FROM trace JOIN chosen USING (session) WHERE {STATEMENT} AND tx IS NOT NULL GROUP BY session, tx
-)
-SELECT session, trace.seq, sql,
-  coalesce(gone OR failed > coalesce(taken_back, -1) OR trace.seq BETWEEN saved AND taken_back, false)
-FROM trace JOIN chosen USING (session) LEFT JOIN ends USING (session, tx)
-WHERE kind IN ('simple', 'extended') AND due_us < {begin} AND sqlstate IS NULL AND refused IS NULL
-  AND regexp_matches(sql, ?, 'i') ORDER BY session, trace.seq""",
-        [STATE_LIKE],
+        "SELECT * FROM (SELECT session, trace.seq, tx, coalesce(sql, '') AS text, sqlstate IS NOT NULL AS failed,"
+        f" coalesce({may_count}, false) AS may_be_sent {before.format(also=same)})"
+        " WHERE may_be_sent OR failed OR regexp_matches(text, ?, 'i') ORDER BY session, seq",
+        [STATE_LIKE, CONTROL_LIKE],
     )
     kept = needed(Sent(*row) for row in iter(rows.fetchone, None))
     while batch := list(islice(kept, _BATCH)):
         sessions, places = ([one[n] for one in batch] for n in (0, 1))
         db.execute("INSERT INTO carried SELECT unnest(?::INTEGER[]), unnest(?::INTEGER[])", [sessions, places])
+    within = f"SELECT count(*) FROM trace JOIN carried USING (session, seq) WHERE due_us >= {begin}"
+    return int(db.execute(within).fetchall()[0][0])
 
 
 def _judge(db: Connection, options: CutOptions) -> None:

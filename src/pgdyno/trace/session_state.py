@@ -14,6 +14,8 @@ STATE_LIKE = (
     r"(set|reset|prepare|deallocate|discard|select\s+(pg_catalog\.)?set_config)\b"
 )
 """Regular expression of RE2, for any case: texts that may change the state of a session, and few others."""
+CONTROL_LIKE = r"\b(commit|end|rollback|abort|savepoint|release|prepare)\b"
+"""The same of texts that may end a transaction, or go back in it."""
 _KEPT_BY_RESET_ALL = ("role", "session_authorization")
 
 
@@ -26,11 +28,27 @@ class StateChange(Enum):
     DEALLOCATE = auto()
     DEALLOCATE_ALL = auto()
     DISCARD_ALL = auto()
+    SAVEPOINT = auto()
+    RELEASE = auto()
+    ROLLBACK_TO = auto()
+    ROLLBACK = auto()
+    COMMIT = auto()
+
+
+_CONTROL = {
+    "TRANS_STMT_SAVEPOINT": StateChange.SAVEPOINT,
+    "TRANS_STMT_RELEASE": StateChange.RELEASE,
+    "TRANS_STMT_ROLLBACK_TO": StateChange.ROLLBACK_TO,
+    "TRANS_STMT_ROLLBACK": StateChange.ROLLBACK,
+    "TRANS_STMT_COMMIT": StateChange.COMMIT,
+    "TRANS_STMT_PREPARE": StateChange.COMMIT,  # its settings stay
+}
+_OF_TRANSACTIONS = frozenset(_CONTROL.values())
 
 
 @dataclass(frozen=True, slots=True)
 class StateStep:
-    """One change, and the setting or the prepared statement that it is of; without a name it is of all."""
+    """One change, and the setting, prepared statement or savepoint that it is of; without a name it is of all."""
 
     change: StateChange
     name: str = ""
@@ -38,20 +56,24 @@ class StateStep:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A statement without an error that `STATE_LIKE` found."""
+    """A statement that `STATE_LIKE` found, or one of its transaction that failed or that `CONTROL_LIKE` found."""
 
     session: int
     seq: int
+    tx: int | None
+    """Ordinal of its transaction in the session; None for one of its own."""
     text: str
-    is_undone: bool
-    """Its transaction was rolled back, with what it set."""
+    failed: bool
+    may_be_sent: bool
+    """It may be sent again for the state that it leaves."""
 
 
 def needed(sent: Iterable[Sent]) -> Iterator[tuple[int, int]]:
     """Yield session and place of each statement that still counts after the last one; they come by session, in order.
 
-    Of statements that set the same only the last is given. What a rolled-back transaction set counts for nothing, while
-    what it prepared stays. A text of several statements counts where each is a change of state and none prepares.
+    Of statements that set the same only the last is given. What a rolled-back transaction set counts for nothing, nor
+    what came after a savepoint that it went back to, while what it prepared stays. A text of several statements counts
+    where each is a change of state and none prepares.
     """
     session, state = None, _State()
     for one in sent:
@@ -59,8 +81,13 @@ def needed(sent: Iterable[Sent]) -> Iterator[tuple[int, int]]:
             if session is not None:
                 yield from ((session, seq) for seq in state.left())
             session, state = one.session, _State()
+        if one.tx is None or one.tx != state.tx:
+            state.begin(one.tx)
+        if one.failed:
+            state.failed = True
+            continue
         for step in changes(one.text):
-            if not (one.is_undone and step.change in (StateChange.SET, StateChange.RESET_ALL)):
+            if one.may_be_sent or step.change in _OF_TRANSACTIONS:
                 state.follow(step, one.seq)
     if session is not None:
         yield from ((session, seq) for seq in state.left())
@@ -70,6 +97,18 @@ def needed(sent: Iterable[Sent]) -> Iterator[tuple[int, int]]:
 class _State:
     settings: dict[str, int] = field(default_factory=dict)
     prepared: dict[str, int] = field(default_factory=dict)
+    tx: int | None = None
+    failed: bool = False
+    """The transaction takes nothing more, until it goes back to a savepoint."""
+    before: dict[str, int] = field(default_factory=dict)
+    """The settings when the transaction began."""
+    saved: list[tuple[str, dict[str, int]]] = field(default_factory=list)
+    """Its savepoints, each with the settings then; of those that have one name the last is meant."""
+
+    def begin(self, tx: int | None) -> None:
+        """Follow another transaction. One that failed was rolled back, whatever ended it."""
+        self._end(keeps=not self.failed)
+        self.tx = tx
 
     def follow(self, step: StateStep, seq: int) -> None:
         match step.change:
@@ -88,19 +127,42 @@ class _State:
             case StateChange.DISCARD_ALL:
                 self.settings.clear()
                 self.prepared.clear()
+            case StateChange.SAVEPOINT:
+                self.saved.append((step.name, dict(self.settings)))
+            case StateChange.RELEASE:
+                del self.saved[self._place(step.name) :]
+            case StateChange.ROLLBACK_TO:
+                place = self._place(step.name)
+                self.settings = dict(self.saved[place][1] if place < len(self.saved) else self.before)
+                del self.saved[place + 1 :]
+                self.failed = False
+            case StateChange.ROLLBACK | StateChange.COMMIT:
+                self._end(keeps=step.change is StateChange.COMMIT and not self.failed)
+
+    def _place(self, name: str) -> int:
+        """Return where the last savepoint of a name is; behind all for one that was before the log."""
+        return next((n for n in reversed(range(len(self.saved))) if self.saved[n][0] == name), len(self.saved))
+
+    def _end(self, *, keeps: bool) -> None:
+        if not keeps:
+            self.settings = self.before
+        self.before, self.saved, self.failed = dict(self.settings), [], False
 
     def left(self) -> list[int]:
-        return sorted({*self.settings.values(), *self.prepared.values()})
+        settings = self.before if self.failed else self.settings
+        return sorted({*settings.values(), *self.prepared.values()})
 
 
 @lru_cache(maxsize=CACHED)
 def changes(text: str) -> tuple[StateStep, ...]:
-    """Return what a text does to the state of its session, where it does nothing else; empty for any other text."""
-    found = of_tree(text, lambda parsed, _: [_step(one.stmt) for one in parsed.stmts])
-    if not found or None in found:
-        return ()
+    """Return what a text does to the state of its session, where it does nothing else; of any other text, what to its
+    transaction.
+    """
+    found = of_tree(text, lambda parsed, _: [_step(one.stmt) for one in parsed.stmts]) or []
     steps = tuple(step for some in found for step in some or ())
-    return steps if len(found) == 1 or not any(step.change is StateChange.PREPARE for step in steps) else ()
+    control = tuple(step for step in steps if step.change in _OF_TRANSACTIONS)
+    prepares = len(found) > 1 and any(step.change is StateChange.PREPARE for step in steps)
+    return control if control or None in found or prepares else steps
 
 
 def _step(statement: Message) -> tuple[StateStep, ...] | None:
@@ -119,6 +181,9 @@ def _step(statement: Message) -> tuple[StateStep, ...] | None:
             return {"DISCARD_ALL": (StateStep(StateChange.DISCARD_ALL),)}.get(_word(node, "target"), ())
         case "select_stmt":
             return _by_function(node)
+        case "transaction_stmt":
+            change = _CONTROL.get(_word(node, "kind"))
+            return None if change is None else (StateStep(change, node.savepoint_name),)
     return None
 
 

@@ -125,3 +125,47 @@ def test_going_back_to_a_savepoint_takes_back_what_came_after_it_alone(tmp_path:
     cut_trace(written(tmp_path / "t.parquet", rows), tmp_path / "cut.parquet", CutOptions(1.0))
     kept = read_rows(tmp_path / "cut.parquet", ("kind", "sql"))
     assert [sql for kind, sql in kept if kind == "simple"] == ["set a.x = 1", "set a.z = 1", "select 1"]
+
+
+@pytest.mark.parametrize(
+    ("inside", "left"),
+    [
+        ("savepoint a|set x.a = 1|savepoint b|set x.a = 2|rollback to b|commit", ["set x.a = 1"]),
+        ("savepoint a|set x.a = 1|savepoint b|set x.a = 2|rollback to a|set x.b = 1|commit", ["set x.b = 1"]),
+        ("set x.a = 1|savepoint s|set x.a = 2|savepoint s|set x.a = 3|rollback to s|commit", ["set x.a = 2"]),
+        ("set x.a = 1|savepoint s|set x.a = 2|savepoint s|release s|rollback to s|commit", ["set x.a = 1"]),
+        ("savepoint a|set x.a = 1|release a|select 1/0|rollback", []),
+        ("savepoint a|set x.a = 1|release savepoint a|commit", ["set x.a = 1"]),
+        ("set x.a = 1|savepoint a|set x.b = 1|release a|savepoint c|set x.b = 2|rollback to c|commit",
+         ["set x.a = 1", "set x.b = 1"]),
+        ("savepoint a|select 1/0|rollback to a|set x.a = 1|rollback to a|set x.b = 1|commit", ["set x.b = 1"]),
+        ("set x.a = 1|savepoint a|select 1/0|commit", []),
+        ("set x.a = 1|select 1/0", []),
+        ("set x.a = 1|prepare transaction 't'", ["set x.a = 1"]),
+        ("set x.a = 1|commit; begin|set x.b = 1|rollback", ["set x.a = 1"]),
+        ("select case when true then 1 end|set x.a = 1|commit", ["set x.a = 1"]),
+    ],
+)  # fmt: skip
+def test_a_session_keeps_what_its_savepoints_left(tmp_path: Path, inside: str, left: list[str]) -> None:
+    sent = [{"tx": 0, "sql": sql, "due_us": 10_000 * n} for n, sql in enumerate(["begin", *inside.split("|")])]
+    for one in sent:
+        one |= {"sqlstate": "22012"} if "1/0" in one["sql"] else {}
+    rows = [{"tx": 0, "sql": "set x.c = 0", "due_us": 0}, *[{**one, "tx": 1} for one in sent]]
+    rows.append({"tx": 2, "sql": "select 1", "due_us": 1_500_000})
+    meta = cut_trace(written(tmp_path / "t.parquet", rows), tmp_path / "cut.parquet", CutOptions(1.0))
+    kept = [sql for kind, sql in read_rows(tmp_path / "cut.parquet", ("kind", "sql")) if kind == "simple"]
+    assert kept == ["set x.c = 0", *left, "select 1"]
+    assert (meta.statements, meta.lost.cut_statements) == (len(kept), 0)
+
+
+@pytest.mark.parametrize(("end", "left"), [("commit", ["set x.a = 1", "set x.b = 1"]), ("rollback", [])])
+def test_what_the_rest_of_a_transaction_sets_is_kept_and_the_rest_is_left_out(
+    tmp_path: Path, end: str, left: list[str]
+) -> None:
+    sent = ["begin", "set x.a = 1", "set x.b = 1", "update item set n = 1", end]
+    rows = [{"tx": 0, "sql": sql, "due_us": 900_000 + 60_000 * n} for n, sql in enumerate(sent)]
+    rows.append({"tx": 1, "sql": "select 1", "due_us": 1_500_000})
+    meta = cut_trace(written(tmp_path / "t.parquet", rows), tmp_path / "cut.parquet", CutOptions(1.0))
+    kept = [sql for kind, sql in read_rows(tmp_path / "cut.parquet", ("kind", "sql")) if kind == "simple"]
+    assert kept == [*left, "select 1"]
+    assert meta.lost.cut_statements == (2 if left else 3), "of the three in the time"
