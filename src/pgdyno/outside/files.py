@@ -51,12 +51,20 @@ def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
 def read_bytes(path: Path, *, at_most: int = MOST_BYTES, follow: bool = True) -> bytes:
     """Return a file's content. Raises OSError as `open_file`, and ValueError when it is longer than `at_most` bytes."""
     with open_file(path, follow=follow) as file:
-        if os.fstat(file.fileno()).st_size > at_most:  # a sparse file costs nothing to make
-            raise ValueError(_too_large(at_most))
-        blocks, room = [], at_most + 1
-        while room > 0 and (block := file.read(min(room, _BLOCK))):
-            blocks.append(block)
-            room -= len(block)
+        return read_opened(file, at_most=at_most)
+
+
+def read_opened(file: BinaryIO, *, at_most: int = MOST_BYTES) -> bytes:
+    """Return the content of a file that `open_file` opened. Raises ValueError when it is longer than `at_most` bytes.
+
+    For those who also need to know whose it is: by its descriptor, as its name may be another file's by now.
+    """
+    if os.fstat(file.fileno()).st_size > at_most:  # a sparse file costs nothing to make
+        raise ValueError(_too_large(at_most))
+    blocks, room = [], at_most + 1
+    while room > 0 and (block := file.read(min(room, _BLOCK))):
+        blocks.append(block)
+        room -= len(block)
     if room <= 0:
         raise ValueError(_too_large(at_most))
     return b"".join(blocks)

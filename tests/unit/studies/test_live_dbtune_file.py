@@ -126,3 +126,15 @@ def test_a_password_that_others_may_read_is_refused_and_not_told(tmp_path, line)
         assert "geheim" not in f"{refused.value} {refused.value.detail} {refused.value.hint}"
     path.chmod(0o600)
     assert "geheim" in str(read_dbtune(path).connection)
+
+
+def test_the_mode_is_that_of_the_file_that_was_read(tmp_path, monkeypatch):
+    """Its name may be another file's by the time that it is asked whose it is."""
+    path, private = tmp_path / "dbtune.yml", tmp_path / "private"
+    path.write_text("postgresql:\n  connection_url: postgresql://dba:geheim@db1/app\n")
+    path.chmod(0o644)
+    private.touch(0o600)
+    was = type(path).stat
+    monkeypatch.setattr(type(path), "stat", lambda one, **kept: was(private if one == path else one, **kept))
+    with pytest.raises(UsageError, match="holds a password, and its mode 0644"):
+        read_dbtune(path)

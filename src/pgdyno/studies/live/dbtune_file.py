@@ -18,7 +18,7 @@ import yaml
 
 from pgdyno.control.shell_words import restart_argv
 from pgdyno.errors import UsageError
-from pgdyno.outside.files import read_bytes
+from pgdyno.outside.files import open_file, read_opened
 from pgdyno.outside.way import doubt_about
 from pgdyno.server.postgres import Postgres, secret_keywords
 from pgdyno.units import digits_text
@@ -85,8 +85,8 @@ def read_dbtune(path: Path, *, uid: int | None = None) -> DbtuneFile:
     """
     mine = os.geteuid() if uid is None else uid
     try:
-        text = read_bytes(path, at_most=MOST_BYTES).decode()
-        mode = stat.S_IMODE(path.stat().st_mode)
+        with open_file(path) as file:
+            text, status = read_opened(file, at_most=MOST_BYTES).decode(), os.fstat(file.fileno())
         document = yaml.load(text, _Loader)  # noqa: S506 - it builds texts, lists and mappings alone
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         said = str(getattr(error, "problem", None) or getattr(error, "strerror", None) or error)
@@ -100,6 +100,7 @@ def read_dbtune(path: Path, *, uid: int | None = None) -> DbtuneFile:
             f'"{path}" names a command to run, and others could change it: {doubt}',
             hint="Move it where nobody else can write (and chmod 600), or take restart_command out of it.",
         )
+    mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077 and found.connection is not None and _has_secret(found.connection):
         raise UsageError(
             f'"{path}" holds a password, and its mode {mode:04o} lets others read it',
