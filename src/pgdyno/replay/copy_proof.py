@@ -27,10 +27,13 @@ class DirectoryIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server as it runs now: when its postmaster began, as `CapturedServer` has it, and its directory if in reach."""
+    """A server as it runs now: its directory if in reach, the others as `CapturedServer` has them."""
 
     started_at: str
     directory: DirectoryIdentity | None
+    data_directory: str = ""
+    address: str = ""
+    port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +171,45 @@ def is_captured(server: RunningServer, captured: CapturedServer) -> bool:
     )  # fmt: skip
 
 
-def place_doubt(source: RunningServer, captured: CapturedServer) -> str | None:
-    """Return what says that a server is not the one that was captured; None where nothing does, or nothing is known.
-
-    Two copies of one source, named the wrong way round, differ in nothing else. An inode outlives a boot of the host,
-    the number of a device need not.
-    """
-    found = source.directory
-    if found is None or captured.inode is None or is_captured(source, captured):
-        return None
-    if found.inode == captured.inode and found.boot != captured.boot:
-        return None
+def has_place(server: RunningServer, captured: CapturedServer) -> bool:
+    """Tell whether a server is where the captured one was: at its address and port, in the directory of its path."""
     return (
-        f"its data directory is inode {found.inode} on device {found.device}, and what was captured was inode "
-        f"{captured.inode} on device {captured.device}"
+        bool(captured.address and captured.data_directory)
+        and (server.address, server.port, server.data_directory)
+        == (captured.address, captured.port, captured.data_directory)
+    )  # fmt: skip
+
+
+def place_doubt(source: RunningServer, captured: CapturedServer, target: RunningServer | None = None) -> str | None:
+    """Return why a server need not be the one that was captured; None where it is, or nothing of that one is known.
+
+    Two copies of one source, named the wrong way round, differ in nothing else once the WAL of both is past the end of
+    the capture: so it is not enough that nothing is against it. An inode outlives a boot of the host, the number of a
+    device need not; a first inode of a volume is that of many, so the same one in `target` counts only with its path.
+    """
+    if (not captured.started_at and captured.inode is None) or is_captured(source, captured):
+        return None
+    told = (
+        ("data directory", source.data_directory, captured.data_directory),
+        ("port", source.port, captured.port),
+        ("address", source.address, captured.address),
     )
+    found = source.directory
+    if found is not None and captured.inode is not None:
+        if found.inode != captured.inode or found.boot == captured.boot:
+            return (
+                f"its data directory is inode {found.inode} on device {found.device}, and what was captured was inode "
+                f"{captured.inode} on device {captured.device}"
+            )
+    elif not (source.data_directory and captured.data_directory):
+        return "it was started after the capture, and nothing else that is known says that it is what was captured"
+    for what, now, then in told:
+        if now and then and now != then:
+            return f"its {what} is {now}, and that of what was captured was {then}"
+    other = None if target is None or target.data_directory != captured.data_directory else target.directory
+    if other is not None and found is None and other.inode == captured.inode and not has_place(source, captured):
+        return "the data directory of the target has the path and the inode of what was captured"
+    return None
 
 
 def _position(lsn: str) -> int:

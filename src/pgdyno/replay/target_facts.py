@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -20,6 +21,7 @@ from pgdyno.replay.copy_proof import (
     DirectoryIdentity,
     ReplayTarget,
     RunningServer,
+    has_place,
     is_captured,
     place_doubt,
     read_marker,
@@ -47,8 +49,12 @@ _ROLES = "SELECT rolname::text AS name FROM pg_catalog.pg_roles WHERE rolcanlogi
 _DATABASES = "SELECT datname::text AS name FROM pg_catalog.pg_database WHERE datallowconn"
 
 _POSITION = "SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn"
-_STARTED = """
-SELECT to_char(pg_catalog.pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' AS at
+_RUNNING = """
+SELECT
+  to_char(pg_catalog.pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' AS at,
+  coalesce((SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_directory'), '') AS directory,
+  coalesce(pg_catalog.host(pg_catalog.inet_server_addr()), '') AS address,
+  pg_catalog.current_setting('port')::int AS port
 """
 _WHO_IS_WHO = "The target has to be the copy, and --mark-copy to name the server that was captured."
 
@@ -92,16 +98,23 @@ def _directory_of(target: Target) -> DirectoryIdentity | None:
 
 
 def running(target: Target) -> RunningServer:
-    """Return when the server of a target began, and its data directory where that is in reach."""
-    return RunningServer(str(target.postgres.fetch(_STARTED)[0]["at"]), _directory_of(target))
+    """Return what a server says of itself, and its data directory where that is in reach."""
+    found = target.postgres.fetch(_RUNNING)[0]
+    address = str(found["address"])
+    if address and ip_address(address).is_loopback:
+        address = ""
+    return RunningServer(
+        str(found["at"]), _directory_of(target), str(found["directory"]), address, int(str(found["port"]))
+    )
 
 
 def captured_server(target: Target) -> CapturedServer:
     """Return what a capture keeps of its server, to tell it from its copies later."""
     found = running(target)
+    seen = CapturedServer(found.started_at, data_directory=found.data_directory, address=found.address, port=found.port)
     if found.directory is None:
-        return CapturedServer(found.started_at)
-    return CapturedServer(found.started_at, found.directory.device, found.directory.inode, found.directory.boot)
+        return seen
+    return replace(seen, device=found.directory.device, inode=found.directory.inode, boot=found.directory.boot)
 
 
 def require_another(target: ReplayTarget, source_identifier: str | None) -> None:
@@ -163,7 +176,8 @@ def mark_copy(
             f'"{target.name}" is not marked as a copy: it is a standby, and after a failover it would be the source',
             hint="Promote it first, so that it is a server of its own.",
         )
-    if is_captured(running(real), captured):
+    copy = running(real)
+    if is_captured(copy, captured) or has_place(copy, captured):
         raise EnvironmentUnsuitable(
             f'"{target.name}" is not marked as a copy: it is the server that was captured', hint=_WHO_IS_WHO
         )
@@ -182,7 +196,7 @@ def mark_copy(
     known = identify(source, read_facts(source))
     reached = None if known.in_recovery else str(source.postgres.fetch(_POSITION)[0]["lsn"])
     doubt = source_doubt(target, known, captured_identifier, reached=reached, captured_until=captured_until)
-    doubt = doubt or place_doubt(running(source), captured)
+    doubt = doubt or place_doubt(running(source), captured, copy)
     if doubt is not None:
         raise EnvironmentUnsuitable(
             f'"{target.name}" is not marked as a copy: "{source.name}" is not the server that was captured, or nothing '

@@ -162,13 +162,17 @@ class CapturedServer:
     """Which server was captured, as its physical copies, with the same system identifier, are not.
 
     `started_at` is when its postmaster began: UTC, ISO 8601, by its own clock. Device, inode and boot of its host are
-    those of its data directory, where that is on the host of whoever captured.
+    those of its data directory, where that is on the host of whoever captured. The path of the directory, the port and
+    the address, empty for a socket or this host's own, are what the server says of itself.
     """
 
     started_at: str = ""
     device: int | None = None
     inode: int | None = None
     boot: str = ""
+    data_directory: str = ""
+    address: str = ""
+    port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

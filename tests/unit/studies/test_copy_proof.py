@@ -11,6 +11,7 @@ from pgdyno.replay.copy_proof import (
     DirectoryIdentity,
     ReplayTarget,
     RunningServer,
+    has_place,
     is_captured,
     place_doubt,
     read_marker,
@@ -94,12 +95,12 @@ RUNS, AGAIN = SEEN.started_at, "2026-11-27T11:00:00.000000+00:00"
         (RunningServer(RUNS, HERE), SEEN, True, False),
         (RunningServer(RUNS, None), SEEN, True, False),
         (RunningServer(AGAIN, HERE), SEEN, True, False),
-        (RunningServer(AGAIN, None), SEEN, False, False),
+        (RunningServer(AGAIN, None), SEEN, False, True),
         (RunningServer(AGAIN, replace(HERE, inode=99)), SEEN, False, True),
         (RunningServer(AGAIN, replace(HERE, device=9)), SEEN, False, True),
         (RunningServer(AGAIN, replace(HERE, device=9, boot="next")), SEEN, False, False),
         (RunningServer(AGAIN, replace(HERE, inode=99, boot="next")), SEEN, False, True),
-        (RunningServer(AGAIN, HERE), CapturedServer(RUNS), False, False),
+        (RunningServer(AGAIN, HERE), CapturedServer(RUNS), False, True),
         (RunningServer("", HERE), CapturedServer(), False, False),
     ],
 )
@@ -108,6 +109,43 @@ def test_the_captured_server_is_known_by_its_start_and_its_directory(
 ) -> None:
     assert is_captured(server, captured) is is_it
     assert (place_doubt(server, captured) is not None) is is_doubted
+
+
+FAR = CapturedServer(RUNS, data_directory="/var/lib/db", address="10.0.0.5", port=5432)
+THERE = RunningServer(AGAIN, None, "/var/lib/db", "10.0.0.5", 5432)
+
+
+@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
+@pytest.mark.parametrize(
+    ("source", "captured", "why"),
+    [
+        (THERE, FAR, None),
+        (replace(THERE, started_at=RUNS, port=1), FAR, None),
+        (replace(THERE, address=""), FAR, None),
+        (replace(THERE, data_directory="/copy"), FAR, "its data directory is /copy, and that of what was captured was"),
+        (replace(THERE, port=5433), FAR, "its port is 5433"),
+        (replace(THERE, address="10.0.0.6"), FAR, "its address is 10.0.0.6"),
+        (replace(THERE, data_directory=""), FAR, "nothing else that is known"),
+        (replace(THERE, directory=replace(HERE, boot="next"), port=5433), replace(SEEN, port=5432), "its port is 5433"),
+    ],
+)
+def test_a_server_out_of_reach_is_known_by_where_it_says_that_it_is(
+    source: RunningServer, captured: CapturedServer, why: str | None
+) -> None:
+    found = place_doubt(source, captured)
+    assert (found is None) if why is None else (found is not None and why in found)
+    assert has_place(THERE, FAR)
+    assert not has_place(replace(THERE, port=5433), FAR)
+    assert not has_place(replace(THERE, address=""), replace(FAR, address="")), "each host has such a place"
+
+
+def test_a_target_with_the_inode_of_the_captured_directory_may_be_it() -> None:
+    """Its host was started again, and the server that is named as its source is out of reach."""
+    captured = replace(FAR, address="", device=8, inode=1234, boot="boot")
+    target = RunningServer(AGAIN, replace(HERE, boot="next"), "/var/lib/db", "", 5432)
+    assert "the inode of what was captured" in (place_doubt(THERE, captured, target) or "")
+    assert place_doubt(THERE, captured, replace(target, data_directory="/copy")) is None
+    assert place_doubt(THERE, replace(captured, address="10.0.0.5"), target) is None
 
 
 def test_a_marker_is_read_as_it_was_written() -> None:
