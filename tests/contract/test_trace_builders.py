@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from fix_postgres import NIGHT
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
-from pgdyno.trace.logs import _Csv
 from pgdyno.trace.parquet import read_rows
+from pgdyno.trace.records import CsvForm
 from pgdyno.trace.refusals import LOGIN, OURS
 from pgdyno.trace.schema import Lost, TraceMeta
 
@@ -54,7 +54,7 @@ def test_the_logs_of_servers(name: str) -> None:
 
 
 def test_rotated_logs_and_a_zone(tmp_path: Path) -> None:
-    records = list(_Csv().records((LOGS / "18-B.csv").read_bytes().replace(b" UTC,", b" CET,")))
+    records = list(CsvForm().records((LOGS / "18-B.csv").read_bytes().replace(b" UTC,", b" CET,")))
     (tmp_path / "b.csv").write_bytes(b"".join(records[:70]))
     (tmp_path / "a.csv").write_bytes(b"".join(records[70:]))
     files, zone = (tmp_path / "a.csv", tmp_path / "b.csv"), "Europe/Berlin"
@@ -89,7 +89,7 @@ def test_a_log_that_ends_anywhere(tmp_path: Path, end: bytes) -> None:
 def test_logs_that_are_cut_and_damaged(tmp_path: Path, name: str, number: int) -> None:
     chance = random.Random(number)
     data = (LOGS / name).read_bytes()
-    records = list(_Csv().records(data))
+    records = list(CsvForm().records(data))
     for _ in range(chance.randrange(3)):
         at = chance.randrange(len(records))
         match chance.randrange(4):

@@ -84,7 +84,7 @@ def check(flags: _CheckFlags) -> int:
     """Say whether a trace, or what logs would come to, has all that ran: exit code 1 where something is missing."""
     from pgdyno.owner.temporary import temporary
     from pgdyno.trace.build import build_trace
-    from pgdyno.trace.verify import verify_trace
+    from pgdyno.trace.whole import verify_trace
 
     paths = flags.paths
     if len(paths) == 1 and paths[0].suffix == ".parquet":

@@ -7,10 +7,7 @@ an end is refused. A segment is a file in a private folder, in UTF-8, which Duck
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
-import io
-import json
 import mmap
 import os
 import re
@@ -30,7 +27,7 @@ from pgdyno.outputs import open_new
 from pgdyno.outside.files import open_file
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.programs import check_program
-from pgdyno.trace.lines import CSV_COLUMNS
+from pgdyno.trace.records import CsvForm, JsonForm, count_letters
 
 SEGMENT = 32 << 20
 """Bytes of a log that are paired at once."""
@@ -159,12 +156,12 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
     They are files in memory, in UTF-8, of about `size` bytes; `encodings` has Python's name of any other, by database.
     What is read comes to stand in the file itself, as copying it costs more than looking at it.
     """
-    kind = _Csv() if log.format == "csvlog" else _Json()
+    kind = CsvForm() if log.format == "csvlog" else JsonForm()
     line, filled, at_end = 1, 0, False
     left = None if log.end is None else max(log.end - log.begin, 0)
     with reading(log.path, log.begin) as file, os.fdopen(os.memfd_create("segment"), "r+b") as place:
         place.truncate(size)
-        buffer = mmap.mmap(place.fileno(), size)
+        buffer, usual = mmap.mmap(place.fileno(), size), size
         while not at_end:
             most = size if left is None else min(size, filled + left)
             while filled < most and (count := _readinto(file, memoryview(buffer)[filled:most])):
@@ -173,8 +170,8 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
             at_end = filled < size
             end = kind.end(buffer, filled)
             broken = 0
-            if filled - end > LONGEST and (at_end or not end):  # looking whether it is whole takes ten times as much
-                at_line = line + _count(buffer, 0, end, b"\n")
+            if filled - end > LONGEST and (at_end or not end):
+                at_line = line + count_letters(buffer, 0, end, b"\n")
                 raise UsageError(f'log "{log.path}" line {at_line}: a record of more than {LONGEST >> 20} MB')
             # at the end of the log a line may lack its end alone, a record all that follows
             if at_end and (last := buffer[end:filled]).strip():
@@ -183,7 +180,7 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
                     buffer[filled : filled + 1] = b"\n"
                     end = filled = filled + 1
             if end == 0 and filled and not at_end:
-                size *= 2
+                size += size // 2 + 1
                 place.truncate(size)
                 buffer = mmap.mmap(place.fileno(), size)
                 continue
@@ -198,13 +195,16 @@ def segments(log: Log, encodings: Mapping[str, str], *, size: int = SEGMENT) -> 
             if not _is_ascii(buffer, end):
                 whole = _in_utf8(buffer[:end], kind, encodings, log.path, line)
                 end = os.pwrite(place.fileno(), whole, 0)
-            lines, columns, longest = _count(whole, 0, end, b"\n"), kind.columns(whole), longest_line(whole, end)
+            lines, columns, longest = count_letters(whole, 0, end, b"\n"), kind.columns(whole), longest_line(whole, end)
             line += lines
             del whole
             place.truncate(end)
             yield Segment(Path(f"/proc/self/fd/{place.fileno()}"), log.format, columns, longest, lines, broken)
-            place.truncate(size)
             filled = len(rest)
+            if size > usual >= 2 * filled:
+                size = usual
+                buffer = mmap.mmap(place.fileno(), size)
+            place.truncate(size)
             buffer[:filled] = rest
 
 
@@ -223,7 +223,7 @@ def write_segment(folder: Path, data: bytes) -> Path:
 
 def salvage(segment: Segment) -> None:
     """Leave out of a segment the records that are none. Slow, and for damaged logs alone."""
-    kind = _Csv() if segment.format == "csvlog" else _Json()
+    kind = CsvForm() if segment.format == "csvlog" else JsonForm()
     records = list(kind.records(segment.path.read_bytes()))
     if segment.format == "csvlog":
         good = [record for record in records if kind.columns(record) == segment.columns]
@@ -236,18 +236,12 @@ def count_records(segment: Segment) -> int:
     """Return how many records a segment has, before anything is left out of it."""
     if segment.format != "csvlog":
         return segment.records
-    return _Csv().count(segment.path.read_bytes())
+    return CsvForm().count(segment.path.read_bytes())
 
 
 def _is_ascii(data: mmap.mmap, end: int) -> bool:
     """Tell whether text is in ASCII, and has no NUL."""
     return bool(np.frombuffer(data, np.int8, end).min() > 0)
-
-
-def _count(data: bytes | mmap.mmap, begin: int, end: int, letter: bytes) -> int:
-    """Return how often a letter is there; `bytes.count` is slow where it is often."""
-    letters = np.frombuffer(data, np.uint8, end - begin, begin)
-    return sum(int(np.count_nonzero(letters[at : at + _BLOCK] == letter[0])) for at in range(0, len(letters), _BLOCK))
 
 
 def longest_line(data: bytes | mmap.mmap, end: int) -> int:
@@ -258,82 +252,7 @@ def longest_line(data: bytes | mmap.mmap, end: int) -> int:
     return end
 
 
-class _Csv:
-    def end(self, data: bytes | mmap.mmap, size: int) -> int:
-        """Return where the last whole record ends. Quotes within quotes are doubled, so that an odd number is open."""
-        end = data.rfind(b"\n", 0, size) + 1
-        odd = _count(data, 0, end, b'"') % 2
-        while end and odd:
-            before = data.rfind(b"\n", 0, end - 1) + 1
-            odd ^= data[before:end].count(b'"') % 2
-            end = before
-        return end
-
-    def records(self, data: bytes | mmap.mmap) -> Iterator[bytes]:
-        begin, stop, odd = 0, 0, 0
-        while stop < len(data):
-            line_end = data.find(b"\n", stop) + 1 or len(data)
-            odd ^= data[stop:line_end].count(b'"') % 2
-            stop = line_end
-            if not odd:
-                yield data[begin:stop]
-                begin = stop
-        if begin < stop:
-            yield data[begin:stop]
-
-    def count(self, data: bytes) -> int:
-        """Return how many records there are: line ends behind an even number of quotes."""
-        letters = np.frombuffer(data, np.uint8)
-        line_ends, quotes = np.flatnonzero(letters == 10), np.flatnonzero(letters == 34)
-        return int((np.searchsorted(quotes, line_ends) % 2 == 0).sum())
-
-    def is_whole(self, record: bytes) -> bool:
-        return record.count(b'"') % 2 == 0 and self.columns(record) in CSV_COLUMNS
-
-    def columns(self, data: bytes | mmap.mmap) -> int:
-        first = next(self.records(data))
-        return len(_fields(first))
-
-    def database(self, record: bytes) -> str:
-        fields = _fields(record)
-        return fields[2] if len(fields) > 2 else ""
-
-
-def _fields(record: bytes) -> list[str]:
-    """Return the fields of a record, none of what is none."""
-    before = csv.field_size_limit(LONGEST)
-    try:
-        return next(csv.reader(io.StringIO(record.decode("latin-1"), newline="")), [])
-    except csv.Error:
-        return []
-    finally:
-        csv.field_size_limit(before)
-
-
-class _Json:
-    def end(self, data: bytes | mmap.mmap, size: int) -> int:
-        return data.rfind(b"\n", 0, size) + 1
-
-    def records(self, data: bytes) -> Iterator[bytes]:
-        return iter(data.splitlines(keepends=True)) if b"\r" not in data else iter(io.BytesIO(data))
-
-    def is_whole(self, record: bytes) -> bool:
-        try:
-            return isinstance(json.loads(record), dict)
-        except (ValueError, RecursionError):
-            return False
-
-    def columns(self, data: bytes | mmap.mmap) -> int:
-        return 0
-
-    def database(self, record: bytes) -> str:
-        try:
-            return str(json.loads(record.decode("latin-1")).get("dbname", ""))
-        except (ValueError, AttributeError, RecursionError):
-            return ""
-
-
-def _in_utf8(data: bytes, kind: _Csv | _Json, encodings: Mapping[str, str], path: Path, line: int) -> bytes:
+def _in_utf8(data: bytes, kind: CsvForm | JsonForm, encodings: Mapping[str, str], path: Path, line: int) -> bytes:
     """Return records in UTF-8: each is in the encoding of its database. Raises UsageError naming line and database."""
     if b"\0" in data:
         at = line + data.count(b"\n", 0, data.index(b"\0"))

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
-from pgdyno.trace.logs import LONGEST, _Csv, codec, look
+from pgdyno.trace.logs import LONGEST, codec, look, segments
 from pgdyno.trace.parquet import read_rows
+from pgdyno.trace.records import CsvForm, JsonForm
 from pgdyno.trace.schema import CapturedServer, Lost, TraceMeta
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
@@ -36,7 +38,7 @@ def build(tmp_path: Path, *logs: Path, **options: Any) -> tuple[TraceMeta, list[
 
 def lines(name: str) -> list[bytes]:
     """Return the records of a fixture."""
-    return list(_Csv().records((LOGS / name).read_bytes()))
+    return list(CsvForm().records((LOGS / name).read_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -56,9 +58,9 @@ def test_a_segment_ends_where_a_record_does(rows: list[list[str]], at: int) -> N
     buffer = io.StringIO(newline="")
     csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows)
     data = buffer.getvalue().encode()
-    end = _Csv().end(data, at)
+    end = CsvForm().end(data, at)
     assert end <= at
-    records = list(_Csv().records(data))
+    records = list(CsvForm().records(data))
     assert b"".join(records) == data
     ends = [sum(map(len, records[:count])) for count in range(len(records) + 1)]
     assert end == max(one for one in ends if one <= min(at, len(data)))
@@ -238,7 +240,7 @@ def test_a_last_line_without_end_is_refused_by_its_length_and_not_parsed(
     import pgdyno.trace.logs as logs
 
     monkeypatch.setattr(logs, "LONGEST", 1 << 20)
-    monkeypatch.setattr(logs._Csv, "is_whole", lambda *_: pytest.fail("it is looked into"))
+    monkeypatch.setattr(CsvForm, "is_whole", lambda *_: pytest.fail("it is looked into"))
     (tmp_path / "a.csv").write_bytes(lines("18-B.csv")[0] + b'2026-11-26 06:17:45.770 UTC,"' + b"x" * (3 << 20))
     with pytest.raises(UsageError, match="line 2: a record of more than 1 MB"):
         build(tmp_path, tmp_path / "a.csv", segment=8 << 20)
@@ -319,3 +321,35 @@ def test_what_stands_behind_the_end_of_the_part_that_counts_says_nothing_of_a_lo
     assert look(path, 16, 16).format == "empty"
     with pytest.raises(UsageError, match="NUL bytes"):
         look(path, 0, 17)
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+@pytest.mark.parametrize("text", ["x" * 99 + "\\n", "y, z" + '""' + "\n"])
+def test_a_long_record_is_looked_at_in_little_memory(is_json: bool, text: str) -> None:
+    """It was taken apart, which took ten times its length."""
+    fields = 26 * [""]
+    fields[13] = text * ((8 << 20) // len(text))
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerow(fields)
+    form = JsonForm() if is_json else CsvForm()
+    told = json.dumps({"dbname": 'a"b', "message": fields[13]}, separators=(",", ":")) + "\n"
+    record = (told if is_json else buffer.getvalue()).encode()
+    tracemalloc.start()
+    try:
+        assert form.is_whole(record)
+        assert not form.is_whole(record[:-40])
+        assert not form.is_whole(record[: len(record) // 2])
+        assert (form.columns(record), form.database(record)) == ((0, 'a"b') if is_json else (26, ""))
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * len(record)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_record_does_not_make_all_segments_after_it_long(tmp_path: Path) -> None:
+    records = lines("18-B.csv")
+    long = records[0].replace(b'"starting', b'"' + b"x" * 300_000 + b"starting", 1)
+    assert len(long) > 300_000
+    (tmp_path / "a.csv").write_bytes(b"".join([long, *records[1:] * 40]))
+    sizes = [one.path.stat().st_size for one in segments(look(tmp_path / "a.csv"), {}, size=20_000)]
+    assert max(sizes) >= 300_000
+    assert max(sizes[3:]) <= 20_000
