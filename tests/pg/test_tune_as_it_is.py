@@ -62,6 +62,7 @@ def test_what_no_session_could_begin_on_is_refused_before_data_are_loaded(
     assert done.returncode == 6, done.stderr
     assert "has changes in its files that are not in force" in done.stderr
     assert ": loaded (" not in done.stderr
+    assert "\nundo  " not in done.stderr, "nobody is asked about what is refused"
 
 
 def test_a_budget_is_the_time_from_enter_to_the_prompt(pgdyno_home: Path) -> None:

@@ -157,13 +157,14 @@ def open_study(
             announce(str(working_set))
         workload = make_workload(request.workload, parameters)
         outage = expected_outage(target, store) if request.changes and not target.disposable else None
-        if request.check is not None:
-            request.check(target, facts, workload.spec(), outage)
+        # All that can refuse the server does so before its owner is asked.
         if request.changes and target.remote is None:
             Opening.refuse_unfit(target, restart=request.restart == "always")
         if request.resume is not None:
             begun = store.study(request.resume)
             _refuse_other(begun, facts, workload.spec(), other_environment=request.other_environment)
+        if request.check is not None:
+            request.check(target, facts, workload.spec(), outage)
         first_look = FirstLook(target)
         began = clock()  # loading is work of ours, too
         sentry = Sentry(GuardReader(target), request.guards, clock=clock)
