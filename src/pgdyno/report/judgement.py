@@ -6,17 +6,12 @@ A figure is in a headline only where it rests on a run that was used; what was m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import RunsBesideOthers
+from pgdyno.model.results.parts import Compared, RunsBesideOthers
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.verdict import Verdict
 from pgdyno.report.wording import TONES, Tone, change_text, range_text, sentence
-
-if TYPE_CHECKING:  # the dashboard's first page asks for the judgement of studies of every other kind too
-    from pgdyno.model.results.ab import AbResult
-    from pgdyno.model.results.tune import TuneResult
 
 _STATE_TONES = {StudyState.FAILED: Tone.BAD, StudyState.INTERRUPTED: Tone.UNSURE}
 
@@ -61,7 +56,7 @@ def standing_text(study: Study) -> str:
     return "the study failed" if study.state is StudyState.FAILED else f"the study is {study.state.value}"
 
 
-def compared(result: AbResult | TuneResult, verdict: Verdict, names: SideNames) -> Judgement:
+def compared(result: Compared, verdict: Verdict, names: SideNames) -> Judgement:
     """Return the judgement of one side against the other."""
     said = f"{verdict.metric.label} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}"
     title = f"{sentence(verdict, names.subject, names.reference)}{company_text(result.beside_others)}"

@@ -62,6 +62,14 @@ def test_a_flat_sweep_takes_the_first_level_and_says_not_resolved():
     assert [mark.label for mark in flat.marks] == ["first level"], "where no level differs none is marked as taken"
 
 
+def test_a_sweep_beside_others_answers_and_its_headline_says_so():
+    result, laboratory = measured(SWEEP, by_buffers, disturbed=1.0, shared=True)
+    assert (result["word"], result["sweep"]["plateau"]) == ("plateau", "128MB")
+    runs = result["beside_others"]
+    told = f"less certain, as others used the machine in {runs['runs']} of {runs['of']} runs"
+    assert told in page(result, laboratory).title
+
+
 @pytest.mark.parametrize(
     ("knob", "levels", "numbers", "unit"),
     [

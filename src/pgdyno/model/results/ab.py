@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import EXIT_CODES, Compared, RunsBesideOthers
-from pgdyno.model.shapes import OMITTED
+from pgdyno.model.results.parts import EXIT_CODES, Compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbResult(Compared):
-    """B against A. `notes` are sentences on the pairs; `beside_others` is missing where nobody was on the machine."""
+    """B against A. `notes` are sentences on the pairs."""
 
     notes: tuple[str, ...] = ()
-    beside_others: Annotated[RunsBesideOthers | None, OMITTED] = None
 
     @property
     def exit_code(self) -> ExitCode:

@@ -179,6 +179,8 @@ class Compared(StudyResult):
     inside: Mapping[str, InsideRun | None] = field(default_factory=dict)
     plans: tuple[PlanChange, ...] = ()
     refused: tuple[RefusedTrial, ...] = ()
+    beside_others: Annotated[RunsBesideOthers | None, OMITTED] = None
+    """Missing where nobody was on the machine."""
 
     @property
     def headline(self) -> Verdict | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import RefusedTrial, Side, Start, StudyResult, SweepFigures
+from pgdyno.model.results.parts import RefusedTrial, RunsBesideOthers, Side, Start, StudyResult, SweepFigures
 from pgdyno.model.shapes import FLAT, OMITTED
 from pgdyno.model.verdict import Interval, Metric, Verdict
 
@@ -44,6 +44,7 @@ class SweepResult(StudyResult):
     winner: Annotated[Side | None, OMITTED] = None
     factorial: Annotated[FactorialFigures | None, OMITTED] = None
     refused: tuple[RefusedTrial, ...] = ()
+    beside_others: Annotated[RunsBesideOthers | None, OMITTED] = None
 
     @property
     def exit_code(self) -> ExitCode:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import Compared, RunsBesideOthers
+from pgdyno.model.results.parts import Compared
 from pgdyno.model.shapes import FLAT, OMITTED, Named
 from pgdyno.model.verdict import Interval, Verdict, Word
 
@@ -184,7 +184,6 @@ class TuneResult(Compared):
     unpruned: Annotated[Verdict | None, OMITTED] = None
     together: Annotated[Verdict | None, OMITTED] = None
     taken_back: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
-    beside_others: Annotated[RunsBesideOthers | None, OMITTED] = None
     model: Annotated[SearchModel | None, OMITTED] = None
 
     @property

@@ -15,6 +15,7 @@ class StaircaseKind(Kind):
     sides = SideNames("all kept", "the baseline")
     resumed_by = "experiment"
     compares = True
+    beside_others = True
 
     def judged(self, study: Study) -> Judgement | None:
         """Return what the kept steps bought together."""

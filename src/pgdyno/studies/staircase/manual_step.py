@@ -17,6 +17,7 @@ from pgdyno.report.wording import told_once
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.pairs.blocks import Blocks, Runs, hint_after, run_repeating
 from pgdyno.studies.pairs.drift import find_drift
+from pgdyno.studies.pairs.drowned import beside_others
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms
 from pgdyno.studies.staircase.by_hand import factors_of
 from pgdyno.studies.staircase.options import StaircaseOptions
@@ -70,8 +71,9 @@ def measure_by_hand(
         factors = factors_of(state, step.name)
         specs = (TrialSpec(incumbent, Role.ARM, arm, first_block + at, slot, factors=factors) for at in places)
         made = [run_repeating(runs.run, spec) for spec in specs]
-        lost.extend(trial for trial in made if trial.state is not TrialState.COMPLETE)
-        return [trial for trial in made if trial.state is TrialState.COMPLETE]
+        # What others do to runs side by side hits both alike; to runs an hour apart it looks like the step's effect.
+        lost.extend(trial for trial in made if not _stands_alone(trial))
+        return [trial for trial in made if _stands_alone(trial)]
 
     lost: list[Trial] = []
     alternates = step.by_hand is not None and step.by_hand.alternate
@@ -83,8 +85,7 @@ def measure_by_hand(
     if len(pairs) < LEAST_PAIRS:
         raise Unjudged(
             f"step {step.name} could be measured in only {len(pairs)} of {MANUAL_RUNS} runs",
-            detail="; ".join(told_once(one.outcome.reason for one in lost if one.outcome and one.outcome.reason))
-            or None,
+            detail="; ".join(told_once(filter(None, map(_why_lost, lost)))) or None,
             hint=hint_after({one.state for one in lost}),
         )
     blocks = Blocks({BEFORE: incumbent, AFTER: incumbent}, pairs)
@@ -94,6 +95,17 @@ def measure_by_hand(
     if not alternates and outcome != KEEP:  # people take it back now in any case: what follows is measured without it
         again = measure(BEFORE, range(options.baseline_runs), AGAIN)
     return ManualStep(blocks, comparison, outcome, _against(first, again, figure_of(options)))
+
+
+def _why_lost(trial: Trial) -> str:
+    if beside_others([trial]):
+        return "made beside others, and not interleaved"
+    return trial.reason
+
+
+def _stands_alone(trial: Trial) -> bool:
+    """Tell whether a run was used and nobody else used the machine meanwhile."""
+    return trial.state is TrialState.COMPLETE and not beside_others([trial])
 
 
 def figure_of(options: StaircaseOptions) -> Callable[[Trial], float | None]:

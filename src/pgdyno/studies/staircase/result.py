@@ -28,6 +28,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.stats.compound import METHOD, interaction_word, inverse, product, quotient
 from pgdyno.studies.pairs.judging import representative, summarise
 from pgdyno.studies.pairs.result import (
+    company_of,
     compared,
     count_states,
     current_text,
@@ -40,7 +41,7 @@ from pgdyno.studies.pairs.result import (
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE
 from pgdyno.studies.staircase.options import StaircaseOptions
 from pgdyno.studies.staircase.rules import DROP, SKIPPED, end_sentence
-from pgdyno.studies.staircase.run import ALL, BASE, StaircaseCourse, StepResult, candidates_of
+from pgdyno.studies.staircase.run import ALL, BASE, StaircaseCourse, StepResult, candidates_of, notes_on
 from pgdyno.studies.sweep.run import SweepFound, level_numbers
 from pgdyno.trial.laboratory import Laboratory
 
@@ -81,6 +82,7 @@ def staircase_result(
         trials=count_states(trials),
         environment=study.environment,
         elapsed_s=laboratory.spent_s,
+        beside_others=company_of(trials),
         sentences=_sentences(ended, found, options),
         unfinished=unfinished,
     )
@@ -235,7 +237,7 @@ def _sentences(ended: str, found: StaircaseCourse, options: StaircaseOptions) ->
     if found.proof is not None:
         verdict = found.proof.comparison.verdict
         said.append(verdict.sentence("the kept configuration", "the baseline"))
-        said += [found.proof.comparison.left_out] if found.proof.comparison.left_out else []
+        said += [note for note in notes_on(found.proof.comparison, found.proof.blocks) if note]
         lost = found.proof.blocks.unmeasured.items()
         said += [f"{arm} could not be measured, and the proof does without: {why}" for arm, why in lost]
     if found.unproven:

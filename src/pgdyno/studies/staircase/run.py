@@ -24,8 +24,9 @@ from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import is_final
-from pgdyno.studies.pairs.blocks import ArmUnmeasured, Blocks, Runs, run_blocks, run_repeating
+from pgdyno.studies.pairs.blocks import JUDGEABLE, ArmUnmeasured, Blocks, Runs, run_blocks, run_repeating
 from pgdyno.studies.pairs.drift import Drift, find_drift
+from pgdyno.studies.pairs.drowned import tighter_elsewhere
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.staircase.by_hand import factors_of
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE, measure_by_hand
@@ -249,7 +250,8 @@ class Staircase:
         candidate = blocks.arms[AFTER]
         changed = {knob: candidate[knob] for knob in candidate if candidate[knob] != incumbent.get(knob)}
         outcome = outcome_of(comparison.verdict, stage=self.plan.stage)
-        return StepResult(step, outcome, comparison.left_out, changed, comparison, blocks, sweep, again)
+        why = "; ".join(filter(None, notes_on(comparison, blocks)))
+        return StepResult(step, outcome, why, changed, comparison, blocks, sweep, again)
 
     def _sweep(self, number: int, step: Step, incumbent: Configuration, factors: Mapping[str, str]) -> SweepFound:
         """Let a sweep choose the step's value: where the plateau begins."""
@@ -292,6 +294,7 @@ class Staircase:
             max_blocks=self.design.max_pairs,
             is_enough=is_enough,
             factors=factors,
+            short_from=JUDGEABLE,
         )
 
     def _again(self, number: int, done: frozenset[str]) -> tuple[Trial, ...]:
@@ -355,6 +358,7 @@ class Staircase:
                 max_blocks=self.design.max_pairs,
                 is_enough=is_enough,
                 factors=factors_of(done, "proof"),
+                short_from=JUDGEABLE,
                 spare=arms.keys() - {BASE, ALL},
             )
             comparison = compare_arms(blocks, BASE, ALL, options.metric, self.design)
@@ -373,6 +377,12 @@ class Staircase:
 def candidates_of(climbs: Iterable[StepResult]) -> tuple[str, ...]:
     """Return the steps that the sandbox stage proposes for the large environment."""
     return tuple(climb.step.name for climb in climbs if climb.outcome == CANDIDATE)
+
+
+def notes_on(comparison: Comparison, blocks: Blocks) -> tuple[str, ...]:
+    """Return what makes a verdict less certain than it could be: empty texts where nothing does."""
+    runs = [trial for block in blocks.complete for trial in block.values()]
+    return blocks.stopped_short, comparison.left_out, tighter_elsewhere(comparison, runs)
 
 
 def _what(step: Step) -> str:

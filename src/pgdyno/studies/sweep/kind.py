@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pgdyno.model.results.sweep import UNRESOLVED, SweepResult
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
-from pgdyno.report.judgement import Judgement
+from pgdyno.report.judgement import Judgement, company_text
 from pgdyno.report.sections import Tone
 from pgdyno.report.wording import capital
 from pgdyno.studies.kind import Kind, Named
@@ -18,6 +18,7 @@ class SweepKind(Kind):
 
     resumed_by = "experiment"
     compares = True
+    beside_others = True
 
     def judged(self, study: Study) -> Judgement | None:
         """Return which level to take, or how two factors interact."""
@@ -25,7 +26,8 @@ class SweepKind(Kind):
         if result is None:
             return None
         tone = Tone.UNSURE if result.word == UNRESOLVED else Tone.NEUTRAL
-        return Judgement(capital(result.title), result.word, tone, result.title, result.exit_code)
+        title = f"{capital(result.title)}{company_text(result.beside_others)}"
+        return Judgement(title, result.word, tone, result.title, result.exit_code)
 
     def shown(self, study: Study, trials: Sequence[Trial]) -> list[Named]:
         """Return its sides under the names of their levels; the first level may be the one to take."""

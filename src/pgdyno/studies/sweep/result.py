@@ -10,7 +10,7 @@ from pgdyno.model.results.parts import Side
 from pgdyno.model.results.sweep import UNRESOLVED, FactorialArm, FactorialFigures, SweepResult
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.pairs.judging import representative, summarise
-from pgdyno.studies.pairs.result import count_states, refusals, side_of
+from pgdyno.studies.pairs.result import company_of, count_states, refusals, side_of
 from pgdyno.studies.staircase.result import start_of, sweep_figures
 from pgdyno.studies.sweep.options import SweepOptions
 from pgdyno.studies.sweep.run import FACTORIAL, FactorialFound, run_factorial, run_sweep, unmeasured_text
@@ -30,6 +30,7 @@ def measure(laboratory: Laboratory, options: SweepOptions, announce: Callable[[s
         trials=count_states(trials),
         environment=laboratory.study.environment,
         elapsed_s=laboratory.spent_s,
+        beside_others=company_of(trials),
     )
 
 
