@@ -30,6 +30,7 @@ def said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(work)
     (work / "binary").write_bytes(BINARY)
     (work / "empty").touch()
+    os.mkfifo(work / "fifo")
     (work / "folder").mkdir()
     (work / "broken.toml").write_text("x = [1,\n")
     (work / "ok.conf").write_text("work_mem = 4MB\n")
@@ -71,6 +72,14 @@ OFFLINE = ("--pg-conf", "ok.conf", "--pg-version", "16")
         (("import", "sadf", "folder"), "folder"),
         (("compare", "--iostat", "binary", "empty"), "binary"),
         (("advise", "--pg-conf", "binary", "--pg-version", "16"), "is not text"),
+        (("advise", *OFFLINE, "--log", "fifo"), "fifo"),
+        (("advise", *OFFLINE, "--log", "binary"), "binary"),
+        (("advise", *OFFLINE, "--log", "ok.conf"), "ok.conf"),
+        (("advise", *OFFLINE, "--sadf", "fifo"), "fifo"),
+        (("advise", *OFFLINE, "--sadf", "binary"), "binary"),
+        (("advise", *OFFLINE, "--sadf", "empty"), "empty"),
+        (("advise", *OFFLINE, "--iostat", "fifo"), "fifo"),
+        (("advise", *OFFLINE, "--iostat", "binary"), "binary"),
         (("advise", *OFFLINE, "--emit", "conf", "--output", "/proc/none"), "/proc/none"),
         (("advise", *OFFLINE, "--report", "/proc/none/x.html"), "/proc/none/x.html"),
         (("advise", "--emit", "nonsense"), "nonsense"),

@@ -12,10 +12,17 @@ from pgdyno.model.evidence import Evidence, LogEvidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.outputs import ensure_folder, write_output
-from pgdyno.outside.files import read_text
 from pgdyno.probes.evidence.derive import Files, derive
 from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
 from pgdyno.probes.evidence.log_reader import LogReader
+from pgdyno.probes.evidence.named_files import (
+    files_of,
+    iostat_text,
+    is_regular,
+    named_parts,
+    not_a_log,
+    sadf_text,
+)
 from pgdyno.probes.evidence.observation import Observation, captured_text, load, observe, save
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
 from pgdyno.targets.target import Target
@@ -50,11 +57,12 @@ def gather(
     pg_monitor is enough. What cannot be read is Unknown. Raises UsageError when a named file
     cannot be read.
     """
-    iostat_text, sadf_text = _text(iostat), _text(sadf)
+    files = iostat_text(iostat), sadf_text(sadf)
+    _check_before(logs, inventory, window_s)
     seen = observe(target, window_s=window_s, databases=databases, progress=progress, clock=clock, sleep=sleep)
     progress("reading the server's log")
-    log, _ = _read_log(_parts(target, inventory, logs, log_bytes), inventory, work)
-    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix), work)
+    log, _ = _read_log(_parts(target, inventory, logs, log_bytes), inventory, work, named=logs or ())
+    return derive(seen, inventory, Files(log, *files, wal_device, matrix), work)
 
 
 def write_evidence(
@@ -75,18 +83,20 @@ def write_evidence(
     Of the log only lines that are understood are kept, without statements and without the prefix, which may name
     persons. Arguments and errors as `gather`; returns the same evidence.
     """
-    iostat_text, sadf_text = _text(iostat), _text(sadf)
+    files = iostat_text(iostat), sadf_text(sadf)
+    _check_before(logs, inventory, window_s)
     seen = observe(target, window_s=window_s, databases=databases, progress=progress)
-    log, kept = _read_log(_parts(target, inventory, logs, log_bytes), inventory, keep_at_most=_KEPT_LINES)
+    parts = _parts(target, inventory, logs, log_bytes)
+    log, kept = _read_log(parts, inventory, named=logs or (), keep_at_most=_KEPT_LINES)
     save(seen, folder / "evidence")
     if not isinstance(log, Unknown):
         lines = kept or [f"LOG:  {log.lines} lines were read by pgdyno, and none of them is kept"]
         ensure_folder(folder / "logs")
         write_output(folder / "logs" / "server.log", "".join(f"{line}\n" for line in lines))
-    for name, text in (("iostat.txt", iostat_text), ("sadf.json", sadf_text)):
+    for name, text in zip(("iostat.txt", "sadf.json"), files, strict=True):
         if text is not None:
             write_output(folder / name, text)
-    return derive(seen, inventory, Files(log, iostat_text, sadf_text))
+    return derive(seen, inventory, Files(log, *files))
 
 
 def evidence_of_capture(
@@ -106,7 +116,7 @@ def evidence_of_capture(
     named come before those of the folder, and stand alone where `folder` is None. Raises UsageError when a named
     file cannot be read, else never.
     """
-    iostat_text, sadf_text = _text(iostat), _text(sadf)
+    of_iostat, of_sadf = iostat_text(iostat), sadf_text(sadf)
     parts: list[LogPart] | Unknown = Unknown("no log was named; --log FILE names one")
     if folder is None:
         seen = _none("no target was asked")
@@ -114,20 +124,13 @@ def evidence_of_capture(
         has_evidence = (folder / "evidence").is_dir()
         why = f'"{folder}" holds no evidence; pgdyno inspect --capture with --window writes it'
         seen = load(folder / "evidence") if has_evidence else _none(why)
-        iostat_text = _text_if_there(folder / "iostat.txt") if iostat_text is None else iostat_text
-        sadf_text = _text_if_there(folder / "sadf.json") if sadf_text is None else sadf_text
+        of_iostat = _text_if_there(folder / "iostat.txt") if of_iostat is None else of_iostat
+        of_sadf = _text_if_there(folder / "sadf.json") if of_sadf is None else of_sadf
         own = [path for path in files_of(folder / "logs") if not leads_out(path, folder)]
         parts = local_parts(own) if own else Unknown(f'there is no log in "{folder / "logs"}"')
-    log, _ = _read_log(parts if logs is None else _named_parts(logs, READ_AT_MOST), inventory, work)
-    return derive(seen, inventory, Files(log, iostat_text, sadf_text, wal_device, matrix), work)
-
-
-def files_of(folder: Path) -> list[Path]:
-    """Return the files in a folder; none when there is no such folder."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.is_file())
-    except OSError:
-        return []
+    parts = parts if logs is None else named_parts(logs, READ_AT_MOST)
+    log, _ = _read_log(parts, inventory, work, named=logs or ())
+    return derive(seen, inventory, Files(log, of_iostat, of_sadf, wal_device, matrix), work)
 
 
 def _none(why: str) -> Observation:
@@ -138,22 +141,27 @@ def _none(why: str) -> Observation:
 def _parts(
     target: Target, inventory: Inventory, logs: Sequence[Path] | None, log_bytes: int
 ) -> list[LogPart] | Unknown:
-    return find_parts(target, inventory, log_bytes) if logs is None else _named_parts(logs, log_bytes)
+    return find_parts(target, inventory, log_bytes) if logs is None else named_parts(logs, log_bytes)
 
 
-def _named_parts(logs: Sequence[Path], log_bytes: int) -> list[LogPart] | Unknown:
-    """Return the parts of files and folders that somebody named."""
-    paths: list[Path] = []
-    for path in logs:
-        if not path.exists():
-            raise UsageError(f'log file "{path}" does not exist', hint="Name a file or a folder with --log.")
-        paths += files_of(path) if path.is_dir() else [path]
-    return local_parts(paths, log_bytes)
+def _check_before(logs: Sequence[Path] | None, inventory: Inventory, window_s: float) -> None:
+    """Refuse a named log that is none before a window is waited for; a pipe can be read only once."""
+    if not logs:
+        return
+    parts = named_parts(logs, READ_AT_MOST)
+    if window_s and not isinstance(parts, Unknown):
+        _read_log([part for part in parts if is_regular(part)], inventory, named=logs)
 
 
 def _read_log(
-    parts: list[LogPart] | Unknown, inventory: Inventory, work: OwnWork | None = None, *, keep_at_most: int = 0
+    parts: list[LogPart] | Unknown,
+    inventory: Inventory,
+    work: OwnWork | None = None,
+    *,
+    named: Sequence[Path] = (),
+    keep_at_most: int = 0,
 ) -> tuple[LogEvidence | Unknown, list[str]]:
+    """Return what the log says, and lines to keep. Raises UsageError for a file of `named` that is no server's log."""
     if isinstance(parts, Unknown):
         return parts, []
     server = inventory.server
@@ -161,20 +169,21 @@ def _read_log(
     reader = LogReader(None if isinstance(language, Unknown) else language, keep_at_most=keep_at_most)
     ours, zone = work or OwnWork(), log_zone(inventory)
     reader.is_ours = lambda line: ours.caused(line, zone)
+    must_be_logs = {str(path) for path in named}
     try:
         for part in parts:
-            reader.read(part.blocks(), starts_whole=not part.start)
+            before = reader.counts.lines
+            is_log = reader.read(part.blocks(), starts_whole=not part.start)
+            is_empty = not part.size and reader.counts.lines == before
+            if part.path in must_be_logs and not (is_log or is_empty):
+                raise not_a_log(part.path)
+    except UsageError:
+        raise
     except (OSError, PgdynoError) as error:
         return Unknown(f"the server's log could not be read to its end: {error}"), []
     if not reader.counts.lines:
         return Unknown("the log has no lines"), []
     return reader.evidence(tuple(part.label for part in parts)), reader.counts.kept
-
-
-def _text(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    return read_text(path, hint="Name a file that this user may read.", lenient=True)
 
 
 def _text_if_there(path: Path) -> str | None:

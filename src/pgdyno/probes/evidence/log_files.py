@@ -64,7 +64,8 @@ class LogPart:
 
 
 def _from(stream: BinaryIO, start: int) -> Iterator[bytes]:
-    stream.seek(start)
+    if start:  # a pipe has no other place than its beginning
+        stream.seek(start)
     while block := stream.read(_BLOCK):
         yield block
 

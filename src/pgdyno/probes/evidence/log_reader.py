@@ -59,10 +59,14 @@ class LogReader:
     def __post_init__(self) -> None:
         self.counts.keep_at_most = self.keep_at_most
 
-    def read(self, blocks: Iterable[bytes], *, starts_whole: bool = True) -> None:
-        """Read one file. `starts_whole` False: the first line is the rest of one and is left out. Never raises."""
+    def read(self, blocks: Iterable[bytes], *, starts_whole: bool = True) -> bool:
+        """Read one file and return whether it is a server's log, in whatever language; as `blocks` raises.
+
+        `starts_whole` False: the first line is the rest of one and is left out.
+        """
         kind: LogFormat | None = None
         records = _CsvRecords()
+        others, foreign, self.is_log = self.is_log, self.foreign, False
         for block, ends_whole in _whole_lines(blocks, starts_whole=starts_whole):
             kind = kind or format_of(block[: 1 << 16])
             self.counts.lines += block.count(b"\n") + (0 if block.endswith(b"\n") else 1)
@@ -72,16 +76,22 @@ class LogReader:
                 parsed = _json_lines(block) if kind is LogFormat.JSON else records.lines(block)
                 self._records(parsed)
         self.counts.unparsed += records.given_up
+        found = self.is_log or self.foreign > foreign or self._is_foreign
+        self.is_log = self.is_log or others
+        return found
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self.language is not None and not is_english(self.language)
 
     def evidence(self, files: tuple[str, ...]) -> LogEvidence | Unknown:
         """Return what was counted; unknown when nothing was understood: another language, or no server's log at all.
 
         Without any line it is what was counted: in a window in which the server had nothing to say.
         """
-        is_foreign = self.language is not None and not is_english(self.language)
-        if is_foreign and not self.english:
+        if self._is_foreign and not self.english:
             return Unknown(f"the server writes its messages in {self.language}, and only English ones are understood")
-        if self.foreign and not (self.english and not is_foreign):
+        if self.foreign and not (self.english and not self._is_foreign):
             return Unknown("the log has messages in another language than English, which are not understood")
         if self.counts.lines and not self.is_log:
             told = "its one line is not" if self.counts.lines == 1 else f"none of its {self.counts.lines} lines is"
