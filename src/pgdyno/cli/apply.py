@@ -14,6 +14,7 @@ from pgdyno.cli.arguments.advice_source import SourceFlags, source
 from pgdyno.cli.arguments.flags import FOLDER, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, names_a_server, target_request
+from pgdyno.cli.terminal.columns import print_plan
 from pgdyno.cli.terminal.files import check_format, emit
 from pgdyno.errors import ExitCode, UsageError
 
@@ -184,24 +185,26 @@ def _print_plan(target: Target, acceptance: Acceptance, store: Store) -> None:
     from pgdyno.studies.session.outages import expected_outage
     from pgdyno.studies.winner import ORIGIN
 
-    _say(f"target   {target.name}")
+    lines = [f"target   {target.name}"]
     for name, value in acceptance.configuration.items():
         finding = acceptance.rule_of(name)
         how = " (restart)" if name in acceptance.restart else ""
         why = f"winner of {finding.rule}" if finding.origin == ORIGIN else f"rule {finding.rule} ({finding.state})"
-        _say(f"set      {name}: {acceptance.before[name]} -> {value}{how}, {why}")
+        lines.append(f"set      {name}: {acceptance.before[name]} -> {value}{how}, {why}")
     for name, value in acceptance.there.items():
-        _say(f"there    {name} = {value} is in force already")
+        lines.append(f"there    {name} = {value} is in force already")
     for finding in acceptance.findings if acceptance.configuration else ():
         if finding.risk:
-            _say(f"risk     {finding.rule}: {finding.risk}")
-    for line in acceptance.parts.commands:
-        _say(f"by hand  {line}")
+            lines.append(f"risk     {finding.rule}: {finding.risk}")
+    print_plan(lines)
+    for command in acceptance.parts.commands:
+        _say(f"by hand  {command}")  # on one line, to be copied
     if not acceptance.configuration:
         return
     words = f"one restart, for {', '.join(acceptance.restart)}" if acceptance.restart else "none: a reload"
-    _say(f"outage   {outage_text(words, expected_outage(target, store) if acceptance.restart else None)}")
-    _say("undo     pgdyno rollback SESSION: the bundle is on disk before the first change")
+    outage = outage_text(words, expected_outage(target, store) if acceptance.restart else None)
+    undo = "pgdyno rollback SESSION: the bundle is on disk before the first change"
+    print_plan((f"outage   {outage}", f"undo     {undo}"))
 
 
 def _print_done(acceptance: Acceptance, done: InForce, host: str | None) -> None:

@@ -63,6 +63,7 @@ def run(flags: _RunFlags) -> int:
     restored.
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
+    from pgdyno.cli.terminal.columns import print_plan
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.batch.bounds import require_clients, require_room, require_size
     from pgdyno.studies.batch.dry_run import plan_lines
@@ -86,8 +87,7 @@ def run(flags: _RunFlags) -> int:
     most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))
     with opened(request) as target:
         facts, database = read_facts(target), database_of(target, chain)
-        for line in (*plan_lines(chain, options, target.name, database), f"room:   {require_room(facts)}"):
-            click.echo(line, err=True)
+        print_plan((*plan_lines(chain, options, target.name, database), f"room:   {require_room(facts)}"))
         if most is not None:
             require_size(target, database, most)
         if not flags.apply:

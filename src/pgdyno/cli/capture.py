@@ -13,7 +13,7 @@ import click
 from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Share, Time
 from pgdyno.cli.arguments.target import TargetFlags, target_request
-from pgdyno.cli.terminal.columns import print_columns
+from pgdyno.cli.terminal.columns import print_columns, print_plan
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.units import agreeing, bytes_text, parse_quantity, seconds_text
 
@@ -226,8 +226,7 @@ def _print_plan(target: Target, plan: CapturePlan, *, err: bool) -> None:
     rows += [("refused", f"{one.reason}. {one.remedy}") for one in plan.refusals]
     rows.append(("outage", "none: a reload"))
     rows.append(("undo", "at the end, by itself; after a kill by the watchdog, or pgdyno rollback --last"))
-    for word, text in rows:
-        click.echo(f"{word:8} {text}", err=err)
+    print_plan((f"{word:8} {text}" for word, text in rows), err=err)
 
 
 def _free_text(plan: CapturePlan) -> str:

@@ -138,10 +138,10 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
 
 def _print_dry_run(plan: MatrixPlan, flags: MatrixFlags) -> int:
     from pgdyno.cli.requests.dry_run import pgbench_of
+    from pgdyno.cli.terminal.columns import print_script
     from pgdyno.studies.matrix.dry_run import dry_run
 
-    for line in dry_run(plan, pgbench_of(flags)):
-        click.echo(line)
+    print_script(dry_run(plan, pgbench_of(flags)))
     return int(ExitCode.OK)
 
 

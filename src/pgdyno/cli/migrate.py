@@ -66,6 +66,7 @@ def rehearse(flags: _RehearseFlags) -> int:
     Exit code 0 if everything arrived within the window and the replay holds, else 1.
     """
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
+    from pgdyno.cli.terminal.columns import print_plan
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.errors import UsageError, naming
     from pgdyno.server.postgres import refuse_secrets
@@ -116,8 +117,7 @@ def rehearse(flags: _RehearseFlags) -> int:
             flags.resume,
         )  # fmt: skip
         prepared = prepare(source, target, facts, plan, first)
-        for line in (*plan_lines(prepared), *check_replay(prepared, facts)):
-            click.echo(line, err=True)
+        print_plan((*plan_lines(prepared), *check_replay(prepared, facts)))
         if not flags.apply:
             progress.announce("nothing was changed; add --apply to rehearse it")
             return 0

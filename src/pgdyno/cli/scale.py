@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from pgdyno.cli.arguments.flags import FILE, argument, flag, verb
 from pgdyno.cli.arguments.numbers import Time, Whole
 from pgdyno.cli.arguments.store import open_store
@@ -70,6 +68,7 @@ def command(flags: _Flags) -> int:
     plan, 1 if one is not, 3 if it is not resolved.
     """
     from pgdyno.cli.requests.study import check_report_path
+    from pgdyno.cli.terminal.columns import print_plan
     from pgdyno.errors import UsageError
     from pgdyno.studies.scale.dry_run import plan_lines
     from pgdyno.studies.scale.ending import EarlyEnd
@@ -90,8 +89,7 @@ def command(flags: _Flags) -> int:
         raise UsageError("every level of the plan has a target of its own", hint="Leave --target and --host out.")
     name = "--target" if is_named else f"sandbox {server.sandbox}"
     name = ", ".join(one or name for one in plan.targets)
-    for line in plan_lines(plan, name, flags.max_seconds, flags.stop_file):
-        click.echo(line, err=True)
+    print_plan(plan_lines(plan, name, flags.max_seconds, flags.stop_file))
     if not flags.apply:
         progress.announce("nothing was run; add --apply to run it")
         return 0

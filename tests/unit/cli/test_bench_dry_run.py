@@ -80,3 +80,13 @@ def test_the_loop_of_sessions_refuses_what_it_cannot_do_as_a_run_does_before_it_
         assert isinstance(result.exception, UsageError)
         assert "driver=loop has no --rate" in str(result.exception)
     assert not (home / "cache").exists(), "no sandbox was made"
+
+
+@pytest.mark.parametrize("load", ["tprocc", "select-only", "ybio"])
+def test_no_comment_is_longer_than_the_terminal_is_wide(load, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, lines = dry_run("-w", load)
+    comments = [line for line in lines if line.startswith("# ") and not line.startswith("#   ")]
+    assert comments
+    assert max(map(len, comments)) <= 80
+    assert lines[-1].startswith("pgbench ") or "/pgbench " in lines[-1] or load == "ybio"

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.cli.terminal.columns import column_lines
+from pgdyno.cli.terminal.columns import column_lines, plan_lines, script_lines
 
 NAMES = ("id", "what", "tps")
 word = st.text("abc 12", max_size=12).map(str.strip)
@@ -61,3 +61,25 @@ def test_a_word_is_whole_or_the_row_is_a_paragraph() -> None:
     for width in range(26, 80):
         assert "shared_preload_libraries" in "\n".join(column_lines(NAMES, rows, width=width))
     assert next(column_lines(NAMES, rows, width=30)) == "id 7"
+
+
+WORDS = "loads that read, " * 9
+COMMAND = "pgbench -c 4 " + "-D name=value " * 12
+
+
+def test_comments_of_a_script_fit_the_terminal_and_commands_stay_whole() -> None:
+    quoted = f"#   {WORDS}"
+    lines = list(script_lines([f"# data: {WORDS}", quoted, COMMAND], 80))
+    assert lines[-2:] == [quoted, COMMAND]
+    assert len(lines) > 3
+    assert all(line.startswith("# ") and len(line) <= 80 for line in lines[:-2])
+    assert list(script_lines([f"# {WORDS}"], None)) == [f"# {WORDS}"]
+
+
+def test_lines_of_a_plan_are_wrapped_behind_their_label() -> None:
+    for label, width in (("undo:   ", 8), ("outage   ", 9), ("  level 50 %: ", 4), ("servers: ", 9)):
+        first, *more = plan_lines([label + WORDS], 80)
+        assert more, label
+        assert first.startswith(label)
+        assert all(len(line) <= 80 and len(line) - len(line.lstrip()) == width for line in more), label
+    assert list(plan_lines(["undo:   " + WORDS], None)) == ["undo:   " + WORDS]

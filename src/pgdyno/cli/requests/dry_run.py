@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import ExitCode
 
@@ -39,14 +37,16 @@ def pgbench_of(flags: TargetFlags, *, look: bool = True) -> Pgbench:
 def print_load(flags: StudyFlags) -> int:
     """Print what a run under these flags would be; a working-set class is not sized, as no host is looked at."""
     from pgdyno.cli.requests.study_request import load_of
+    from pgdyno.cli.terminal.columns import print_script
     from pgdyno.workloads.dry_run import load_lines
     from pgdyno.workloads.working_set import without_class
 
     load = load_of(flags)
     parameters = without_class(load.parameters)
-    for name in sorted(load.parameters.keys() - parameters.keys()):
-        given = f"{name}={load.parameters[name]}"
-        click.echo(f"# {given}: sized by host and server when the run begins; below, the default")
-    for line in load_lines(load.workload, parameters, load.plan, pgbench_of(flags)):
-        click.echo(line)
+    sized = sorted(load.parameters.keys() - parameters.keys())
+    notes = (
+        f"# {name}={load.parameters[name]}: sized by host and server when the run begins; below, the default"
+        for name in sized
+    )
+    print_script((*notes, *load_lines(load.workload, parameters, load.plan, pgbench_of(flags))))
     return int(ExitCode.OK)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 import click
@@ -13,6 +14,8 @@ import click
 from pgdyno.report.drawing.line_breaks import asked_width, held, let_go, wrapped
 
 GAP = "  "
+_LABEL = re.compile(r"[a-z]+(?:: +| {2,})")
+"""What stands before the words of a plan's line, such as `undo:   ` or `outage   `."""
 LEAST_WIDTH = 20
 """The widest column gives way to a narrow terminal, but keeps so many characters."""
 
@@ -35,6 +38,45 @@ def told_lines(label: str, text: str) -> list[str]:
     """Return what `print_told` prints."""
     room = terminal_width()
     return [label + text] if room is None else wrapped(label + text, room, indent=" " * len(label))
+
+
+def print_script(lines: Iterable[str]) -> None:
+    """Print the lines of a script: in a terminal its comments are wrapped, each line of them behind a `#`.
+
+    Commands stay whole, to be copied, and so does what a comment quotes, behind three blanks.
+    """
+    click.echo("\n".join(script_lines(lines, terminal_width())))
+
+
+def script_lines(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """Yield what `print_script` prints; `width` None breaks no line."""
+    for line in lines:
+        if width is None or len(line) <= width or not line.startswith("# ") or line.startswith("#   "):
+            yield line
+        else:
+            yield from ("# " + part for part in wrapped(line[2:], width - 2, indent="  "))
+
+
+def print_plan(lines: Iterable[str], *, err: bool = True) -> None:
+    """Print the lines of a plan: in a terminal each is wrapped under itself, or behind its label."""
+    stream = sys.stderr if err else sys.stdout
+    width = shutil.get_terminal_size().columns if stream.isatty() else asked_width()
+    click.echo("\n".join(plan_lines(lines, width)), err=err)
+
+
+def plan_lines(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """Yield what `print_plan` prints; `width` None breaks no line."""
+    for line in lines:
+        if width is None or len(line) <= width:
+            yield line
+        else:
+            yield from wrapped(line, width, indent=" " * _indent(line))
+
+
+def _indent(line: str) -> int:
+    """Return where the words of a line begin behind its label; two more than its own indent without one."""
+    label = _LABEL.match(line)
+    return len(line) - len(line.lstrip()) + 2 if label is None else label.end()
 
 
 def terminal_width() -> int | None:
