@@ -313,8 +313,11 @@ def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
         )
     for words in missing_words(meta):
         announce(f"the trace lacks {words}")
-    if ready.unknown and options.stand_in is not None:
-        announce(f"{options.stand_in} opens the sessions of {', '.join(ready.unknown)}, whose passwords are not known")
+    if ready.stood_for:
+        announce(
+            f"{options.stand_in} opens the sessions of {', '.join(ready.stood_for)}, whose passwords are not known, "
+            "and takes on each role by SET SESSION AUTHORIZATION: without the settings that ALTER ROLE gave it"
+        )
     announce("what they change stays changed; the outcome goes to " + str(options.output))
 
 
@@ -331,6 +334,7 @@ def _plan_json(ready: Ready, options: ReplayOptions) -> dict[str, object]:
         "seconds": ready.seconds,
         "engine": ready.engine,
         "roles_without_password": list(ready.unknown),
+        "roles_by_stand_in": list(ready.stood_for),
         "output": str(options.output),
     }
 

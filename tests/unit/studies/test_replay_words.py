@@ -73,6 +73,17 @@ def test_each_pause_is_named_with_who_did_not_rest() -> None:
     assert "('paused', 'from 1:10 min to 1:12 min after the begin, 1.5 s')" in text
 
 
+def test_sessions_that_a_stand_in_opened_are_named() -> None:
+    fidelity = replace(GOOD.fidelity, lateness=(Lateness("injector", 1.0, 2.0, 3.0),))
+    alone, text = (
+        repr(_sections(replace(GOOD, stand_in="dba", stood_for=roles, fidelity=fidelity)))
+        for roles in ((), ("app", "web"))
+    )
+    assert "SESSION AUTHORIZATION" not in alone
+    assert "('sessions of app, web', 'opened by dba, who took on each role by SET SESSION AUTHORIZATION, as" in text
+    assert "settings that ALTER ROLE gave to it do not apply" in text
+
+
 def test_keys_of_the_server_are_counted_mapped_and_not_by_reason() -> None:
     keys = KeysKept(captured=9, without={"nobody returns": 2}, unplaced=1, named=5, learned=4, sent=3, unknown=2)
     text = repr(_keys(keys))

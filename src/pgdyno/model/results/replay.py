@@ -71,6 +71,10 @@ class ReplayResult(StudyResult):
     restored_s: float | None = None
     cache: str = ""
     """What the caches held then."""
+    stand_in: str = ""
+    """A superuser who opened the sessions of `stood_for`, whose passwords are not known; empty where there was none."""
+    stood_for: tuple[str, ...] = ()
+    """Roles that he took on by SET SESSION AUTHORIZATION."""
     service_ms: Mapping[str, float] = field(default_factory=dict)
     """Quantiles of the time from sending to the answer, by name."""
     response_ms: Mapping[str, float] = field(default_factory=dict)

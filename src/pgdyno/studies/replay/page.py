@@ -102,6 +102,7 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
                         else "not kept",
                     ),
                     *_state(result),
+                    *_stood_for(result),
                     ("schedule", seconds_text(result.wanted_s)),
                     *_paused(result),
                     ("last answer", f"after {seconds_text(result.took_s)}"),
@@ -193,6 +194,20 @@ def _paused(result: ReplayResult) -> tuple[tuple[str, str], ...]:
             + (f"; {plural(one.open_sessions, 'session')} did not rest" if one.open_sessions else ""),
         )
         for one in result.pauses
+    )
+
+
+def _stood_for(result: ReplayResult) -> tuple[tuple[str, str], ...]:
+    """Return whose sessions somebody else opened, and what of theirs is missing for it."""
+    if not result.stood_for:
+        return ()
+    roles = f"{result.stand_in}, who took on {'the role' if len(result.stood_for) == 1 else 'each role'}"
+    return (
+        (
+            f"sessions of {', '.join(result.stood_for)}",
+            f"opened by {roles} by SET SESSION AUTHORIZATION, as the password is not known; "
+            "settings that ALTER ROLE gave to it do not apply",
+        ),
     )
 
 

@@ -88,6 +88,12 @@ class Ready:
     """Roles without a password here, of which nothing is wrong where the server asks for none."""
 
     @property
+    def stood_for(self) -> tuple[str, ...]:
+        """Return the roles whose sessions a stand-in opens, who then takes them on."""
+        stand_in = self.plan.login.stand_in
+        return () if stand_in is None else tuple(one for one in self.unknown if one != stand_in)
+
+    @property
     def seconds(self) -> float:
         """Return how long the schedule takes at the plan's speed."""
         return self.asked.last_due_us / 1e6 / self.plan.speed
@@ -195,6 +201,8 @@ def replay(
             result = replace(told, data=data, phases=dict(steps.seconds), elapsed_s=time.time() - began)
             cache = warmed if restored is None else f"{restored.cache}; then {warmed}"
             result = replace(result, cache=cache)
+            if ready.stood_for:
+                result = replace(result, stand_in=options.stand_in or "", stood_for=ready.stood_for)
             if restored is not None:
                 result = replace(result, restored_by=restored.by, restored_s=restored.seconds)
             writer.finish(tally.ended, tally, dict(steps.seconds))
