@@ -65,6 +65,7 @@ fn build() -> Result<(), Failure> {
         replication: asked.text("replication"),
         fastpath: asked.text("fastpath"),
         fetch: asked.text("fetch"),
+        begun: asked.text("begun"),
     };
     let segment = asked.number("segment").unwrap_or(1 << 20) as usize;
     let mut builder = Builder::new(zones, reasons, segment, descriptor("spill")?);

@@ -19,7 +19,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.records import CsvForm
-from pgdyno.trace.refusals import LOGIN, OURS
+from pgdyno.trace.refusals import BEGUN, LOGIN, OURS
 from pgdyno.trace.schema import Lost, TraceMeta
 
 LOGS = Path(__file__).parents[1] / "data" / "traces"
@@ -82,6 +82,20 @@ def test_a_log_that_ends_anywhere(tmp_path: Path, end: bytes) -> None:
     log = tmp_path / "cut.csv"
     log.write_bytes((LOGS / "18-B.csv").read_bytes().removesuffix(b"\n") + end)
     assert built(None, log) == built("python", log)
+
+
+@pytest.mark.parametrize("name", ["13-B.csv", "18-A.csv"])
+def test_a_log_that_begins_within_a_transaction(tmp_path: Path, name: str) -> None:
+    records = list(_Csv().records((LOGS / name).read_bytes()))
+    begin = next(place for place, one in enumerate(records) if b"statement: begin" in one)
+    log = tmp_path / "rest.csv"
+    for at in range(begin, begin + 9):
+        log.write_bytes(b"".join(records[at:]))
+        wanted = built("python", log, allow_truncated=True)
+        assert isinstance(wanted[0], TraceMeta)
+        assert (BEGUN in wanted[0].refused) is (at > begin)
+        for segment in (700, 1 << 20):
+            assert built("compiled", log, allow_truncated=True, segment=segment) == wanted
 
 
 @slow

@@ -41,6 +41,12 @@ pub struct Session {
     last_kind: u8,
     pub connected: bool,
     pub ended: bool,
+    /// It began before the log, and its first statement here begins no transaction.
+    joined: bool,
+    /// It ends a transaction that it had begun by then.
+    begun_before: bool,
+    /// Statements of its first transaction that nothing else keeps from being sent.
+    pub of_first_tx: i64,
     /// User, database and application as rows first tell them.
     pub person: [Option<Box<[u8]>>; 3],
     /// Names of prepared statements and hashes of their texts.
@@ -66,10 +72,18 @@ impl Session {
             last_kind: 0,
             connected: false,
             ended: false,
+            joined: false,
+            begun_before: false,
+            of_first_tx: 0,
             person: [None, None, None],
             names: Vec::new(),
             counted_tx: None,
         }
+    }
+
+    /// Whether its first transaction here began before the log; one that never ends has several statements.
+    pub fn begins_within_tx(&self) -> bool {
+        self.begun_before || (self.joined && self.tx == 0 && self.seq - i64::from(self.ended) > 1)
     }
 }
 
@@ -261,6 +275,10 @@ fn make_rows(
         if ctl > 0 {
             told = ctl;
         }
+        if number == 0 && session.seq == 0 {
+            session.joined = session.first_n > 1 && kind != b'C' && ctl != BEGIN;
+        }
+        session.begun_before |= session.joined && session.tx == 0 && ctl == END;
 
         let source = if is_failed && base == place { bind.or(parse).unwrap_or(place) } else { base };
         let code = match at(source).kind {

@@ -17,6 +17,7 @@ pub struct Reasons {
     pub replication: Vec<u8>,
     pub fastpath: Vec<u8>,
     pub fetch: Vec<u8>,
+    pub begun: Vec<u8>,
 }
 
 /// What is known of a text without its constants.
@@ -92,6 +93,13 @@ impl RowMaker {
             values: Values::default(),
             value: Vec::new(),
             name: Vec::new(),
+        }
+    }
+
+    /// Count rows as refused that began before the log, which only a later line told.
+    pub fn refuse_more(&mut self, count: i64) {
+        if count > 0 {
+            *self.counts.refused.entry(self.reasons.begun.clone()).or_default() += count;
         }
     }
 
@@ -199,11 +207,12 @@ impl RowMaker {
             self.counts.errors += i64::from(state.is_some());
             self.counts.transactions += i64::from(session.counted_tx != Some(row.tx));
             session.counted_tx = Some(row.tx);
-            if let Some(reason) = reason {
-                match self.counts.refused.get_mut(reason) {
+            match reason {
+                None => session.of_first_tx += i64::from(row.tx == 0),
+                Some(reason) => match self.counts.refused.get_mut(reason) {
                     Some(count) => *count += 1,
                     None => drop(self.counts.refused.insert(reason.to_vec(), 1)),
-                }
+                },
             }
         }
         let shown = judged.and_then(|judged| judged.shown.as_deref());

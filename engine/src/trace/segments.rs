@@ -82,6 +82,8 @@ pub struct Builder {
     carry_text: Vec<u8>,
     known: KnownTexts,
     ended: HashSet<i64>,
+    /// Slots of sessions whose first transaction began before the log.
+    pub within_tx: HashSet<u32>,
     pub kept: Vec<Kept>,
     pub edges: Vec<Edge>,
     /// States of errors that came after their statement, by slot and place.
@@ -107,6 +109,7 @@ impl Builder {
             carry_text: Vec::new(),
             known: KnownTexts::default(),
             ended: HashSet::new(),
+            within_tx: HashSet::new(),
             kept: Vec::new(),
             edges: Vec::new(),
             late: HashMap::new(),
@@ -314,6 +317,10 @@ impl Builder {
         if session.seq == 0 {
             return;
         }
+        if session.begins_within_tx() {
+            self.within_tx.insert(session.slot);
+            self.maker.refuse_more(session.of_first_tx);
+        }
         let Session { slot, first_t, first_due, seq, connected, ended, person, .. } = session;
         self.lost.cut_sessions += i64::from(session.first_n > 1);
         self.first_due = self.first_due.min(first_due);
@@ -372,12 +379,8 @@ impl Builder {
         self.last_t.max(self.last_due)
     }
 
-    pub fn ours(&self) -> &[u8] {
-        &self.maker.reasons.ours
-    }
-
-    pub fn login(&self) -> &[u8] {
-        &self.maker.reasons.login
+    pub fn reasons(&self) -> &Reasons {
+        &self.maker.reasons
     }
 
     pub fn symbols(&self) -> &Symbols {

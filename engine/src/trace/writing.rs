@@ -43,7 +43,7 @@ impl Builder {
                 let told = |text: Option<&'a [u8]>| text.map_or(Told::Nothing, Told::Text);
                 edge.person.iter().for_each(|text| put_told(&mut rows, told(text.as_deref())));
                 let is_ours = edge.person[2].as_deref().is_some_and(|name| name.starts_with(b"pgdyno"));
-                put_told(&mut rows, told(is_ours.then(|| self.ours())));
+                put_told(&mut rows, told(is_ours.then(|| &*self.reasons().ours)));
                 put_varint(&mut rows, 0);
                 rows.push(1);
                 let key = (due, edge.first_t, edge.sid, seq);
@@ -60,8 +60,12 @@ impl Builder {
         let kind = KINDS.get(usize::from(row[0])).ok_or(io::ErrorKind::InvalidData)?;
         let numbers = [i64::from(session), seq, due - begin];
         numbers.iter().zip(places).for_each(|(number, place)| writer.number(*place, Some(*number)));
+        let mut tx = -1;
         for (at, place) in places[3..10].iter().enumerate() {
             let number = taker.small()?;
+            if at == 5 {
+                tx = number;
+            }
             let told = if at == 0 { number + due - begin } else { number };
             writer.number(*place, (number != -1).then_some(told));
         }
@@ -75,8 +79,11 @@ impl Builder {
             let slot = self.kept[session as usize].slot;
             texts[3] = self.late.get(&(slot, seq)).map_or(Told::Nothing, |state| Told::Text(state));
             if *kind == "connect" && texts[3] != Told::Nothing && texts[7] == Told::Nothing {
-                texts[7] = Told::Text(self.login());
+                texts[7] = Told::Text(&self.reasons().login);
             }
+        }
+        if tx == 0 && texts[7] == Told::Nothing && self.within_tx.contains(&self.kept[session as usize].slot) {
+            texts[7] = Told::Text(&self.reasons().begun);
         }
         texts.iter().zip(&places[12..20]).for_each(|(text, place)| writer.text(*place, *text, symbols));
         let count = taker.varint()?.checked_sub(1).map(|count| count as usize);

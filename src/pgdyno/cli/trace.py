@@ -60,7 +60,8 @@ def build(flags: _BuildFlags) -> int:
     """Make a trace of logs: csvlog, jsonlog, or stderr with --prefix, of any supported PostgreSQL.
 
     LOG may be several rotated files, packed by gzip or zstd, or the folder of a pgdyno capture. The server must have
-    logged every statement with its duration: log_min_duration_statement = 0, with or without log_statement = all.
+    logged every statement with its duration: log_min_duration_statement = 0, with or without log_statement = all. With
+    log_statement = all by itself, as pgreplay wants it, statements have no durations.
     Exit code 1 where something of the load is not in the trace.
     """
     from dataclasses import replace

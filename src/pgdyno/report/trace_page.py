@@ -10,7 +10,7 @@ from pgdyno.report.sections import Block, Charts, FactList, Notice, Prose, Repor
 from pgdyno.stats.ratios import rounded
 from pgdyno.trace.summary import Spread, TraceSummary
 from pgdyno.trace.whole import cut_words, missing_words, sampled_text
-from pgdyno.units import plural
+from pgdyno.units import agreeing, plural
 
 _CLASSES = ("fingerprint", "calls", "errors", "seconds", "share", "mean ms", "p99 ms", "statement")
 
@@ -52,13 +52,20 @@ def _tiles(summary: TraceSummary) -> tuple[Tile, ...]:
         Tile("rate", f"{rounded(rate, 1)}/s", "", "statements, on average", "", Tone.NEUTRAL),
         Tile(
             "at once",
-            f"{summary.most_at_once}",
+            _count(summary.most_at_once),
             "",
             f"statements; {plural(summary.most_sessions, 'session')}",
             "",
             Tone.NEUTRAL,
         ),
-        Tile("server time", f"{rounded(summary.server_seconds, 1)} s", "", "as logged", "", Tone.NEUTRAL),
+        Tile(
+            "server time",
+            "unknown" if summary.server_seconds is None else f"{rounded(summary.server_seconds, 1)} s",
+            "",
+            "the log has no durations" if summary.server_seconds is None else "as logged",
+            "",
+            Tone.NEUTRAL,
+        ),
     )
 
 
@@ -68,6 +75,8 @@ def _whole(summary: TraceSummary, lost: list[str]) -> tuple[Block, ...]:
     cut = cut_words(summary.meta.lost)
     if cut:
         blocks.append(Prose((f"Cut by the edges of the log: {', '.join(cut)}.",)))
+    if joined := _joined(summary):
+        blocks.append(Prose(joined))
     if summary.implied:
         blocks.append(Prose((f"The beginning or end is inferred for {plural(summary.implied, 'session')}.",)))
     if summary.meta.masked:
@@ -78,13 +87,32 @@ def _whole(summary: TraceSummary, lost: list[str]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
+def _joined(summary: TraceSummary) -> tuple[str, ...]:
+    """Say what is known of the sessions that were open when the log began, and what is not."""
+    if not summary.meta.lost.cut_sessions:
+        return ()
+    told = [f"{agreeing(summary.meta.lost.cut_sessions, 'session', 'was', 'were')} open before this log begins."]
+    if summary.joined_in_tx:
+        told.append(
+            f"{agreeing(summary.joined_in_tx, 'session', 'was', 'were')} in a transaction: the rest of it is not sent."
+        )
+    if summary.joined_prepared:
+        told.append(
+            f"{agreeing(summary.joined_prepared, 'session', 'uses', 'use')} statements prepared before it: "
+            "they are prepared again."
+        )
+    told.append("What they had SET, and temporary tables, are in no log: statements that need them fail.")
+    return (" ".join(told),)
+
+
 def _figures(summary: TraceSummary) -> tuple[Figure, ...]:
     at = tuple(one.at_s for one in summary.slices)
     width = summary.meta.seconds / max(len(at), 1) or 1.0
+    busy = tuple(one.busy for one in summary.slices if one.busy is not None)
     drawn = (
         ("statements", "statements/s", tuple(one.statements / width for one in summary.slices)),
         ("sessions", "sessions that sent", tuple(float(one.sessions) for one in summary.slices)),
-        ("busy", "statements at once", tuple(one.busy for one in summary.slices)),
+        *((("busy", "statements at once", busy),) if busy else ()),
     )
     return tuple(
         Figure(
@@ -104,8 +132,10 @@ def _figures(summary: TraceSummary) -> tuple[Figure, ...]:
 def _classes(summary: TraceSummary) -> Block:
     rows = tuple(
         (
-            one.fingerprint or "unknown: does not parse", f"{one.calls:,}", f"{one.errors:,}", rounded(one.seconds, 3),
-            f"{rounded(100 * one.share, 1)} %", _ms(one.mean_ms), _ms(one.p99_ms), one.sql,
+            one.fingerprint or "unknown: does not parse", f"{one.calls:,}", f"{one.errors:,}",
+            "unknown" if one.seconds is None else rounded(one.seconds, 3),
+            "unknown" if one.share is None else f"{rounded(100 * one.share, 1)} %",
+            _ms(one.mean_ms), _ms(one.p99_ms), one.sql,
         )
         for one in summary.classes
     )  # fmt: skip
@@ -116,7 +146,7 @@ def _classes(summary: TraceSummary) -> Block:
 def _pace(summary: TraceSummary) -> Block:
     return FactList(
         (
-            ("statements at once, at most", str(summary.most_at_once)),
+            ("statements at once, at most", _count(summary.most_at_once)),
             ("sessions at once, at most", str(summary.most_sessions)),
             ("think time p50 / p90 / p99", _spread(summary.think)),
             ("transaction p50 / p90 / p99", _spread(summary.transaction)),
@@ -145,6 +175,10 @@ def _spread(spread: Spread) -> str:
     if spread.p50 is None:
         return "unknown: there is none"
     return " / ".join(_ms(one) for one in (spread.p50, spread.p90, spread.p99)) + " ms"
+
+
+def _count(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
 
 
 def _ms(value: float | None) -> str:

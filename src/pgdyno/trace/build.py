@@ -39,7 +39,7 @@ from pgdyno.trace.parquet import (
     write_parquet,
 )
 from pgdyno.trace.refusals import judge
-from pgdyno.trace.rows import KEYED, PART, PEOPLE, SETUP, final_query
+from pgdyno.trace.rows import KEYED, PART, PEOPLE, REFUSED, SETUP, final_query
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.stderr_log import StderrReader
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
@@ -339,11 +339,11 @@ class _Builder:
         kept = [one for one in sessions if one.seq]
         self.lost = replace(self.lost, cut_sessions=self.lost.cut_sessions + sum(one.first_n > 1 for one in kept))
         if kept:
-            names = ("sid", "start_us", "first_t", "first_due", "seq", "txs", "connected", "ended")
+            names = ("sid", "start_us", "first_t", "first_due", "seq", "tx", "connected", "ended", "begins_within_tx")
             self.db.execute(
                 "INSERT INTO sessions SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),"
-                " unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BOOLEAN[]),"
-                " unnest(?::BOOLEAN[])",
+                " unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]) + 1, unnest(?::BOOLEAN[]),"
+                " unnest(?::BOOLEAN[]), unnest(?::BOOLEAN[])",
                 [[getattr(one, name) for one in kept] for name in names],
             )
 
@@ -370,7 +370,7 @@ class _Builder:
         db, pairing_ = self.db, self.pairing
         parts = f"read_parquet({self._parts()})"
         counts = db.execute(
-            "SELECT refused, count(*), count(state), count(*) FILTER (is_broken), count(*) FILTER (is_doubtful),"
+            f"SELECT {REFUSED}, count(*), count(state), count(*) FILTER (is_broken), count(*) FILTER (is_doubtful),"
             f" count(*) FILTER (is_unbound) FROM {parts} WHERE kind IN ('simple', 'parse', 'extended') GROUP BY 1"
             " ORDER BY 1"
         ).fetchall()

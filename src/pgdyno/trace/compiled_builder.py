@@ -23,7 +23,7 @@ from pgdyno.trace.fingerprints import fingerprint, tree
 from pgdyno.trace.found import FoundLoad
 from pgdyno.trace.logs import Log, is_packed
 from pgdyno.trace.parquet import digest_of
-from pgdyno.trace.refusals import FASTPATH, FETCH, LOGIN, OURS, REPLICATION, judge
+from pgdyno.trace.refusals import BEGUN, FASTPATH, FETCH, LOGIN, OURS, REPLICATION, judge
 from pgdyno.trace.schema import TRACE, Lost
 from pgdyno.trace.zones import offsets
 
@@ -90,6 +90,7 @@ def build_compiled(
             "replication": REPLICATION,
             "fastpath": FASTPATH,
             "fetch": FETCH,
+            "begun": BEGUN,
         }
         process = subprocess.Popen(
             [compiled, "trace"],

@@ -45,6 +45,8 @@ def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: 
             hint="A trace needs log_min_duration_statement = 0, and lc_messages in English.",
         )
     lost = found.lost
+    if not _has_durations(found):  # nothing tells that a statement has ended
+        lost = replace(lost, cut_statements=0)
     if record is None or record.logging.get("log_parameter_max_length") != "-1":
         lost = replace(lost, truncated=lost.truncated + found.cut_values)
     if lost.truncated and not allow_truncated:
@@ -73,7 +75,7 @@ def meta_of(
         captured_until=_reached(record) if record else "",
         holes=record.holes if record else (),
         keys_unplaced=found.keys_unplaced,
-        style=f"{log_format} {'A' if found.alone > found.whole else 'B'}",
+        style=f"{log_format} {_style(found)}",
         server_version=record.server_version if record else None,
         system_identifier=record.system_identifier if record else None,
         begins_at=datetime.fromtimestamp(found.begin / 1e6, UTC).isoformat(timespec="microseconds"),
@@ -90,6 +92,16 @@ def meta_of(
         sequences=record.sequences if record else {},
         digest=digest,
     )
+
+
+def _has_durations(found: FoundLoad) -> bool:
+    return bool(found.alone or found.whole)
+
+
+def _style(found: FoundLoad) -> str:
+    if not _has_durations(found):
+        return "without durations"
+    return "A" if found.alone > found.whole else "B"
 
 
 def _reached(record: CaptureRecord) -> str:

@@ -101,11 +101,13 @@ class SeenSession:
     last_kind: int = 0
     connected: bool = False
     ended: bool = False
+    joined: bool = False
+    begun_before: bool = False  # joined: it began before the log, and begins no transaction here before it ends one
 
     @property
-    def txs(self) -> int:
-        """Return how many transactions it had so far."""
-        return self.tx + 1
+    def begins_within_tx(self) -> bool:
+        """Return whether its first transaction here began before the log; one that does not end has several rows."""
+        return self.begun_before or (self.joined and self.tx == 0 and self.seq - self.ended > 1)
 
     @property
     def start_us(self) -> int:
@@ -388,7 +390,11 @@ def _transactions(
     run -= np.repeat(run[firsts] - (~continues & ~is_edge)[firsts], lengths)
     tx = run + np.repeat(np.array([one.tx for one in states], np.int64), lengths)
     xid = np.where(closes & (xid == NONE), xid_before, xid)
-    for session, last in zip(states, (firsts + lengths - 1).tolist(), strict=True):
+    for session, first, last in zip(states, firsts.tolist(), (firsts + lengths - 1).tolist(), strict=True):
+        if not session.seq and session.first_n > 1:
+            session.joined = bool(events.kind[places[first]] != C and ctl[first] != BEGIN)
+        if session.joined and session.tx <= 0:
+            session.begun_before |= bool((tx[first : last + 1][ctl[first : last + 1] == END] == 0).any())
         session.tx, session.vx, session.xid = int(tx[last]), int(vx[last]), int(xid[last])
         session.ctl = int(ctl[told[last]]) if told[last] >= begins[last] else session.ctl
     return np.where(is_edge, NONE, tx), xid

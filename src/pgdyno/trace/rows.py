@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.trace.refusals import FASTPATH, FETCH, LOGIN, OURS, REPLICATION
+from pgdyno.trace.refusals import BEGUN, FASTPATH, FETCH, LOGIN, OURS, REPLICATION
 from pgdyno.trace.schema import TRACE
 
 _PLAIN = ", ".join(f"${number} = ''" for number in range(1, 10))
@@ -15,7 +15,7 @@ SETUP = (
     "CREATE TEMP TABLE keyed_rows (sid BIGINT, seq BIGINT, keys VARCHAR, xid BIGINT)",
     "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
     """CREATE TEMP TABLE sessions (sid BIGINT, start_us BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT,
-      txs BIGINT, connected BOOLEAN, ended BOOLEAN)""",
+      txs BIGINT, connected BOOLEAN, ended BOOLEAN, begins_within_tx BOOLEAN)""",
     # one element: its number, NULL, or a text in which quotes are doubled
     r"""CREATE TEMP MACRO elements(told) AS
       regexp_extract_all(told, '\$[0-9]+ = (?:NULL|''(?:[^'']|'''')*'')')""",
@@ -126,6 +126,9 @@ HAVING count(*) = 1 AND any_value(xid) <= 0 AND regexp_matches(any_value(sql), '
 """
 """Statements that may have committed by themselves, whose lines have no transaction id then."""
 
+REFUSED = f"""CASE WHEN refused IS NULL AND tx = 0 AND sid IN (SELECT sid FROM sessions WHERE begins_within_tx)
+  THEN '{BEGUN}' ELSE refused END"""
+"""Of a row of a part, once all sessions are known."""
 _NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid", "place")
 
 
@@ -139,7 +142,8 @@ WITH numbered AS (
 ), sent AS (
   SELECT session, seq + (NOT connected)::INTEGER AS seq, kind, due - {begin} AS due_us, {numbers}, statement, sql,
     params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied,
-    CASE WHEN kind = 'connect' AND late.state IS NOT NULL THEN coalesce(refused, '{LOGIN}') ELSE refused END AS refused,
+    CASE WHEN kind = 'connect' AND late.state IS NOT NULL THEN coalesce(refused, '{LOGIN}')
+      WHEN begins_within_tx AND part.tx = 0 THEN coalesce(refused, '{BEGUN}') ELSE refused END AS refused,
     commits.place AS commit_pos, keyed_rows.keys AS keys
   FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN
     (SELECT sid, seq, min(state) AS state FROM late GROUP BY sid, seq) AS late USING (sid, seq)

@@ -181,7 +181,7 @@ class TraceMeta:
 
     version: int
     style: str
-    """How it was logged: `csvlog A`, `csvlog B`, `jsonlog A` ..., `stderr B`."""
+    """How it was logged: `csvlog A`, `csvlog B`, `jsonlog A` ..., `stderr B`; `csvlog without durations`."""
     server_version: int | None
     """`server_version_num`, where a snapshot record or the user says it."""
     system_identifier: str | None

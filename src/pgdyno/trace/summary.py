@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgdyno.owner.temporary import temporary
 from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source
+from pgdyno.trace.refusals import BEGUN
 from pgdyno.trace.schema import TraceMeta
 
 if TYPE_CHECKING:
@@ -18,7 +19,14 @@ SLICES = 60
 TOP = 20
 _LONGEST = 300
 _SENT = "kind IN ('simple', 'parse', 'extended')"
-_BUSY = "coalesce(parse_us, 0) + coalesce(bind_us, 0) + coalesce(execute_us, 0)"
+_BUSY = """CASE WHEN coalesce(parse_us, bind_us, execute_us) IS NOT NULL
+  THEN coalesce(parse_us, 0) + coalesce(bind_us, 0) + coalesce(execute_us, 0) END"""
+_PREPARED_BEFORE = """
+SELECT count(DISTINCT session) FROM trace WHERE kind = 'extended' AND statement <> ''
+  AND session IN (SELECT session FROM trace WHERE kind = 'connect' AND implied)
+  AND NOT EXISTS (SELECT 1 FROM trace AS made WHERE made.kind = 'parse' AND made.session = trace.session
+    AND made.statement = trace.statement AND made.seq < trace.seq)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +37,8 @@ class TraceSlice:
     statements: int
     sessions: int
     """That sent something in it."""
-    busy: float
-    """Statements that ran at once, on average; of those that ended in it."""
+    busy: float | None
+    """Statements that ran at once, on average; of those that ended in it. None where the log has no durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +49,9 @@ class TracedClass:
     """None for texts that do not parse."""
     calls: int
     errors: int
-    seconds: float
-    share: float
+    seconds: float | None
+    """None where the log has no duration of any."""
+    share: float | None
     """Of the server's time, 0 to 1."""
     mean_ms: float | None
     p99_ms: float | None
@@ -59,6 +68,9 @@ class Spread:
     p99: float | None
 
 
+_UNKNOWN = Spread(None, None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
     """What `trace show` tells."""
@@ -67,11 +79,12 @@ class TraceSummary:
     slices: tuple[TraceSlice, ...]
     classes: tuple[TracedClass, ...]
     distinct_classes: int
-    server_seconds: float
+    server_seconds: float | None
+    """None where the log has no durations."""
     most_sessions: int
     """Connected at once."""
-    most_at_once: int
-    """Statements that ran at once."""
+    most_at_once: int | None
+    """Statements that ran at once; None, as of both times below, where the log has no durations."""
     think: Spread
     """From the end of a statement to the next of its session."""
     transaction: Spread
@@ -84,6 +97,10 @@ class TraceSummary:
     applications: dict[str, int]
     implied: int
     """Sessions whose begin or end is made up."""
+    joined_in_tx: int = 0
+    """Sessions whose first transaction had begun before the log."""
+    joined_prepared: int = 0
+    """Sessions that use statements that they had prepared before it."""
 
 
 def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
@@ -92,10 +109,11 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
     with temporary("trace") as folder, connection(folder) as db, trace_source(trace, db) as source:
         db.execute(f"CREATE TEMP VIEW trace AS SELECT * FROM {source}")
         seconds = max(meta.seconds, 0.001)
-        total = float(_one(db, f"SELECT coalesce(sum({_BUSY}), 0) / 1e6 FROM trace"))
+        logged = _one(db, f"SELECT sum({_BUSY}) / 1e6 FROM trace")
+        total = None if logged is None else float(logged)
         return TraceSummary(
             meta=meta,
-            slices=_slices(db, seconds),
+            slices=_slices(db, seconds, has_durations=total is not None),
             classes=_classes(db, total, values),
             distinct_classes=int(_one(db, f"SELECT count(DISTINCT fingerprint) FROM trace WHERE {_SENT}")),
             server_seconds=total,
@@ -104,17 +122,23 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
                 "SELECT due_us AS moment, 1 AS step FROM trace WHERE kind = 'connect'"
                 " UNION ALL SELECT due_us, -1 FROM trace WHERE kind = 'disconnect'",
             ),
-            most_at_once=_most(
+            most_at_once=None
+            if total is None
+            else _most(
                 db,
                 f"SELECT due_us AS moment, 1 AS step FROM trace WHERE {_SENT} AND end_us > due_us"
                 f" UNION ALL SELECT end_us, -1 FROM trace WHERE {_SENT} AND end_us > due_us",
             ),
-            think=_spread(
+            think=_UNKNOWN
+            if total is None
+            else _spread(
                 db,
                 "SELECT due_us - lag(end_us) OVER (PARTITION BY session ORDER BY seq) AS t FROM trace"
                 f" WHERE {_SENT} OR kind = 'connect'",
             ),
-            transaction=_spread(
+            transaction=_UNKNOWN
+            if total is None
+            else _spread(
                 db,
                 f"SELECT max(end_us) - min(due_us) AS t FROM trace WHERE {_SENT} GROUP BY session, tx",
             ),
@@ -125,6 +149,8 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
             databases=_counts(db, "database", _SENT),
             applications=_counts(db, "application", _SENT),
             implied=int(_one(db, "SELECT count(DISTINCT session) FROM trace WHERE implied")),
+            joined_in_tx=int(_one(db, f"SELECT count(DISTINCT session) FROM trace WHERE refused = '{BEGUN}'")),
+            joined_prepared=int(_one(db, _PREPARED_BEFORE)),
         )
 
 
@@ -139,30 +165,31 @@ def _counts(db: Connection, column: str, where: str) -> dict[str, int]:
     return {str(name): int(count) for name, count in found}
 
 
-def _slices(db: Connection, seconds: float) -> tuple[TraceSlice, ...]:
+def _slices(db: Connection, seconds: float, *, has_durations: bool) -> tuple[TraceSlice, ...]:
     width = seconds / SLICES
     found = db.execute(
         f"SELECT least(greatest(floor(due_us / {width * 1e6}), 0), {SLICES - 1})::INTEGER AS place, count(*),"
-        f" count(DISTINCT session), sum({_BUSY}) / 1e6 / {width} FROM trace WHERE {_SENT} GROUP BY 1"
+        f" count(DISTINCT session), coalesce(sum({_BUSY}), 0) / 1e6 / {width} FROM trace WHERE {_SENT} GROUP BY 1"
     ).fetchall()
     by_place = {place: (count, sessions, busy) for place, count, sessions, busy in found}
     return tuple(
-        TraceSlice(place * width, *((int(told[0]), int(told[1]), float(told[2])) if told else (0, 0, 0.0)))
+        TraceSlice(place * width, int(count), int(sessions), float(busy) if has_durations else None)
         for place in range(SLICES)
-        for told in (by_place.get(place),)
+        for count, sessions, busy in (by_place.get(place, (0, 0, 0.0)),)
     )
 
 
-def _classes(db: Connection, total: float, values: bool) -> tuple[TracedClass, ...]:
+def _classes(db: Connection, total: float | None, values: bool) -> tuple[TracedClass, ...]:
     found = db.execute(
         f"SELECT fingerprint, count(*), count(sqlstate), sum({_BUSY}) / 1e6,"
         f" avg({_BUSY}) FILTER (sqlstate IS NULL) / 1e3,"
         f" approx_quantile({_BUSY}, 0.99) FILTER (sqlstate IS NULL) / 1e3,"
-        f" min(left(sql, 20000)) FROM trace WHERE {_SENT} GROUP BY 1 ORDER BY 4 DESC, 2 DESC, 1 LIMIT {TOP}"
+        f" min(left(sql, 20000)) FROM trace WHERE {_SENT} GROUP BY 1 ORDER BY 4 DESC NULLS LAST, 2 DESC, 1 LIMIT {TOP}"
     ).fetchall()
     return tuple(
         TracedClass(
-            fingerprint, int(calls), int(errors), float(seconds), float(seconds) / total if total else 0.0,
+            fingerprint, int(calls), int(errors), None if seconds is None else float(seconds),
+            None if seconds is None else float(seconds) / total if total else 0.0,
             None if mean is None else float(mean), None if p99 is None else float(p99), _shown(sql or "", values),
         )
         for fingerprint, calls, errors, seconds, mean, p99, sql in found

@@ -24,6 +24,7 @@ from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.logs import LONGEST, codec, look, segments
 from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.records import CsvForm, JsonForm
+from pgdyno.trace.refusals import BEGUN
 from pgdyno.trace.schema import CapturedServer, Lost, TraceMeta
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
@@ -90,6 +91,34 @@ def test_what_the_edges_of_a_log_cut_is_counted(tmp_path: Path) -> None:
     implied = [row for row in rows if row[20]]
     assert [row[2] for row in implied] == ["connect", "disconnect"]
     assert {row[1] for row in rows if row[0] == 0} == set(range(sum(row[0] == 0 for row in rows)))
+
+
+@pytest.mark.parametrize("name", ["18-A.csv", "18-B.csv", "13-B.csv"])
+@pytest.mark.parametrize("segment", [700, 1 << 20])
+def test_the_rest_of_a_transaction_that_began_before_the_log_is_never_sent(
+    tmp_path: Path, name: str, segment: int
+) -> None:
+    """Without its begin each statement would be committed by itself."""
+    records = lines(name)
+    begin = next(place for place, one in enumerate(records) if b"statement: begin" in one)
+    (tmp_path / "pg.csv").write_bytes(b"".join(records[begin + 1 + name.endswith("A.csv") :]))
+    meta, rows = build(tmp_path, tmp_path / "pg.csv", segment=segment)
+    assert (meta.refused, meta.lost.cut_sessions) == ({BEGUN: 7}, 1)
+    told = [(row[10], row[21]) for row in rows if row[0] == 0 and row[2] in ("simple", "extended")]
+    assert [sql for sql, refused in told if refused == BEGUN][-1] == "commit"
+    assert [sql for sql, refused in told if refused is None][:3] == ["begin", "select 1/0", "rollback"]
+    never_ended = records[begin + 1 + name.endswith("A.csv") :]
+    end = next(place for place, one in enumerate(never_ended) if b"statement: commit" in one)
+    (tmp_path / "pg.csv").write_bytes(b"".join(never_ended[:end]))
+    assert build(tmp_path, tmp_path / "pg.csv", segment=segment)[0].refused == {BEGUN: 6}
+
+
+def test_a_session_that_began_before_the_log_and_was_in_no_transaction_is_sent_whole(tmp_path: Path) -> None:
+    records = lines("18-B.csv")
+    first = next(place for place, one in enumerate(records) if b"statement: begin" in one)
+    (tmp_path / "pg.csv").write_bytes(b"".join(records[first:]))
+    meta, _ = build(tmp_path, tmp_path / "pg.csv")
+    assert (meta.refused, meta.lost.cut_sessions) == ({}, 1)
 
 
 def test_missing_lines_are_counted(tmp_path: Path) -> None:
