@@ -29,6 +29,7 @@ CLIP = (-4.0, 6.0)
 """A pair counts for no more than this: an alarm takes two at least."""
 ERROR = 0.01
 LEAST_POOLED = 2
+"""Of few statements, or one that the user named, a single judgement would else be beyond the bound."""
 WATCHED_SHARE = 0.001
 """Of the time: a statement that takes less costs less when it takes twice as long."""
 WATCHED_CALLS = 1.0
@@ -58,12 +59,20 @@ CRITICAL = VetoBounds(1.1, 1.5)
 """For statements that the user named: each alone, and between closer bounds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """By which `factor` a statement took longer under B in the latest `pairs`, those that the veto rests on."""
+
+    factor: float
+    pairs: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class VetoState:
     """Where each watched statement stands after some pairs; columns in the order of `ids`.
 
-    `score` is S; `calls_a` to `time_b` hold what is pooled and not judged yet; `pooled` counts judgements, `log_ratio`
-    is the sum of the judged log ratios.
+    `score` is S; `calls_a` to `time_b` hold what is pooled and not judged yet; `pooled` counts judgements. Since S was
+    last 0 there were `latest` judgements of `latest_pairs` pairs, and `log_ratio` is the sum of their log ratios.
     """
 
     ids: Ints
@@ -74,6 +83,8 @@ class VetoState:
     time_a: Floats
     time_b: Floats
     pooled: Ints
+    latest: Ints
+    latest_pairs: Ints
     log_ratio: Floats
     common: Floats
     """The body's shift in the pairs that are pooled: its sum over them."""
@@ -94,7 +105,10 @@ class VetoState:
         ids = np.flatnonzero(inside).astype(np.int64)
         none = np.zeros(ids.size)
         counts = np.zeros(ids.size, dtype=np.int64)
-        return cls(ids, reference.cv[ids], none, none, none, none, none, counts, none, none, counts, named[ids])
+        pooled = none, none, none, none
+        return cls(
+            ids, reference.cv[ids], none, *pooled, counts, counts, counts, none, none, counts, named[ids]
+        )  # fmt: skip
 
     def then(self, body: StatementBody, a: PeriodCounts, b: PeriodCounts) -> VetoState:
         """Return the state after one more matched pair."""
@@ -105,23 +119,26 @@ class VetoState:
         ready = (calls_a >= POOL_CALLS) & (calls_b >= POOL_CALLS) & (time_a > 0) & (time_b > 0)
         ratio = np.zeros(self.ids.size)
         ratio[ready] = np.log(time_b[ready] / calls_b[ready]) - np.log(time_a[ready] / calls_a[ready])
-        ratio[ready] -= common[ready] / pairs[ready]
+        own = ratio - np.where(ready, common / pairs, 0.0)
         spread = np.full(self.ids.size, math.inf)
         spread[ready] = self.cv[ready] ** 2 * (1 / calls_a[ready] + 1 / calls_b[ready]) + 2 * OWN_SCATTER**2
         slope = np.where(self.critical, CRITICAL.slope, USUAL.slope)
         middle = np.where(self.critical, CRITICAL.middle, USUAL.middle)
-        step = np.clip(slope * (ratio - middle) / spread, *CLIP)
-        keep = ~ready
+        step = np.clip(slope * (own - middle) / spread, *CLIP)
+        score = np.where(ready, np.maximum(0.0, self.score + step), self.score)
+        keep, goes_on = ~ready, score > 0
         return VetoState(
             ids=self.ids,
             cv=self.cv,
-            score=np.where(ready, np.maximum(0.0, self.score + step), self.score),
+            score=score,
             calls_a=calls_a * keep,
             calls_b=calls_b * keep,
             time_a=time_a * keep,
             time_b=time_b * keep,
             pooled=self.pooled + ready,
-            log_ratio=self.log_ratio + ratio,
+            latest=(self.latest + ready) * goes_on,
+            latest_pairs=(self.latest_pairs + pairs * ready) * goes_on,
+            log_ratio=(self.log_ratio + ratio) * goes_on,
             common=common * keep,
             pairs=pairs * keep,
             critical=self.critical,
@@ -132,12 +149,13 @@ class VetoState:
         """Return the score beyond which each statement is too slow: the error is shared by all but critical ones."""
         return np.where(self.critical, math.log(1 / ERROR), math.log(max(1, self.ids.size) / ERROR))
 
-    def vetoed(self) -> Mapping[int, float]:
-        """Return the statements that became too slow, with their factor."""
-        found = (self.score > self.bound) & (self.pooled >= LEAST_POOLED)
+    def vetoed(self) -> Mapping[int, Slower]:
+        """Return the statements that became too slow, each with what the latest pairs showed of it."""
+        found = (self.score > self.bound) & (self.latest >= LEAST_POOLED)
+        columns = self.ids, self.log_ratio, self.latest, self.latest_pairs
         return {
-            int(number): math.exp(total / count)
-            for number, total, count in zip(self.ids[found], self.log_ratio[found], self.pooled[found], strict=True)
+            int(number): Slower(math.exp(total / count), int(pairs))
+            for number, total, count, pairs in zip(*(one[found] for one in columns), strict=True)
         }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from live_simulation import LiveSimulation, SimulatedLoad
 from pgdyno.stats.body_index import PeriodCounts, StatementBody, StatementReference, body_of, pair_index
-from pgdyno.stats.veto import LEAST_POOLED, VetoState, common_shift
+from pgdyno.stats.veto import LEAST_POOLED, Slower, VetoState, common_shift
 
 COUNTED_S = 25.0
 
@@ -61,7 +61,7 @@ def test_a_frequent_statement_that_takes_twice_as_long_is_named_soon():
     pairs = [pair for pair, _ in found]
     assert LEAST_POOLED <= np.median(pairs) <= 8
     assert max(pairs) <= 24
-    factors = [factor for _, vetoed in found for factor in vetoed.values()]
+    factors = [one.factor for _, vetoed in found for one in vetoed.values()]
     assert 1.7 <= np.median(factors) <= 2.6
 
 
@@ -114,7 +114,7 @@ def test_one_pair_is_no_alarm_however_slow():
     state = state.then(StatementBody(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), 0.0), *slow[1:])
     assert state.vetoed() == {}
     state = state.then(StatementBody(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), 0.0), *slow[1:])
-    assert state.vetoed() == {0: pytest.approx(1000.0)}
+    assert state.vetoed() == {0: Slower(pytest.approx(1000.0), 2)}
 
 
 def test_a_critical_statement_is_refused_sooner():
@@ -191,5 +191,32 @@ def test_what_slows_all_is_taken_off_by_the_pairs_that_are_pooled():
     state = VetoState.begin(reference([6000, 60]), COUNTED_S)
     for factor in (2.0, 4.0, 8.0):
         state = state.then(BODY, period([100, 2], [1, 1]), period([100, 2], [factor, 8]))
-    assert state.log_ratio[1] == pytest.approx(math.log(8) - math.log(4))
+    spread = state.cv[1] ** 2 * (1 / 6 + 1 / 6) + 2 * 0.12**2
+    assert state.score[1] == pytest.approx(math.log(2 / 1.2) * (math.log(8 / 4) - math.log(2.4) / 2) / spread)
+    assert state.log_ratio[1] == pytest.approx(math.log(8)), "what is told is the statement's own, as people see it"
     assert (state.pairs.tolist(), state.common.tolist(), state.calls_a.tolist()) == ([0, 0], [0, 0], [0, 0])
+
+
+@pytest.mark.parametrize("critical", [(), (0,)])
+def test_one_pair_among_calm_ones_is_no_alarm_however_few_statements_are_watched(critical):
+    state = VetoState.begin(reference([6000]), COUNTED_S, critical)
+    for factor in (1.0, 1.0, 9.0, 1.0, 1.0, 1.0, 1.0, 9.0):
+        state = state.then(NONE, period([200], [1]), period([100], [factor]))
+        assert state.vetoed() == {}
+
+
+def test_what_is_told_of_a_veto_is_what_the_pairs_that_it_rests_on_showed():
+    """Slow from some pair on: the calm ones before have no part in the veto, and none in its factor."""
+    state = VetoState.begin(reference([6000]), COUNTED_S)
+    for factor in (*[1.0] * 9, 2.6, 2.6):
+        assert state.vetoed() == {}
+        state = state.then(NONE, period([200], [1]), period([100], [factor]))
+    assert state.vetoed() == {0: Slower(pytest.approx(2.6), 2)}
+
+
+def test_the_pairs_of_a_rare_statement_are_all_told():
+    state = VetoState.begin(reference([6000, 60]), COUNTED_S)
+    for factor in (1.0, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0):
+        state = state.then(NONE, period([100, 2], [1, 1]), period([100, 2], [1, factor]))
+    assert (state.pooled.tolist(), state.latest.tolist(), state.latest_pairs.tolist()) == ([9, 3], [0, 2], [0, 6])
+    assert state.vetoed()[1] == Slower(pytest.approx(9.0), 6)

@@ -16,7 +16,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.body_index import PairIndex, StatementBody
 from pgdyno.stats.sequential import Design, is_final, judge
-from pgdyno.stats.veto import VetoState
+from pgdyno.stats.veto import Slower, VetoState
 from pgdyno.studies.live.candidates import (
     GUARDED,
     MEASURED,
@@ -229,7 +229,10 @@ def test_a_person_may_end_the_search_and_the_best_so_far_is_confirmed():
 
 def test_a_vetoed_or_guarded_candidate_is_no_finalist_and_teaches_no_figure():
     server = Server(
-        special={1: {"vetoed": {7: 3.0}}, 2: {"breaches": (breached().breach,), "ending": LiveEnding.NOTHING_LEFT}}
+        special={
+            1: {"vetoed": {7: Slower(3.0, 2)}},
+            2: {"breaches": (breached().breach,), "ending": LiveEnding.NOTHING_LEFT},
+        }
     )
     found, _ = searcher(server, candidates=4)
     found.run()

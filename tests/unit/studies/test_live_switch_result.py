@@ -19,6 +19,7 @@ from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.sequential import Design
+from pgdyno.stats.veto import Slower
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.live.arms import Arms
@@ -97,7 +98,7 @@ def test_a_vetoed_statement_is_named_first_and_a_better_word_beside_it_is_not_ac
     assert first.ratio.ratio == pytest.approx(3.0, rel=0.3)
     assert first.ratio.lo < 3.0 < first.ratio.hi
     assert result.exit_code is ExitCode.RESTORED
-    assert str(1000 + slow) in result.switch.against[0]
+    assert result.switch.against[0].startswith(f"statement {1000 + slow} takes ")
     assert not result.switch.is_acceptable
     assert result.switch.unwatched > 0
     assert 0 < result.switch.unwatched_share < 1
@@ -105,6 +106,20 @@ def test_a_vetoed_statement_is_named_first_and_a_better_word_beside_it_is_not_ac
     assert [(one.name, one.x[0]) for one in drawn.series] == [("vetoed or suspected", 0.0), ("watched", 1.0)]
     assert drawn.series[0].labels[0].startswith(f"{1000 + slow}\nvetoed")
     assert "not watched" not in "".join(label for one in drawn.series for label in one.labels), "they have a table"
+
+
+def test_the_veto_tells_the_pairs_that_it_rests_on_and_not_those_before():
+    """Over all pairs the statement took 1.2 times as long, in those that were judged 2.6 times."""
+    world = World(0.8, seed=3)
+    _, outcome = told(world, min_pairs=6)
+    found = replace(outcome, vetoed={0: Slower(2.6, 3)}, kept=outcome.kept * 2)
+    pairs = len(found.kept)
+    said = of(world, found).switch.against[0]
+    assert said == f"statement 1000 takes 2.6 times as long under B in the latest 3 of {pairs} pairs"
+    whole = replace(found, vetoed={0: Slower(2.6, pairs)})
+    assert of(world, whole).switch.against[0] == "statement 1000 takes 2.6 times as long under B"
+    last = replace(found, vetoed={0: Slower(2.6, 1)})
+    assert of(world, last).switch.against[0].endswith(f"in the latest of {pairs} pairs")
 
 
 def test_what_speaks_against_a_better_b_is_said_and_costs_its_exit_code():

@@ -12,6 +12,7 @@ from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.stats.body_index import PeriodCounts
 from pgdyno.stats.sequential import Design
 from pgdyno.stats.statement_deltas import VoidCause
+from pgdyno.stats.veto import Slower
 from pgdyno.studies.live.switchback import (
     GUARD_REST_S,
     LATE_EFFECT,
@@ -128,7 +129,7 @@ def test_a_winner_is_acceptable_and_one_of_a_guard_or_a_worse_tail_is_not():
     assert told.is_acceptable
     assert not replace(told, body=replace(told.body, covered=0.4)).is_acceptable
     assert not replace(told, breaches=(breached().breach,)).is_acceptable
-    assert not replace(told, vetoed={3: 2.0}).is_acceptable
+    assert not replace(told, vetoed={3: Slower(2.0, 2)}).is_acceptable
     assert not replace(told, tail=Interval(2.0, 1.3, 3.0, 0.95)).is_acceptable
     assert replace(told, tail=Interval(2.0, 1.2, 3.0, 0.95)).is_acceptable
     assert not study(World(1.25)).run().is_acceptable

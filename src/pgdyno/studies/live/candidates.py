@@ -149,7 +149,8 @@ def fate_of(outcome: LiveOutcome) -> tuple[str, str]:
         return GUARDED, str(outcome.breaches[-1])
     if outcome.vetoed:
         count = plural(len(outcome.vetoed), "statement")
-        return VETOED, f"{count} became too slow, one by {max(outcome.vetoed.values()):.1f} times"
+        most, which = max(one.factor for one in outcome.vetoed.values()), "it" if len(outcome.vetoed) == 1 else "one"
+        return VETOED, f"{count} became too slow: {which} takes {most:.1f} times as long"
     if outcome.ending is LiveEnding.NOT_IN_FORCE:
         return REFUSED, outcome.stopped
     if outcome.pairs:

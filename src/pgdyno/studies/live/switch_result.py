@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.course.outcome import WORST_TAIL, LiveOutcome
 from pgdyno.studies.live.words import held, judgement
 from pgdyno.trial.live_cycle import LiveEnding
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 NORMAL_95 = 1.96
 MOST_LISTED = 50
@@ -88,7 +88,7 @@ def switch_of(
             LiveBreach(guard=one.name, kind=one.kind.value, at=one.at, words=one.words) for one in outcome.breaches
         ),
         stopped=outcome.stopped,
-        against=_against(outcome, changes, reference),
+        against=(*_slower(outcome, reference, keys), *_against(outcome, changes, reference)),
         is_restored=_is_restored(outcome),
         session=session,
         not_tested=not_tested,
@@ -162,14 +162,19 @@ def _calls_text(one: LiveChange) -> str:
     return f": {one.calls_b:.0f} calls, {one.calls_a:.0f} under A" if one.calls_a else ""
 
 
+def _slower(outcome: LiveOutcome, reference: StatementReference, keys: Sequence[StatementKey]) -> Iterator[str]:
+    """Say of each vetoed statement by how much, in the pairs that the veto rests on: it may be slow since a while."""
+    pairs = len(outcome.kept)
+    for number in sorted(outcome.vetoed, key=lambda one: -float(reference.shares[one])):
+        slower = outcome.vetoed[number]
+        latest = "latest" if slower.pairs == 1 else f"latest {slower.pairs}"
+        since = f" in the {latest} of {plural(pairs, 'pair')}" if slower.pairs < pairs else ""
+        yield f"statement {keys[number].queryid} takes {digits_text(slower.factor)} times as long under B{since}"
+
+
 def _against(outcome: LiveOutcome, changes: Sequence[LiveChange], reference: StatementReference) -> tuple[str, ...]:
-    """Say what of the outcome forbids to accept B, as `LiveOutcome.is_acceptable` judges it."""
+    """Say what else than a vetoed statement forbids to accept B, as `LiveOutcome.is_acceptable` judges it."""
     found = [
-        f"statement {one.queryid} takes {digits_text(one.ratio.ratio) if one.ratio else 'many'} times as long under B"
-        for one in changes
-        if one.lamp == VETOED
-    ]
-    found += [
         f"statement {one.queryid} hardly ends under B{_calls_text(one)}; a cancelled statement is counted nowhere"
         for one in changes
         if one.lamp == VANISHED

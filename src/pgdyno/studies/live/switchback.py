@@ -31,7 +31,7 @@ from pgdyno.stats.period_choice import wash_of
 from pgdyno.stats.second_metrics import second_metrics
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.stats.statement_deltas import VoidCause
-from pgdyno.stats.veto import VetoState, vanished
+from pgdyno.stats.veto import Slower, VetoState, vanished
 from pgdyno.studies.live.course.outcome import LiveOutcome
 from pgdyno.studies.live.recording import RecordedPair, Recording
 from pgdyno.studies.live.windows import b_order
@@ -111,7 +111,7 @@ class Switchback:
     _breaches: list[Breach] = field(default_factory=list)
     _unkept: list[Breach] = field(default_factory=list)
     """Stops of B that are kept when the baseline is back: nothing comes before that."""
-    _vetoed: dict[int, float] = field(default_factory=dict)
+    _vetoed: dict[int, Slower] = field(default_factory=dict)
     _veto: VetoState | None = None
     _body: StatementBody | None = None
 

@@ -10,7 +10,7 @@ from pgdyno.model.results.live import LiveSecond
 from pgdyno.model.results.parts import PlanChange
 from pgdyno.model.verdict import Interval, Verdict, Word
 from pgdyno.stats.body_index import LEAST_COVERED, PairIndex, PeriodCounts, StatementBody
-from pgdyno.stats.veto import VetoState
+from pgdyno.stats.veto import Slower, VetoState
 from pgdyno.trial.live_cycle import LiveEnding
 
 WORST_TAIL = 1.25
@@ -21,8 +21,8 @@ WORST_TAIL = 1.25
 class LiveOutcome:
     """What a study came to. `pairs` are those that were judged, in their order; `lost` counts the others by cause.
 
-    `vetoed` has the factor of each statement that became too slow, by its number, `vanished` are those that hardly ran
-    any more under B, `second` is what the server did beside; `breaches` are the guards that tripped. `kept` are the
+    `vetoed` has how much slower a statement became that is too slow, by its number, `vanished` are those that hardly
+    ran any more under B, `second` is what the server did beside; `breaches` are the guards that tripped. `kept` are the
     periods of the pairs, A's and B's, `orders` the arms that came first, `running` the verdict's interval after each
     pair, None before its first look. `stopped` says why it was ended from outside, or could not go on;
     `is_asked` that a person wanted that.
@@ -33,7 +33,7 @@ class LiveOutcome:
     pairs: tuple[PairIndex, ...]
     lost: Mapping[str, int]
     tail: Interval | None
-    vetoed: Mapping[int, float]
+    vetoed: Mapping[int, Slower]
     vanished: tuple[int, ...]
     breaches: tuple[Breach, ...]
     period_s: float
