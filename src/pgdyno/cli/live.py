@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 LEAST_REFERENCE_MIN = 2.0
 """Of less, no length of a period has enough neighbours to be chosen."""
 USUAL_PAIR_MIN = 1.0
+LEAST_PERIOD_S = 15.0
 OF_THE_BEGINNING = frozenset(
     {"reference", "max_pairs", "smallest_effect", "guards", "guard_trips", "seed", "not_during"}
 )
@@ -318,7 +320,7 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
             f"--reference {reference:g} min is too short to choose the length of a period",
             hint=f"Give --reference {LEAST_REFERENCE_MIN:g}min or more; 10 is little, 30 is better.",
         )
-    max_pairs, windows = flags.max_pairs, QuietTimes.of(flags.windows).words
+    max_pairs, windows, quiet = flags.max_pairs, QuietTimes.of(flags.windows).words, QuietTimes.of(flags.not_during)
     pair_min = USUAL_PAIR_MIN if times is None else 2 * times.period_s / 60
     if windows:
         source = click.get_current_context().get_parameter_source
@@ -334,6 +336,8 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
             )
         if source("budget") is not ParameterSource.COMMANDLINE:
             budget = reference + (max_pairs + 2) * pair_min
+    elif quiet.windows:
+        quiet.require_room(time.time(), 2 * (LEAST_PERIOD_S if times is None else times.period_s))
     least = reference + LEAST_PAIRS * pair_min
     if budget < least:
         raise UsageError(
@@ -349,7 +353,7 @@ def _options(flags: LiveFlags, times: FileTimes | None) -> LiveOptions:
         watch=Deadlines(health_s=flags.watchdog_deadline),
         period_s=None if times is None else times.period_s,
         wash_s=None if times is None else times.wash_s,
-        not_during=QuietTimes.of(flags.not_during).words,
+        not_during=quiet.words,
         windows=windows,
         operators=read_operators(flags.operator_token_file),
     )

@@ -38,6 +38,25 @@ def test_the_pause_file_holds_while_it_is_there(tmp_path):
     assert "pause" in quiet.why_wait(at("12:00"), 60.0)
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds", "has_room"),
+    [
+        (("12:00-00:00", "00:00-12:00"), 30.0, False),
+        (("12:00-00:00", "00:00-11:59"), 45.0, True),
+        (("12:00-00:00", "00:00-11:59"), 46.0, False),
+        ((), 30.0, True),
+    ],
+)
+def test_quiet_times_that_leave_no_time_for_a_pair_are_refused(words, seconds, has_room):
+    """The study would wait in its baseline for ever."""
+    quiet = QuietTimes.of(words)
+    if has_room:
+        quiet.require_room(at("10:00"), seconds)
+        return
+    with pytest.raises(UsageError, match="leaves no time of the day for a pair"):
+        quiet.require_room(at("10:00"), seconds)
+
+
 @pytest.mark.parametrize("word", ["18-20", "18:00", "25:00-26:00", "3@18:00-20:00", ""])
 def test_what_is_no_window_is_refused(word):
     with pytest.raises(UsageError, match="window"):

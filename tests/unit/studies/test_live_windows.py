@@ -61,6 +61,43 @@ def test_restarts_of_pairs_that_are_left_go_on_with_the_order(drawn, pairs, rest
     assert restarts_of([Booking(Occurrence(0, 1), one) for one in pairs], drawn) == restarts
 
 
+QUIET = NightWindow.parse("02:30-03:00", UTC)
+
+
+def test_a_quiet_time_within_a_window_is_left_out_of_what_is_announced():
+    """A pair of 64 minutes: none fits between 02:30 and 03:00, and the server is as it was found before and after."""
+    found = book((NIGHT,), at(20), 4, period_s=1800, outage_s=60, first_s=0, quiet=(QUIET,))
+    assert [(one.window, one.pairs) for one in found] == [
+        (Occurrence(at(1, 11), at(2.5, 11)), 1), (Occurrence(at(3, 11), at(5, 11)), 1),
+        (Occurrence(at(1, 12), at(2.5, 12)), 1), (Occurrence(at(3, 12), at(5, 12)), 1),
+    ]  # fmt: skip
+    plan = plan_of((NIGHT,), at(20), 2, period_s=1800, outage_s=60, outage="unknown", first_s=0, quiet=(QUIET,))
+    assert plan.text.startswith(
+        "4 restarts for 2 pairs, never more than 6, in 2 windows (01:00-05:00 without 02:30-03:00), the last of which "
+        "closes at 2026-03-11 05:00 UTC"
+    )
+
+
+@pytest.mark.parametrize("quiet", ["00:30-05:00", "01:30-04:30", "22:00-12:00"])
+def test_a_window_whose_rest_is_too_short_for_a_pair_is_refused(quiet):
+    times = (NightWindow.parse(quiet, UTC),)
+    with pytest.raises(UsageError, match=rf"no window of 01:00-05:00, without {quiet}, has room for"):
+        book((NIGHT,), at(20), 4, period_s=1800, outage_s=60, first_s=0, quiet=times)
+
+
+def test_a_quiet_time_ends_a_window_as_its_close_does():
+    """The way back is a restart too: what is booked before such a time is begun, and nothing is left in it."""
+    quiet = QuietTimes((QUIET,), only=(NIGHT,), switch_s=60)
+    (first, *_) = book((NIGHT,), at(20), 4, period_s=1800, outage_s=60, first_s=0, quiet=(QUIET,))
+    last = first.window.closes - pair_s(1800, 60)
+    assert quiet.why_wait(last, 3600) == ""
+    assert quiet.why_wait(last + 1, 3600) == "nothing is switched 02:30-03:00"
+    assert quiet.why_wait(at(2.6), 3600) == "nothing is switched 02:30-03:00"
+    assert [quiet.is_closing(at(2.5) + seconds) for seconds in (-61, -60, 0, 1799, 1800)] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+
+
 def test_what_is_announced_says_restarts_windows_and_the_outage():
     plan = plan_of((NIGHT,), at(20), 4, period_s=1800, outage_s=60, outage="about 4 s each, measured", first_s=1800)
     assert (plan.planned, plan.most) == (6, 8)

@@ -95,8 +95,8 @@ class SwitchPlan:
         if self.restarts is not None:
             return (
                 f"periods of {seconds_text(self.period_s)}, A and B in turns (A B, B A), at most "
-                f"{plural(self.max_pairs, 'pair')}, in {', '.join(self.restarts.words)} only; the server is as found "
-                "between these windows"
+                f"{plural(self.max_pairs, 'pair')}, only in {self.restarts.when}; the server is as found between "
+                "these windows"
             )
         turns = (
             f"periods of {self.period_s:g} s, A and B in turns, in random order, at most "
@@ -238,6 +238,7 @@ def _restart_plan(
         drawn=pairs,
         made=made,
         approved=approved,
+        quiet=tuple(map(NightWindow.parse, options.not_during)),
     )
 
 

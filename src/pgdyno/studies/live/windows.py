@@ -1,12 +1,14 @@
 """When a live study may restart a server: which pairs fit into which maintenance windows, and how many restarts. Pure.
 
-A pair is begun only where both its periods and the way back end before the window closes; between windows the server
-is as it was found. The order is A B, B A: one restart a pair, and one more to end a window that closes under B.
+A pair is begun only where both its periods and the way back end before the window closes, or before a time of the day
+at which nothing is to be switched; between windows, and in such a time, the server is as it was found. The order is
+A B, B A: one restart a pair, and one more to end a window that closes under B.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
@@ -28,7 +30,7 @@ _MOST_WINDOWS = 400
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """So many pairs in one window."""
+    """So many pairs in one window, or in a part of one that lies outside of quiet times."""
 
     window: Occurrence
     pairs: int
@@ -40,7 +42,7 @@ class RestartPlan:
 
     `most` includes the way back, that after a guard, and those that were `made` before the study was ended: it holds
     for all of the study. `outage` says in words how long each takes, `until` when the last window that is needed
-    closes. Without bookings there is none left for a pair.
+    closes. Without bookings there is none left for a pair. `quiet` are times in which nothing is switched, in words.
     """
 
     bookings: tuple[Booking, ...]
@@ -50,6 +52,12 @@ class RestartPlan:
     words: tuple[str, ...]
     until: str
     made: int = 0
+    quiet: tuple[str, ...] = ()
+
+    @property
+    def when(self) -> str:
+        """Return the windows, without what is left out of them."""
+        return ", ".join(self.words) + (f" without {', '.join(self.quiet)}" if self.quiet else "")
 
     @property
     def text(self) -> str:
@@ -63,7 +71,7 @@ class RestartPlan:
             most += f" with the {self.made} before it was ended"
         return (
             f"{plural(self.planned, 'restart')} for {plural(pairs, 'pair')}, {most}, in "
-            f"{plural(windows, 'window')} ({', '.join(self.words)}), {which} closes at {self.until}; outage "
+            f"{plural(windows, 'window')} ({self.when}), {which} closes at {self.until}; outage "
             f"{self.outage}"
         )
 
@@ -80,12 +88,37 @@ def pair_s(period_s: float, outage_s: float) -> float:
     return 2 * period_s + SWITCHES * outage_s
 
 
+def next_quiet(quiet: Sequence[NightWindow], at: float) -> float:
+    """Return when the next of these times of the day begins (Unix time), `at` itself in one; never is infinite."""
+    return min((at if one.now(at) else one.following(at).opens for one in quiet), default=math.inf)
+
+
+def open_parts(night: Occurrence, quiet: Sequence[NightWindow]) -> Iterator[Occurrence]:
+    """Yield the parts of a window that lie outside of these times of the day."""
+    at = night.opens
+    while at < night.closes:
+        if now := [found for one in quiet if (found := one.now(at)) is not None]:
+            at = max(one.closes for one in now)
+            continue
+        part = Occurrence(at, min(night.closes, next_quiet(quiet, at)))
+        yield part
+        at = part.closes
+
+
 def book(
-    windows: Sequence[NightWindow], at: float, pairs: int, *, period_s: float, outage_s: float, first_s: float
+    windows: Sequence[NightWindow],
+    at: float,
+    pairs: int,
+    *,
+    period_s: float,
+    outage_s: float,
+    first_s: float,
+    quiet: Sequence[NightWindow] = (),
 ) -> tuple[Booking, ...]:
     """Return in which windows from `at` on (Unix time) so many pairs fit; the first holds `first_s` more.
 
     That is the reference, which is watched in a window as the pairs are: the load of another hour is another load.
+    In the `quiet` times of the day nothing is switched, and the server is as it was found.
     Raises UsageError where no window is long enough for a pair.
     """
     found: list[Booking] = []
@@ -98,15 +131,17 @@ def book(
         )
         if here is None:
             here = min((one.following(at) for one in windows), key=lambda one: one.opens)
-        room = here.closes - max(at, here.opens) - (0.0 if found else first_s) - (SWITCHES - 2) * outage_s
-        if (fit := min(left, int(room // each))) > 0:
-            found.append(Booking(here, fit))
-            left -= fit
+        for part in open_parts(here, quiet):
+            room = part.closes - max(at, part.opens) - (0.0 if found else first_s) - (SWITCHES - 2) * outage_s
+            if (fit := min(left, int(room // each))) > 0:
+                found.append(Booking(part, fit))
+                left -= fit
         at = here.closes
     need = pair_s(period_s, outage_s) + (0.0 if found else first_s)
+    without = f", without {', '.join(map(str, quiet))}," if quiet else ""
     raise UsageError(
-        f"no window of {', '.join(map(str, windows))} has room for {seconds_text(need)}: the reference, two periods of "
-        f"{seconds_text(period_s)} and {SWITCHES} restarts of {seconds_text(outage_s)} at most",
+        f"no window of {', '.join(map(str, windows))}{without} has room for {seconds_text(need)}: the reference, two "
+        f"periods of {seconds_text(period_s)} and {SWITCHES} restarts of {seconds_text(outage_s)} at most",
         hint="Give --windows a longer one, or a shorter --period or --reference.",
     )
 
@@ -143,20 +178,22 @@ def plan_of(
     drawn: int = 0,
     made: int = 0,
     approved: int | None = None,
+    quiet: Sequence[NightWindow] = (),
 ) -> RestartPlan:
     """Return what is announced; arguments and errors as of `book` and `restarts_of`, `outage` in words.
 
     A study that goes on has `made` some. What a person has `approved` in all holds for all of it, however often it is
     ended and continued: where too few are left, there are fewer pairs.
     """
-    bookings = book(windows, at, pairs, period_s=period_s, outage_s=outage_s, first_s=first_s)
+    bookings = book(windows, at, pairs, period_s=period_s, outage_s=outage_s, first_s=first_s, quiet=quiet)
     while approved is not None and bookings and made + restarts_of(bookings, drawn) > approved:
         *others, last = bookings
         bookings = (*others, replace(last, pairs=last.pairs - 1)) if last.pairs > 1 else tuple(others)
     planned = restarts_of(bookings, drawn)
     until = windows[0].clock_text(bookings[-1].window.closes) if bookings else ""
     most = made + planned + SPARE if approved is None else approved
-    return RestartPlan(bookings, planned, most, outage, tuple(map(str, windows)), until, made)
+    words, left_out = tuple(map(str, windows)), tuple(map(str, quiet))
+    return RestartPlan(bookings, planned, most, outage, words, until, made, left_out)
 
 
 @dataclass(frozen=True, slots=True)
