@@ -20,7 +20,7 @@ from pgdyno.model.results.live import LiveDecision
 from pgdyno.store.catalogue import Store
 from pgdyno.store.requests import RequestBoard
 from pgdyno.store.schema import REQUEST
-from pgdyno.studies.live.person.hands import HeardAnswer, Inbox, LiveHands
+from pgdyno.studies.live.person.hands import HeardAnswer, Inbox, LiveHands, PairsStage
 from pgdyno.studies.live.person.questions import candidate_question
 from pgdyno.studies.live.world import StopFile
 
@@ -159,6 +159,26 @@ def test_a_request_is_carried_out_once_however_often_it_is_there(live: Study) ->
     assert not live.pause.exists()
     other = live.request(Action.STOP, run="another process")
     assert live.sent(other) == (RequestState.REFUSED, "it was meant for an earlier process of this study")
+
+
+def test_a_pause_says_what_it_does_by_where_the_study_stands(live: Study) -> None:
+    """During the reference there is no pair to end first, and after the last one nothing to pause."""
+
+    def paused() -> tuple[RequestState, str]:
+        found = live.sent(live.request(Action.PAUSE))
+        live.pause.unlink(missing_ok=True)
+        return found
+
+    done = RequestState.DONE
+    reference = "the reference is watched to its end; before the first pair it waits in its baseline"
+    assert paused() == (done, reference)
+    live.ask()
+    assert paused() == (done, "after an answer it waits in its baseline")
+    live.hands.settle(None)
+    live.hands.stage = PairsStage.GOING
+    assert paused() == (done, "it waits in its baseline after the pair at hand")
+    live.hands.stage = PairsStage.OVER
+    assert paused() == (RequestState.REFUSED, "its pairs are over, and nothing is left to pause")
 
 
 def test_pause_and_stop_are_the_files_of_the_study_and_go_with_it(live: Study) -> None:

@@ -36,7 +36,7 @@ from pgdyno.studies.live.checking import counts_plans, surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.options import LiveOptions, cost_of_periods
 from pgdyno.studies.live.others import OthersSettings
-from pgdyno.studies.live.person.hands import Inbox, LiveHands
+from pgdyno.studies.live.person.hands import Inbox, LiveHands, PairsStage
 from pgdyno.studies.live.plan_flips import PlanFlips, plan_flips
 from pgdyno.studies.live.quiet import QuietTimes
 from pgdyno.studies.live.reach import cached, overridden
@@ -282,7 +282,7 @@ class WatchedServer:
         session = ground.stack.enter_context(self._open).enter_context(
             begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
         )
-        self.session = session.id
+        self.session, self.hands.stage = session.id, PairsStage.GOING
         ground.announce(f"session {session.id}: the undo bundle is on disk, the watchdog is ready")
         ground.store.hurry()  # an arm is in force: nobody waits for a store that is locked
         return ServerWorld(
@@ -314,6 +314,7 @@ class WatchedServer:
     def tell_back(self) -> None:
         """Say that the server is as it was found, and be patient with the store again; the undo session is over."""
         self._open.close()
+        self.hands.stage = PairsStage.OVER
         self.ground.store.be_patient(STORE_PATIENCE_S, self.ground.announce)
         self.ground.announce("the server is as it was found")
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError, StoreError
@@ -36,6 +37,14 @@ TERMINAL, DASHBOARD, COMMAND = "terminal", "dashboard", "command line"
 
 Check = Callable[[Configuration], Configuration]
 Verdict = tuple[RequestState, str]
+
+
+class PairsStage(StrEnum):
+    """Where a study stands with its pairs, by which a pause means something else."""
+
+    BEFORE = "before the first"
+    GOING = "going on"
+    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ class LiveHands:
     """The questions of one study and the orders to it. Without an `inbox` the terminal alone is heard.
 
     `target` is what people call its server. `decided` keeps each decision before it is acted on, `show` has what the
-    dashboard shows, `announce` tells.
+    dashboard shows, `announce` tells. Whoever runs the pairs says at which `stage` the study is.
     A context: within it requests are looked for, and at its end those that wait are refused. What it made of the stop
     and the pause file goes with it.
     """
@@ -81,6 +90,7 @@ class LiveHands:
     target: str = ""
     clock: Callable[[], float] = time.time
     run: str = field(default_factory=lambda: secrets.token_hex(8))
+    stage: PairsStage = PairsStage.BEFORE
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _ending: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -200,9 +210,11 @@ class LiveHands:
         assert self.pause is not None, "a study that takes requests has one"
         match request.action:
             case OperatorAction.PAUSE:
+                if self.stage is PairsStage.OVER:
+                    return RequestState.REFUSED, "its pairs are over, and nothing is left to pause"
                 if why := self._make(self.pause):
                     return RequestState.REFUSED, why
-                said = "it waits in its baseline after the pair at hand"
+                said = self._of_pause()
             case OperatorAction.RESUME:
                 if why := _unmade(self.pause):
                     return RequestState.REFUSED, why
@@ -214,6 +226,14 @@ class LiveHands:
         # The request is on record already, and a stop waits for no store.
         self._keep(HeardAnswer(request.action, request.who, DASHBOARD, request.why), None)
         return RequestState.DONE, said
+
+    def _of_pause(self) -> str:
+        """Say what a pause does by where the study stands: before the first pair there is none to end first."""
+        if self._question is not None:
+            return "after an answer it waits in its baseline"
+        if self.stage is PairsStage.BEFORE:
+            return "the reference is watched to its end; before the first pair it waits in its baseline"
+        return "it waits in its baseline after the pair at hand"
 
     def _make(self, path: Path) -> str:
         """Make a file that goes with the study; return why it is not there, empty where it is."""
