@@ -68,6 +68,14 @@ class Kind:
         report: Report = getattr(import_module(f"pgdyno.studies.{kind}.page"), f"{kind}_page")(record)
         return report
 
+    def may_change(self, study: Study) -> bool:
+        """Tell whether this study may have changed settings, which pgdyno rollback would restore."""
+        return self.has_sessions
+
+    def continued_by(self, study: Study) -> str:
+        """Return the verb whose --resume goes on with this study; empty where it is begun again."""
+        return self.resumed_by
+
     def after_kill(self, study: Study) -> str:
         """Return what is left of a study that was killed, and needs nothing to be restored: a clause."""
         return "its server is as it was found"

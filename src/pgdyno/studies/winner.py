@@ -64,9 +64,8 @@ def offered_by(study: Study, *, conservative: bool = False) -> Offered:
             hint="What an experiment proved is applied by its rule: pgdyno apply RULE.",
         )
     if study.state is not StudyState.COMPLETE or study.result is None:
-        again = (
-            f"Finish it first: pgdyno {kind.resumed_by} --resume {study.id}." if kind.resumed_by else "Run it again."
-        )
+        verb = kind.continued_by(study)
+        again = f"Finish it first: pgdyno {verb} --resume {study.id}." if verb else "Run it again."
         raise UsageError(f"study {study.id} is {study.state.value} and has no verdict", hint=again)
     offered = kind.conservative(study) if conservative else kind.offered(study)
     if not offered.settings:

@@ -116,14 +116,14 @@ def alerts_of(
 def _silence(card: StudyCard) -> str:
     live, seconds = card.live, seconds_text(card.silent_s or 0)
     kind = kind_of(card.study.kind)
-    verb = kind.resumed_by
+    verb = kind.continued_by(card.study)
     if card.is_over:
         again = f"; pgdyno {verb} --resume {shlex.quote(live.study)} continues it" if verb else ""
         return f"study {live.study} was killed {seconds} ago, and {kind.after_kill(card.study)}{again}."
     silence = (
         f"study {live.study} has not responded for {seconds}: process {live.pid} on {live.host} was killed, or hangs."
     )
-    if not kind.has_sessions:
+    if not kind.may_change(card.study):
         return f"{silence} If it was killed, {kind.after_kill(card.study)}."
     again = f", then pgdyno {verb} --resume {shlex.quote(live.study)} continues it" if verb else ""
     return f"{silence} pgdyno rollback --list shows whether its server was restored{again}."

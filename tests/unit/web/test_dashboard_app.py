@@ -25,6 +25,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
+from pgdyno.studies.live.kind import WATCH_ONLY
 from pgdyno.web import overview as overview_module
 from pgdyno.web.app import make_app
 from pgdyno.web.overview import PAGE, OverviewReader
@@ -139,6 +140,20 @@ def test_a_study_that_fell_silent_is_an_alert_with_what_to_do(store: Store) -> N
     assert f"pgdyno tune --resume {study}" in alerts
     store.update_study(study, state=StudyState.COMPLETE)  # its row could not be taken away when it ended
     assert event(make_app(store, OPEN))["cards"] == []
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_live_study_that_only_watched_is_told_neither_to_be_rolled_back_nor_to_be_continued(
+    store: Store, is_over: bool
+) -> None:
+    study = replace(example.make_study(StudyKind.LIVE, "live-1"), options={"live": {WATCH_ONLY: True}})
+    store.add_study(study)
+    LiveBoard(store).show(live(study.id, at=time.time() - 60, began_at=time.time() - 90))
+    alerts = event(make_app(store, OPEN, is_over=lambda _study, _live: is_over))["alerts"]
+    assert "was killed" in alerts
+    assert "its server is as it was found" in alerts
+    assert "rollback" not in alerts
+    assert "--resume" not in alerts
 
 
 def test_a_killed_study_whose_server_was_put_back_is_told_for_an_hour_and_has_no_card(store: Store) -> None:

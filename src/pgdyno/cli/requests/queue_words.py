@@ -100,7 +100,7 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
     from pgdyno.studies.kinds import kind_of
 
     verb = job.argv[0]
-    if kind_of(study.kind).resumed_by != verb:
+    if kind_of(study.kind).continued_by(study) != verb:
         return None
     params = parsed(job.argv, job.folder)
     kept = [verb, "--resume", study.id]

@@ -9,12 +9,23 @@ from pgdyno.report.sections import Report, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import NO_VERDICT, Kind, Offered
 
+WATCH_ONLY = "watch_only"
+"""The option of a study that only watches its server."""
+
 
 class LiveKind(Kind):
     """A server under its users' own load."""
 
     resumed_by = "live"
     offers = True
+
+    def may_change(self, study: Study) -> bool:
+        """Tell whether it does more than to watch."""
+        return not _only_watches(study)
+
+    def continued_by(self, study: Study) -> str:
+        """Return the verb that goes on with a comparison or a search; watching alone is begun again."""
+        return "" if _only_watches(study) else self.resumed_by
 
     def page(self, record: StudyRecord) -> Report:
         """Return what this server's own load lets one tell."""
@@ -56,6 +67,10 @@ class LiveKind(Kind):
             told = self.judged(study)
             return Offered(withheld=NO_VERDICT if told is None else told.title)
         return Offered(switch.b, switch.verdict)
+
+
+def _only_watches(study: Study) -> bool:
+    return study.asked.get(WATCH_ONLY) is True
 
 
 KIND = LiveKind()

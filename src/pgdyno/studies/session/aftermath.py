@@ -28,7 +28,7 @@ class Aftermath(StrEnum):
     """Its session is not closed: its process hangs, or pgdyno rollback is to restore its server."""
     UNKNOWN = "unknown"
     NO_SESSION = "none"
-    """It hangs, or ran elsewhere; a study of its kind changes no setting, so that there is nothing to restore."""
+    """It hangs, or ran elsewhere; it changes no setting, so that there is nothing to restore."""
 
 
 class Aftermaths:
@@ -51,7 +51,7 @@ class Aftermaths:
             return Aftermath.CLOSED
         is_here = live.boot_id == boot_id() and live.namespace == pid_namespace()
         is_gone = is_here and not ProcessIdentity(live.pid, live.start_ticks, live.boot_id).is_alive()
-        if not kind_of(study.kind).has_sessions:
+        if not kind_of(study.kind).may_change(study):
             return Aftermath.CLOSED if is_gone else Aftermath.NO_SESSION
         target = study.options.get("target")
         is_remote = isinstance(target, Mapping) and target.get("host") is not None
