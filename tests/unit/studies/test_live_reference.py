@@ -13,6 +13,7 @@ from pgdyno.model.results.live import LiveResult
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import USERS_LOAD, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
+from pgdyno.probes.settings_seen import SettingSeen
 from pgdyno.probes.statements import DatabaseTotals, SessionCounts, StatementKey
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.drawing.text import render
@@ -22,6 +23,7 @@ from pgdyno.stats.body_index import StatementReference
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.live.reference import watch_baseline
+from pgdyno.studies.live.watch import SETTINGS_S, SettingsMoved
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.live.words import held
 from pgdyno.studies.reports import compose
@@ -293,3 +295,29 @@ def test_sessions_that_stay_keep_their_plans_unless_arms_come_by_restarts(is_res
     study = replace(make_study(StudyKind.LIVE), state=StudyState.COMPLETE)
     told = live_result(study, make_facts(18), seen, KEYS, NAMES, elapsed_s=1.0, is_restarted=is_restarted)
     assert any("cached generic plans" in note for note in told.notes) is not is_restarted
+
+
+def test_settings_that_somebody_changes_while_a_server_is_watched_are_noted_once():
+    """Another study that compares two values makes periods differ which this one takes for the load's own."""
+    clock, small, large = Clock(), SettingSeen("4096", "kB"), SettingSeen("65536", "kB")
+    seen = iter([{"work_mem": small}, None, {"work_mem": large}, {"work_mem": small}, {"work_mem": large}])
+    moved = SettingsMoved(lambda: next(seen), clock)
+    for _ in range(9):
+        moved.look()
+        clock.sleep(SETTINGS_S / 2)
+    assert moved.notes() == (
+        "Somebody changed settings while it was watched, and periods differ by that, too: work_mem was changed from "
+        "4096kB to 65536kB; work_mem was changed from 65536kB to 4096kB.",
+    )
+    assert next(seen, None) is None
+
+
+def test_of_many_settings_a_few_are_named():
+    clock = Clock()
+    seen = iter([{}, {f"s{number}": SettingSeen("1") for number in range(8)}])
+    moved = SettingsMoved(lambda: next(seen), clock)
+    moved.look()
+    assert moved.notes() == ()
+    clock.sleep(SETTINGS_S)
+    moved.look()
+    assert moved.notes()[0].endswith("s3 was set; s4 was set; and 3 more.")
