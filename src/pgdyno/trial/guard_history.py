@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgdyno.model.guard import Absent, Failed
 from pgdyno.model.guard_table import WINDOW_S
@@ -21,7 +21,8 @@ EARLY = Absent("a rate needs a second of readings")
 class Origin:
     """How things stood when the session began, so that guards watch what came of it and not what was there before.
 
-    `behind` and `kept` are bytes of WAL by standby and by slot.
+    `behind` and `kept` are bytes of WAL by standby and by slot. What was not read yet counts from its first reading:
+    counters since boot are no session's doing.
     """
 
     kills: int = 0
@@ -29,21 +30,32 @@ class Origin:
     behind: Mapping[str, int] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    has_memory: bool = False
+    has_server: bool = False
 
     @classmethod
-    def of(cls, tick: Tick) -> Origin:
-        """Return the origin that the first tick of a session gives."""
-        memory = tick.memory if isinstance(tick.memory, MemoryReading) else None
-        kills, own = (memory.kills, memory.own_kills) if memory else (0, NO_GROUP)
-        if isinstance(tick.server, Failed):
-            return cls(kills, own)
-        return cls(
-            kills=kills,
-            own_kills=own,
-            behind={name: tick.server.lsn - lsn for name, lsn in tick.server.standbys.items()},
-            kept=kept_by_slots(tick.server),
-            lost=frozenset(slot.name for slot in tick.server.slots if slot.is_lost),
-        )
+    def of(cls, *ticks: Tick) -> Origin:
+        """Return the origin that the first ticks of a session give: each part by the first that could read it."""
+        found = cls()
+        for tick in ticks:
+            found = found.learning(tick)
+        return found
+
+    def learning(self, tick: Tick) -> Origin:
+        """Return the origin with what no tick before this one could read."""
+        found = self
+        if not found.has_memory and isinstance(tick.memory, MemoryReading):
+            found = replace(found, kills=tick.memory.kills, own_kills=tick.memory.own_kills, has_memory=True)
+        if not found.has_server and isinstance(tick.server, GuardRow):
+            row = tick.server
+            found = replace(
+                found,
+                behind={name: row.lsn - lsn for name, lsn in row.standbys.items()},
+                kept=kept_by_slots(row),
+                lost=frozenset(slot.name for slot in row.slots if slot.is_lost),
+                has_server=True,
+            )
+        return found
 
 
 def kept_by_slots(row: GuardRow) -> dict[str, int]:
@@ -53,7 +65,7 @@ def kept_by_slots(row: GuardRow) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The ticks of one trial in the order of time; never empty when asked. `origin` is the session's."""
+    """The ticks of one trial in the order of time; never empty when asked. `origin` is the session's, and learns."""
 
     origin: Origin
     ticks: tuple[Tick, ...] = ()
@@ -61,7 +73,7 @@ class History:
     def then(self, tick: Tick, keep_s: float) -> History:
         """Return the history with one more tick, without those older than `keep_s` before it."""
         first = bisect_left(self.ticks, tick.t - keep_s, key=lambda old: old.t)
-        return History(self.origin, (*self.ticks[first:], tick))
+        return History(self.origin.learning(tick), (*self.ticks[first:], tick))
 
     @property
     def now(self) -> Tick:

@@ -126,7 +126,7 @@ class Sentry:
         standings = self._since_early(clients, sleep)
         if standings is None or any(one.breach is not None for one in standings.values()):
             first, second = _twice(self._reader, self._clock, sleep)
-            self._origin = Origin.of(first)
+            self._origin = Origin.of(first, second)
             standings = _judged(first, second, self.plan, clients)
         for standing in standings.values():
             if standing.breach is not None:
@@ -272,6 +272,7 @@ class Sentry:
         if stopping.is_set():
             return
         self._history = self._history.then(tick, self._keep_s)
+        self._origin = self._history.origin
         self._standings = judge(readings(self._history, self._concurrent), self.plan, self._standings)
         self._ticked = self._clock()
         if self._breach is None:
@@ -325,7 +326,7 @@ def _twice(reader: Reads, clock: Callable[[], float], sleep: Callable[[float], o
 
 
 def _judged(first: Tick, second: Tick, plan: GuardPlan, clients: int = 0) -> dict[str, GuardStatus]:
-    found = readings(History(Origin.of(first), (first, second)))
+    found = readings(History(Origin.of(first, second), (first, second)))
     return judge([with_clients(reading, second, clients) for reading in found], plan)
 
 

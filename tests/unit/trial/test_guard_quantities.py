@@ -13,7 +13,7 @@ from guard_ticks import a_tick, ticks
 from pgdyno.model.guard import Absent, Concurrent, Failed, GuardKind, GuardPlan
 from pgdyno.model.guard_table import GUARDS
 from pgdyno.model.live import Colour
-from pgdyno.probes.guards.memory import NO_GROUP, OwnKills
+from pgdyno.probes.guards.memory import OwnKills
 from pgdyno.probes.guards.reader import Tick
 from pgdyno.trial.guard_history import History, Origin
 from pgdyno.trial.guard_quantities import readings, with_clients
@@ -75,10 +75,23 @@ def test_what_was_there_before_the_session_is_not_counted() -> None:
     assert [value_of(history, name) for name in ("oom", "slots-lost")] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("server", [None, Failed("down")])
-def test_a_session_whose_first_tick_could_not_read_memory_begins_at_no_kill(server: Failed | None) -> None:
-    origin = Origin.of(a_tick(0, memory=Failed("no such file"), server=server))
-    assert (origin.kills, origin.own_kills) == (0, NO_GROUP)
+def test_kills_since_boot_are_not_the_session_s_where_its_first_tick_could_not_read_memory() -> None:
+    unread = a_tick(0, memory=Failed("no such file"))
+    booted = a_tick(1, kills=7, own=OwnKills("/g", 2))
+    for history in (History(Origin.of(unread, booted), (unread, booted)), History(Origin.of(unread)).then(booted, 60)):
+        assert value_of(history, "oom") == 0.0
+        assert value_of(history.then(a_tick(2, kills=8, own=OwnKills("/g", 3)), 60), "oom") == 1.0
+
+
+def test_wal_from_before_is_not_the_session_s_where_its_first_tick_could_not_read_the_server() -> None:
+    unread = a_tick(0, server=Failed("down"))
+    slots = [("old", 100, False), ("dead", None, True)]
+    first = a_tick(1, lsn=1000, standbys={"far": 300}, slots=slots)
+    for history in (History(Origin.of(unread, first), (unread, first)), History(Origin.of(unread)).then(first, 60)):
+        names = ("replication-bytes", "slots", "slots-lost")
+        assert [value_of(history, name) for name in names] == [0.0, 0.0, 0.0]
+        later = history.then(a_tick(2, lsn=1500, standbys={"far": 300}, slots=slots), 60)
+        assert [value_of(later, name) for name in names] == [500.0, 500.0, 0.0]
 
 
 def oom(first: Tick, later: Tick) -> GuardStatus:

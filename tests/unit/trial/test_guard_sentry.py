@@ -224,6 +224,13 @@ def test_a_preparation_passes_the_second_that_rates_take(prepared_s: float, slep
     assert waits == slept
 
 
+def test_kills_since_boot_refuse_no_session_whose_first_reading_of_memory_failed() -> None:
+    made = iter([Failed("no such file"), None])
+    sentry = Sentry(Readings(lambda t: a_tick(t, memory=next(made), kills=7)))
+    lamps = {lamp.name: lamp.colour for lamp in sentry.begin(sleep=lambda _: None)}
+    assert lamps["oom"] is Colour.GREEN
+
+
 def test_what_a_preparation_did_to_memory_refuses_no_session() -> None:
     """Stalls and kills in it are looked at again; a breach that lasts is one."""
     now = [1000.0]
