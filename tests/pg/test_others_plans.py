@@ -40,7 +40,23 @@ ALTER TABLE shop.hidden ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON shop.hidden USING (a > shop.evil(1));
 CREATE DOMAIN shop.even AS int CHECK (VALUE % 2 = shop.evil(1) - 1);
 CREATE TABLE shop.evens (a shop.even);
+CREATE FUNCTION shop.😀(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN shop.mark(); END $$;
+CREATE FUNCTION shop."a {long}"(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN shop.mark(); END $$;
+CREATE TABLE shop.pair (a int, b int);
+CREATE FUNCTION shop.alike(shop.pair, shop.pair) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT shop.evil(1) = 1';
+CREATE OPERATOR shop.= (LEFTARG = shop.pair, RIGHTARG = shop.pair, FUNCTION = shop.alike);
+CREATE TABLE shop.told (a int, b int);
+CREATE FUNCTION shop.tell(shop.told) RETURNS json IMMUTABLE LANGUAGE sql AS 'SELECT to_json(shop.evil(1))';
+CREATE CAST (shop.told AS json) WITH FUNCTION shop.tell(shop.told);
+CREATE TYPE shop.hue AS ENUM ('red', 'blue');
+CREATE FUNCTION shop.hues(shop.hue[], shop.hue[]) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT shop.evil(1) = 1';
+CREATE OPERATOR shop.@@@ (LEFTARG = shop.hue[], RIGHTARG = shop.hue[], FUNCTION = shop.hues);
+CREATE TABLE shop.cut (a int) PARTITION BY RANGE ((a + shop.evil(1)));
+CREATE TABLE shop.piece PARTITION OF shop.cut FOR VALUES FROM (1) TO (9);
+CREATE TABLE shop.hashed (a int) PARTITION BY HASH ((a + shop.evil(1)));
 """
+LONG = "x" * 61
+"""With two characters before it as long as a name may be."""
 PLAIN = {
     "join": "SELECT p.id, count(*) FROM plain p JOIN \"more plain\" m USING (id) WHERE p.mood = 'ill' GROUP BY p.id",
     "update": "UPDATE plain SET said = $1 WHERE id = $2",
@@ -64,6 +80,18 @@ HOSTILE = {
     "domain": "SELECT * FROM shop.evens",
     "text of a view": "SELECT id FROM shop.plain WHERE said = table_to_xml('shop.seen', true, true, '')::text",
     "unknown table": "SELECT * FROM shop.nothing",
+    "sign": "SELECT shop.😀(1)",
+    "long name": 'SELECT shop."a {long} and more"(1)',
+    "rows with an operator": "SELECT '(1,2)'::shop.pair = '(1,3)'::shop.pair",
+    "rows with a cast": "SELECT '(1,2)'::shop.told::json",
+    "rows with a cast that JSON takes": "SELECT to_json('(1,2)'::shop.told)",
+    "arrays with an operator": "SELECT '{red}'::shop.hue[] OPERATOR(shop.@@@) '{blue}'::shop.hue[]",
+    "array of rows with a domain": "SELECT '{\"(2)\"}'::shop._evens",
+    "piece of what is cut by a function": "SELECT * FROM shop.piece WHERE a = 3",
+    "row type by number": "SELECT id FROM shop.plain WHERE record_in('(2)', {evens}, -1)::text = said",
+    "array by number": "SELECT id FROM shop.plain WHERE array_in('{2}', {even}, -1)::text = said",
+    "partitions by number": "SELECT id FROM shop.plain WHERE pg_get_partition_constraintdef({piece}) = said",
+    "hash by number": "SELECT satisfies_hash_partition({hashed}, 2, 1, 5)",
     "two at once": "SELECT 1; COPY (SELECT 1) TO '{mark}'",
 }
 
@@ -74,7 +102,7 @@ def server(any_postgres: Sandbox) -> Iterator[tuple[Postgres, Path]]:
     assert folder is not None
     mark = Path(folder) / "hostile-mark"
     with admin.connect("postgres") as session:
-        session.execute(OBJECTS.replace("{mark}", str(mark)).encode())
+        session.execute(OBJECTS.replace("{mark}", str(mark)).replace("{long}", LONG).encode())
     mark.unlink()  # what was made runs it, too
     yield admin, mark
     mark.unlink(missing_ok=True)
@@ -83,8 +111,21 @@ def server(any_postgres: Sandbox) -> Iterator[tuple[Postgres, Path]]:
 
 
 def plans(admin: Postgres, statements: dict[str, str], mark: Path, **settings: str) -> dict[str, PlanRecord]:
-    texts = {name: text.replace("{mark}", str(mark)) for name, text in statements.items()}
+    texts = written(admin, statements, mark)
     return {one.statement: one for one in others_plans(admin, "postgres", texts, settings)}
+
+
+def written(admin: Postgres, statements: dict[str, str], mark: Path) -> dict[str, str]:
+    """Return the statements with what a user would read from the catalogues, and the mark's path."""
+    with admin.connect("postgres") as session:
+        row = session.execute(
+            "SELECT 'shop.evens'::regtype::oid AS evens, 'shop.even'::regtype::oid AS even,"
+            " 'shop.piece'::regclass::oid AS piece, 'shop.hashed'::regclass::oid AS hashed"
+        ).fetchone()
+    values = {"mark": mark, "long": LONG} | (row or {})
+    for name, value in values.items():
+        statements = {key: text.replace(f"{{{name}}}", str(value)) for key, text in statements.items()}
+    return statements
 
 
 def test_no_code_of_a_user_runs_where_a_superuser_plans_a_hot_statement(server: tuple[Postgres, Path]) -> None:
