@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import DictRow
 
 from pgdyno.model.record import PlanRecord
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
+from pgdyno.workloads import others_plans as module
 from pgdyno.workloads.others_plans import others_plans
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
 
@@ -55,6 +59,8 @@ CREATE TABLE shop.cut (a int) PARTITION BY RANGE ((a + shop.evil(1)));
 CREATE TABLE shop.piece PARTITION OF shop.cut FOR VALUES FROM (1) TO (9);
 CREATE TABLE shop.hashed (a int) PARTITION BY HASH ((a + shop.evil(1)));
 """
+ROLE = "shopper"
+"""Whose statements they are."""
 LONG = "x" * 61
 """With two characters before it as long as a name may be."""
 PLAIN = {
@@ -103,16 +109,24 @@ def server(any_postgres: Sandbox) -> Iterator[tuple[Postgres, Path]]:
     mark = Path(folder) / "hostile-mark"
     with admin.connect("postgres") as session:
         session.execute(OBJECTS.replace("{mark}", str(mark)).replace("{long}", LONG).encode())
+        session.execute(f"CREATE ROLE {ROLE}; GRANT USAGE ON SCHEMA shop TO {ROLE}")
+        session.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA shop TO {ROLE}")
     mark.unlink()  # what was made runs it, too
     yield admin, mark
     mark.unlink(missing_ok=True)
     with admin.connect("postgres") as session:
-        session.execute("DROP SCHEMA shop CASCADE")
+        session.execute(f"DROP SCHEMA shop CASCADE; DROP ROLE {ROLE}")
 
 
-def plans(admin: Postgres, statements: dict[str, str], mark: Path, **settings: str) -> dict[str, PlanRecord]:
+def plans(
+    admin: Postgres, statements: dict[str, str], mark: Path, role: str = ROLE, **settings: str
+) -> dict[str, PlanRecord]:
     texts = written(admin, statements, mark)
-    return {one.statement: one for one in others_plans(admin, "postgres", texts, settings)}
+    number = admin.fetch("SELECT oid::int8 AS oid FROM pg_roles WHERE rolname = %s", [role])[0]["oid"]
+    assert isinstance(number, int)
+    return {
+        one.statement: one for one in others_plans(admin, "postgres", texts, settings, dict.fromkeys(texts, number))
+    }
 
 
 def written(admin: Postgres, statements: dict[str, str], mark: Path) -> dict[str, str]:
@@ -175,3 +189,97 @@ def test_what_a_database_has_beside_postgresqls_own_leaves_a_plan_unknown(
             session.execute(taken.encode())
     assert said in found["own"].plan
     assert not mark.exists()
+
+
+ESCAPES = {
+    "reads who it is": "NULL",
+    "takes its role back": "RESET ROLE",
+    "sets another role": "SET ROLE {admin}",
+    "sets the session's": "SET SESSION AUTHORIZATION DEFAULT",
+    "makes itself a superuser": "ALTER ROLE shopper SUPERUSER",
+    "runs a program": "COPY (SELECT 1) TO PROGRAM 'touch {mark}'",
+    "writes": "CREATE TABLE shop.left_behind ()",
+}
+
+
+@pytest.mark.parametrize("words", ESCAPES.values(), ids=ESCAPES)
+def test_what_gets_past_the_check_has_the_statement_s_own_role_and_no_way_out_of_it(
+    server: tuple[Postgres, Path], monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """Whoever renames a function to and fro is past it every fourth time."""
+    admin, mark = server
+    monkeypatch.setattr(module, "foreign_code", lambda _connection, _statement: "")
+    me = str(admin.fetch("SELECT current_user AS me")[0]["me"])
+    words = words.replace("{mark}", str(mark)).replace("{admin}", me)
+    tried = "" if words == "NULL" else f"EXECUTE $x${words}$x$;"
+    with admin.connect("postgres") as session:
+        before = catalogues(session)
+        session.execute(
+            "CREATE FUNCTION shop.escape() RETURNS int VOLATILE LANGUAGE plpgsql AS "
+            f"$$ BEGIN {tried} RAISE EXCEPTION 'it was %', current_user; END $$;"
+            "CREATE FUNCTION shop.quiet() RETURNS int IMMUTABLE LANGUAGE plpgsql AS "
+            "$$ BEGIN RETURN shop.escape(); END $$".encode()
+        )
+        found = plans(admin, {"one": "SELECT shop.quiet() FROM shop.plain", **PLAIN}, mark)
+        said = found["one"].plan
+        session.execute("DROP FUNCTION shop.quiet(), shop.escape()")
+        assert catalogues(session) == before, "nothing of ours stays"
+    assert not mark.exists()
+    assert not admin.fetch("SELECT FROM pg_roles WHERE rolname = 'shopper' AND rolsuper")
+    assert "it was shopper" in said or any(
+        why in said for why in ("security-definer function", "permission denied", "must be", "read-only transaction")
+    ), said
+    assert (tried == "") is ("it was shopper" in said)
+    assert {name for name in PLAIN if found[name].shape == UNKNOWN_SHAPE} == set(), "the others are planned"
+
+
+def catalogues(session: psycopg.Connection[DictRow]) -> list[DictRow]:
+    return session.execute(
+        "SELECT oid, proname::text AS name FROM pg_proc WHERE oid >= 16384"
+        " UNION ALL SELECT oid, nspname FROM pg_namespace WHERE nspname !~ '^pg_toast' ORDER BY 1"
+    ).fetchall()
+
+
+def test_a_superuser_s_rights_are_taken_only_where_nobody_else_may_have_code(server: tuple[Postgres, Path]) -> None:
+    admin, mark = server
+    me = str(admin.fetch("SELECT current_user AS me")[0]["me"])
+    with admin.connect("postgres") as session:
+        session.execute(f"GRANT CREATE ON SCHEMA shop TO {ROLE}")
+    texts = written(admin, PLAIN, mark)
+    for found in (plans(admin, PLAIN, mark, role=me).values(), others_plans(admin, "postgres", texts)):
+        assert {one.shape for one in found} == {UNKNOWN_SHAPE}
+        assert all("may make functions here" in one.plan for one in found)
+    with admin.connect("postgres") as session:
+        session.execute("CREATE DATABASE alone")
+    try:
+        with admin.connect("alone") as session:
+            session.execute("CREATE TABLE public.t (a int); REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        (found,) = others_plans(admin, "alone", {"one": "SELECT a FROM t"})
+        assert found.plan == "Seq Scan on t"
+    finally:
+        with admin.connect("postgres") as session:
+            session.execute("DROP DATABASE alone")
+
+
+def test_a_session_without_every_right_plans_with_its_own(server: tuple[Postgres, Path]) -> None:
+    admin, mark = server
+    with admin.connect("postgres") as session:
+        session.execute("CREATE ROLE shop_monitor LOGIN; GRANT pg_monitor TO shop_monitor")
+        session.execute("GRANT USAGE ON SCHEMA shop TO shop_monitor; GRANT SELECT ON shop.plain TO shop_monitor")
+    try:
+        monitor = Postgres(make_conninfo(admin.conninfo, user="shop_monitor"))
+        texts = {"one": "SELECT id FROM plain", "two": "SELECT shop.evil(1)", "three": "UPDATE plain SET said = $1"}
+        found = {one.statement: one.plan for one in others_plans(monitor, "postgres", texts)}
+    finally:
+        with admin.connect("postgres") as session:
+            session.execute("DROP OWNED BY shop_monitor; DROP ROLE shop_monitor")
+    assert found["one"] == "Seq Scan on plain"
+    assert "may run code of a user" in found["two"]
+    assert "permission denied" in found["three"]
+    assert not mark.exists()
+
+
+def test_braces_of_a_statement_are_its_own(server: tuple[Postgres, Path]) -> None:
+    admin, mark = server
+    found = plans(admin, {"json": """SELECT id FROM plain WHERE '{"a": 1}'::jsonb IS NOT NULL"""}, mark)
+    assert found["json"].shape != UNKNOWN_SHAPE, found["json"].plan

@@ -2,12 +2,13 @@
 
 To plan is to run code: constant folding calls immutable functions, those inside of views, defaults, CHECK constraints,
 index expressions and statistics too; estimates call stable ones. Whoever plans a statement of somebody else runs that
-with rights of his own, and no session can give a role up for good. So of others' statements only those are planned
-whose functions, operators, types, casts and tables have nothing in them that a user made, and which call none of
-PostgreSQL's own functions that reach such things by a number. The answer errs on the side of refusing: every word of
-the text, in literals and comments too, counts as a name, and so does the beginning of a long one.
+with rights of his own. So of others' statements only those are planned whose functions, operators, types, casts and
+tables have nothing in them that a user made, and which call none of PostgreSQL's own functions that reach such things
+by a number. The answer errs on the side of refusing: every word of the text, in literals and comments too, counts as a
+name, and so does the beginning of a long one.
 
-What it cannot see is a change that is committed between its answer and the plan, less than a millisecond later.
+What it cannot see is a change that is committed between its answer and the plan: whoever renames a function to and fro
+is planned once in four times. So a superuser plans as the statement's role, too (`planning_role`).
 """
 
 from __future__ import annotations

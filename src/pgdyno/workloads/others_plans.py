@@ -11,24 +11,33 @@ from psycopg.rows import DictRow
 from pgdyno.errors import PgdynoError
 from pgdyno.model.record import PlanRecord
 from pgdyno.server.planning_code import foreign_code, use_schemas
+from pgdyno.server.planning_role import as_role, is_superuser, take_role
 from pgdyno.server.postgres import Postgres
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
-from pgdyno.workloads.statement_plans import PATIENCE, planned, unknown
+from pgdyno.workloads.statement_plans import PATIENCE, Asking, directly, planned, unknown
 
 LOCK_PATIENCE = "200ms"
 """A lock that somebody else waits for is not waited for any longer."""
 
 
 def others_plans(
-    postgres: Postgres, dbname: str, statements: Mapping[str, str], settings: Mapping[str, str] | None = None
+    postgres: Postgres,
+    dbname: str,
+    statements: Mapping[str, str],
+    settings: Mapping[str, str] | None = None,
+    roles: Mapping[str, int] | None = None,
 ) -> list[PlanRecord]:
     """Return the generic plan of each statement, texts by the name that it is recorded under, under these settings.
 
-    One that cannot be had, or whose planning would run code of a user, has the shape `unknown` and says why. Nothing
-    is executed; a setting that this role may not set leaves all of them unknown. Never raises for what the server does.
+    `roles` are those that ran them, by the same names: a superuser plans as them, and as nobody else where anybody but
+    superusers may make code. One that cannot be had, or whose planning would run code of a user, has the shape
+    `unknown` and says why. Nothing is executed; a setting that this role may not set leaves all of them unknown. Never
+    raises for what the server does.
     """
     if not statements:
         return []
+    known = roles or {}
+    found: dict[str, PlanRecord] = {}
     try:
         with postgres.for_load(dbname).connect() as connection:
             # before the first transaction: SET of a session is taken back with the one that it was made in
@@ -38,20 +47,41 @@ def others_plans(
             connection.execute("SET plan_cache_mode = force_generic_plan")
             for name, value in (settings or {}).items():
                 connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", [name, value])
-            return [_plan(connection, number, *one) for number, one in enumerate(statements.items(), 1)]
+            numbers = {name: number for number, name in enumerate(statements, 1)}
+            for role in dict.fromkeys(known.get(name) for name in statements):
+                texts = {name: text for name, text in statements.items() if known.get(name) == role}
+                found |= _plans_of(connection, role, texts, numbers)
     except (PgdynoError, psycopg.Error) as error:
         return [unknown(name, error) for name in statements]
+    return [found[name] for name in statements]
 
 
-def _plan(connection: psycopg.Connection[DictRow], number: int, name: str, statement: str) -> PlanRecord:
-    connection.execute("BEGIN READ ONLY")
-    try:
-        statement = statement.rstrip("; \n\t")
-        why = foreign_code(connection, statement)
-        why = f"planning it may run code of a user: {why}" if why else use_schemas(connection, statement)
-        if why:
-            return PlanRecord(name, UNKNOWN_SHAPE, f"unknown: {why}")
-        return planned(connection, number, statement, name=name)
-    finally:
-        if not connection.closed:
-            connection.execute("ROLLBACK")
+def _plans_of(
+    connection: psycopg.Connection[DictRow], role: int | None, texts: Mapping[str, str], numbers: Mapping[str, int]
+) -> dict[str, PlanRecord]:
+    """Return the plans of one role's statements, in a transaction of their own that is never committed."""
+    with connection.transaction():
+        ask, why = directly, ""
+        if is_superuser(connection):
+            ask, why = as_role, take_role(connection, role)
+        else:
+            connection.execute("SET TRANSACTION READ ONLY")
+        found = {}
+        for name, text in texts.items():
+            if why:
+                found[name] = PlanRecord(name, UNKNOWN_SHAPE, f"unknown: {why}")
+                continue
+            with connection.transaction():
+                found[name] = _plan(connection, numbers[name], name, text, ask)
+                raise psycopg.Rollback
+        raise psycopg.Rollback
+    return found
+
+
+def _plan(connection: psycopg.Connection[DictRow], number: int, name: str, statement: str, ask: Asking) -> PlanRecord:
+    statement = statement.rstrip("; \n\t")
+    why = foreign_code(connection, statement)
+    why = f"planning it may run code of a user: {why}" if why else use_schemas(connection, statement)
+    if why:
+        return PlanRecord(name, UNKNOWN_SHAPE, f"unknown: {why}")
+    return planned(connection, number, statement, name=name, ask=ask)

@@ -5,7 +5,7 @@ Of its scripts after the run; of a probe as the load's sessions get it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -55,22 +55,43 @@ def plan_records(postgres: Postgres, dbname: str, statements: Iterable[str]) -> 
     return list({record.statement: record for record in found}.values())
 
 
+def directly(connection: psycopg.Connection[DictRow], queries: Sequence[sql.Composed]) -> list[str]:
+    """Run the queries and return what the last one tells, line by line."""
+    for query in queries[:-1]:
+        connection.execute(query)
+    return [str(row["QUERY PLAN"]) for row in connection.execute(queries[-1])]
+
+
+Asking = Callable[[psycopg.Connection[DictRow], Sequence[sql.Composed]], list[str]]
+"""Sends queries, the last of which is EXPLAIN, and returns its lines."""
+
+
 def planned(
-    connection: psycopg.Connection[DictRow], number: int, statement: str, *, name: str | None = None
+    connection: psycopg.Connection[DictRow],
+    number: int,
+    statement: str,
+    *,
+    name: str | None = None,
+    ask: Asking = directly,
 ) -> PlanRecord:
     """Return the plan of one statement, recorded by its text or this name; `number` is its own in the session.
 
-    Raises psycopg.Error only where the session is lost.
+    `ask` sends what asks for it. Raises psycopg.Error only where the session is lost.
     """
     count, name = parameters_of(statement), label(statement) if name is None else name
+
+    def asked(*queries: sql.Composed) -> list[str]:
+        with _attempt(connection):
+            return ask(connection, queries)
+
     try:
         if connection.info.server_version >= GENERIC_FROM:
-            lines = _explain(connection, sql.SQL("EXPLAIN (GENERIC_PLAN, COSTS OFF) {}").format(_text(statement)))
+            lines = asked(sql.SQL("EXPLAIN (GENERIC_PLAN, COSTS OFF) {}").format(sql.SQL(statement)))
         else:
-            lines = _explain_prepared(connection, f"pgdyno_plan_{number}", statement, [""] * count)
+            lines = asked(*_prepared(f"pgdyno_plan_{number}", statement, [""] * count))
     except _UNTYPED as error:
         try:  # `$1 + $2` says nothing of its types, `least($1, $2)` is taken for text; most of them are numbers
-            lines = _explain_prepared(connection, f"pgdyno_plan_{number}_typed", statement, ["bigint"] * count)
+            lines = asked(*_prepared(f"pgdyno_plan_{number}_typed", statement, ["bigint"] * count))
         except psycopg.Error:
             return unknown(name, error)
     except psycopg.Error as error:
@@ -86,26 +107,13 @@ def _attempt(connection: psycopg.Connection[DictRow]) -> AbstractContextManager[
     return nullcontext() if connection.info.transaction_status is TransactionStatus.IDLE else connection.transaction()
 
 
-def _explain_prepared(
-    connection: psycopg.Connection[DictRow], name: str, statement: str, types: Sequence[str]
-) -> list[str]:
+def _prepared(name: str, statement: str, types: Sequence[str]) -> tuple[sql.Composed, sql.Composed]:
+    """Return what prepares a statement of the user's own, as it stands, and what asks for its plan."""
     declared = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.SQL, types))) if any(types) else sql.SQL("")
-    prepare = sql.SQL("PREPARE {}{} AS {}").format(sql.Identifier(name), declared, _text(statement))
+    prepare = sql.SQL("PREPARE {}{} AS {}").format(sql.Identifier(name), declared, sql.SQL(statement))
     nulls = sql.SQL(", ").join([sql.SQL("NULL")] * len(types))
     arguments = sql.SQL("({})").format(nulls) if types else sql.SQL("")
-    with _attempt(connection):
-        connection.execute(prepare)
-    return _explain(connection, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments))
-
-
-def _explain(connection: psycopg.Connection[DictRow], query: sql.Composed) -> list[str]:
-    with _attempt(connection):
-        return [str(row["QUERY PLAN"]) for row in connection.execute(query)]
-
-
-def _text(statement: str) -> sql.SQL:
-    """Return a statement of the user's own script, which pgbench has just run in the same database, as it stands."""
-    return sql.SQL(statement.replace("{", "{{").replace("}", "}}"))
+    return prepare, sql.SQL("EXPLAIN (COSTS OFF) EXECUTE {}{}").format(sql.Identifier(name), arguments)
 
 
 def unknown(name: str, error: Exception) -> PlanRecord:

@@ -34,7 +34,9 @@ class Reader:
 def asked(monkeypatch):
     calls = []
 
-    def plans(_postgres, database, texts, settings):
+    def plans(_postgres, database, texts, settings, roles):
+        assert roles == dict.fromkeys(roles, 6)
+        assert {*texts} <= {*roles}
         calls.append((database, dict(texts), settings))
         plan = INDEX if settings.get("random_page_cost") == "1.1" else SEQ
         return [

@@ -48,6 +48,8 @@ class PlanFlips:
     texts: Mapping[str, Mapping[str, str]]
     numbers: Mapping[str, int]
     """The number of each in the reference."""
+    roles: Mapping[str, int]
+    """Who runs each, as the server numbers them."""
     _known: dict[tuple[tuple[str, str], ...], list[PlanRecord]] = field(default_factory=dict)
 
     def between(self, a: Mapping[str, str], b: Mapping[str, str]) -> tuple[PlanChange, ...]:
@@ -76,7 +78,7 @@ class PlanFlips:
         if settings not in self._known:
             found: list[PlanRecord] = []
             for database, texts in self.texts.items():
-                found += others_plans(self.postgres, database, texts, dict(settings))
+                found += others_plans(self.postgres, database, texts, dict(settings), self.roles)
             self._known[settings] = found
         return self._known[settings]
 
@@ -97,13 +99,14 @@ def plan_flips(
         texts = {}
     found: dict[str, dict[str, str]] = {}
     numbers: dict[str, int] = {}
+    roles: dict[str, int] = {}
     for number in dearest:
         key, name = keys[number], str(keys[number].queryid)
         text, database = texts.get(key.queryid, "").strip(), databases.get(key.database)
         if database is not None and name not in numbers and is_planned(text):
             found.setdefault(database, {})[name] = text
-            numbers[name] = number
-    return PlanFlips(postgres, facts, found, numbers)
+            numbers[name], roles[name] = number, key.role
+    return PlanFlips(postgres, facts, found, numbers, roles)
 
 
 def flips_text(plans: Sequence[PlanChange]) -> tuple[str, ...]:
