@@ -86,7 +86,7 @@ def test_a_log_that_ends_anywhere(tmp_path: Path, end: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["13-B.csv", "18-A.csv"])
 def test_a_log_that_begins_within_a_transaction(tmp_path: Path, name: str) -> None:
-    records = list(_Csv().records((LOGS / name).read_bytes()))
+    records = list(CsvForm().records((LOGS / name).read_bytes()))
     begin = next(place for place, one in enumerate(records) if b"statement: begin" in one)
     log = tmp_path / "rest.csv"
     for at in range(begin, begin + 9):
