@@ -270,7 +270,9 @@ def test_what_would_fail_is_listed_and_nothing_is_executed(captured: Captured, m
             with copy.postgres.connect("postgres") as other, other.transaction():
                 other.execute("LOCK public.things")
                 held = check(captured.trace, ready.plan)
-    assert {one.sqlstate for one in before.failing} == {"42P01"}
+    assert (before.failing, {one.sqlstate for one in before.made}) == ((), {"42P01"}), "the load makes the table itself"
+    assert any("a statement of the load makes" in line and '"things"' in line for line in checks.lines_of(before))
+    assert after.made == ()
     assert {one.sqlstate for one in after.failing} == {"42601", "42703"}  # more values than columns, and no "amount"
     assert {one.sqlstate for one in held.failing} >= {checks.LOCKED}, "who holds a table is not waited for"
     assert any("may fail" in line and "somebody holds" in line for line in checks.lines_of(held))

@@ -21,7 +21,8 @@ from pgdyno.trace.schema import Lost
 def test_what_a_check_finds_is_one_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: tuple[WillFail, ...]
 ) -> None:
-    monkeypatch.setattr(check, "check", lambda *_: Checked(7, 1, failing))
+    made = (WillFail("app", "shop", "SELECT a FROM t", "42P01", 'relation "t" does not exist', 2),)
+    monkeypatch.setattr(check, "check", lambda *_: Checked(7, 1, failing, made))
     options = ReplayOptions(Path("t.parquet"), Path("x"))
     code = replay._check(SimpleNamespace(plan=None), options, as_json=True)  # type: ignore[arg-type]  # it is passed on
     told = json.loads(capsys.readouterr().out)
@@ -35,9 +36,10 @@ def test_a_plan_is_one_object() -> None:
     meta = SimpleNamespace(statements=7, sessions=2, refused={"COPY": 1}, lost=Lost(gaps=3), holes=())
     ready = SimpleNamespace(
         target=SimpleNamespace(name="copy"), meta=meta, asked=Asked(("app",), ("shop",), 2, 5_000_000), seconds=2.5,
-        engine="the Python engine", unknown=("app",),
+        engine="the Python engine", unknown=("app", "dba"), stood_for=("app",),
     )  # fmt: skip
     told = replay._plan_json(ready, ReplayOptions(Path("t.parquet"), Path("x")))  # type: ignore[arg-type]  # what is told
     assert json.loads(json.dumps(told)) == told
     assert (told["target"], told["statements"], told["seconds"], told["output"]) == ("copy", 7, 2.5, "x")
+    assert (told["roles_without_password"], told["roles_by_stand_in"]) == (["app", "dba"], ["app"])
     assert told["missing"] == ["3 lines missing within sessions"]

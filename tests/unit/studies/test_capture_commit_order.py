@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow
 
-from pgdyno.studies.capture.commit_order import CommitOrder
+from pgdyno.studies.capture.commit_order import CommitOrder, _no_slot
 
 
 class FakeServer:
@@ -50,3 +50,11 @@ def test_an_order_that_was_lost_is_not_told_as_whole(tmp_path: Path, commits: in
     order.close()
     assert order.words == words
     assert bool(said) is is_killed
+
+
+@pytest.mark.parametrize("limit", [psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable])
+def test_a_transaction_that_stays_open_is_named_whichever_limit_ends_the_wait(limit: type[psycopg.Error]) -> None:
+    told = _no_slot("db1", limit("canceling statement due to a timeout"))
+    assert str(told).endswith("slot: a transaction that was open before did not end within a minute")
+    assert told.hint is not None
+    assert "pg_stat_activity" in told.hint

@@ -171,7 +171,7 @@ class CommitOrder:
 
 def _no_slot(label: str, error: psycopg.Error) -> EnvironmentUnsuitable:
     reason = error.diag.message_primary or " ".join(str(error).split())
-    if isinstance(error, psycopg.errors.QueryCanceled):
+    if isinstance(error, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):  # whichever limit is nearer
         reason = "a transaction that was open before did not end within a minute"
         hint = "See pg_stat_activity for the oldest xact_start, or capture without --commit-order."
     elif isinstance(error, psycopg.errors.UndefinedFile):

@@ -1,29 +1,37 @@
 """Before a run: open a session of each role, prepare each distinct statement on the target, execute none.
 
-Preparing parses a statement and looks up what it names; it runs nothing of it. What a statement needs that an earlier
-one of its session makes, such as a temporary table, is missing here and there in a run.
+Preparing parses a statement and looks up what it names; it runs nothing of it. What names a table that statements of
+the load make, such as a temporary one, cannot be judged by that.
 """
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.login import Opened, open_session
 from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.scram import LoginError
+from pgdyno.trace.fingerprints import Message, of_tree
 from pgdyno.trace.parquet import connection, trace_source
 from pgdyno.units import agreeing, plural
+
+if TYPE_CHECKING:
+    from pgdyno.trace.parquet import Connection
 
 SEVERAL = "42601"
 """SQLSTATE of a text with several statements, which cannot be prepared as one, and of what does not parse."""
 _SEVERAL_WORDS = "multiple commands"
 LOCKED = "55P03"
 """SQLSTATE of a statement that waited for a lock longer than LOCK_TIMEOUT."""
+MISSING = "42P01"
+_MISSING = re.compile(r'relation "(.+)" does not exist')
 _TIMEOUT_S = 30.0
 LOCK_TIMEOUT = "5s"
 """Whoever holds a table while statements are prepared is told of, not waited for."""
@@ -48,11 +56,15 @@ class WillFail:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check has found. `unknown` texts hold several statements, and were not judged."""
+    """What a check has found. `unknown` texts hold several statements, and were not judged.
+
+    Nor were those in `made`: the tables that they lack are made by statements of the load.
+    """
 
     prepared: int
     unknown: int
     failing: tuple[WillFail, ...]
+    made: tuple[WillFail, ...] = ()
 
 
 def check(trace: Path, plan: EnginePlan) -> Checked:
@@ -62,8 +74,9 @@ def check(trace: Path, plan: EnginePlan) -> Checked:
     """
     plan = replace(plan, settings={**plan.settings, "lock_timeout": LOCK_TIMEOUT})
     prepared = unknown = 0
-    failing = list[WillFail]()
+    failing, made = list[WillFail](), list[WillFail]()
     with connection() as db, trace_source(trace, db) as source:
+        makes = _makes(db, source)
         pairs = db.execute(
             f'SELECT "user", "database", count(*) FROM {source} WHERE kind = \'connect\' AND refused IS NULL'
             " GROUP BY ALL ORDER BY ALL"
@@ -96,12 +109,39 @@ def check(trace: Path, plan: EnginePlan) -> Checked:
                     elif fault.get("C") == SEVERAL and _SEVERAL_WORDS in fault.get("M", ""):
                         unknown += 1
                     else:
-                        failing.append(
-                            WillFail(
-                                str(user), str(database), str(sql), fault.get("C", ""), fault.get("M", ""), int(calls)
-                            )
-                        )
-    return Checked(prepared, unknown, tuple(failing))
+                        state, reason = fault.get("C", ""), fault.get("M", "")
+                        is_made = state == MISSING and (str(database), _lacks(reason)) in makes
+                        found = WillFail(str(user), str(database), str(sql), state, reason, int(calls))
+                        (made if is_made else failing).append(found)
+    return Checked(prepared, unknown, tuple(failing), tuple(made))
+
+
+def _makes(db: Connection, source: str) -> frozenset[tuple[str, str]]:
+    """Return databases and names of the tables and views that statements of the load make."""
+    asked = f"FROM {source} WHERE refused IS NULL AND sqlstate IS NULL AND regexp_matches(sql, '(?i)create|into')"
+    texts = db.execute(f'SELECT DISTINCT "database", sql {asked}')
+    return frozenset(
+        (str(database), name)
+        for database, sql in iter(texts.fetchone, None)
+        for name in of_tree(str(sql), lambda found, walk: [*_made_by(found, walk)]) or ()
+    )
+
+
+def _made_by(found: Message, walk: Callable[[Message], Message]) -> Iterator[str]:
+    for _, node in walk(found):
+        match type(node).__name__:
+            case "CreateStmt":
+                yield str(node.relation.relname)
+            case "IntoClause":
+                yield str(node.rel.relname)
+            case "ViewStmt":
+                yield str(node.view.relname)
+
+
+def _lacks(reason: str) -> str:
+    """Return the relation of an error that says that it is missing, without its schema."""
+    named = _MISSING.fullmatch(reason)
+    return "" if named is None else named[1].rpartition(".")[2]
 
 
 def _prepare(opened: Opened, sql: str) -> Mapping[str, str] | None:
@@ -143,14 +183,25 @@ def lines_of(checked: Checked, most: int = 20) -> Iterable[str]:
     yield f"{checked.prepared:,} distinct statements can be prepared on the target"
     if checked.unknown:
         yield f"{agreeing(checked.unknown, 'text', 'holds', 'hold')} several statements and cannot be judged"
+    for one in checked.made[:most]:
+        yield (
+            f"cannot be judged {plural(one.calls, 'time')}, as a statement of the load makes what it needs: "
+            f"{one.reason}: {_line_of(one)}"
+        )
+    if len(checked.made) > most:
+        yield f"{len(checked.made) - most:,} more cannot be judged for that reason"
     for one in checked.failing[:most]:
         if not one.sql:
             yield f'role "{one.user}" cannot open its {plural(one.calls, "session")} in "{one.database}": {one.reason}'
         else:
-            text, times = " ".join(one.sql.split())[:80], plural(one.calls, "time")
+            text, times = _line_of(one), plural(one.calls, "time")
             if one.sqlstate == LOCKED:
                 yield f"may fail {times}, as somebody holds what it names and it could not be prepared: {text}"
             else:
                 yield f"will fail {times}, {one.sqlstate}: {one.reason}: {text}"
     if len(checked.failing) > most:
         yield f"{len(checked.failing) - most:,} more will fail, or may"
+
+
+def _line_of(one: WillFail) -> str:
+    return " ".join(one.sql.split())[:80]
