@@ -29,7 +29,8 @@ pub struct Session {
     /// Its number among all that were ever seen.
     pub slot: u32,
     pub first_t: i64,
-    pub first_n: i64,
+    /// It began before the log did: lines of it are missing, or its start is earlier, which is known to the second.
+    pub is_older: bool,
     last_n: i64,
     pub seq: i64,
     tx: i64,
@@ -56,11 +57,11 @@ pub struct Session {
 }
 
 impl Session {
-    fn new(slot: u32, first_t: i64, first_n: i64) -> Session {
+    fn new(slot: u32, first_t: i64, first_n: i64, is_older: bool) -> Session {
         Session {
             slot,
             first_t,
-            first_n,
+            is_older,
             last_n: first_n - 1,
             seq: 0,
             tx: NONE,
@@ -96,6 +97,8 @@ pub struct Pairing {
     pub unworded: i64,
     pub read: i64,
     pub slots: u32,
+    /// When the first line of all was written.
+    pub begins: Option<i64>,
 }
 
 /// Lines of a segment, and their text.
@@ -208,7 +211,8 @@ impl Pairing {
         let Some(first) = fresh.peek() else { return Ok(()) };
         let session = self.sessions.entry(sid).or_insert_with(|| {
             self.slots += 1;
-            Session::new(self.slots - 1, first.t, first.n)
+            let is_older = first.n > 1 || self.begins.is_some_and(|begins| started(sid) + 1_000_000 <= begins);
+            Session::new(self.slots - 1, first.t, first.n, is_older)
         });
         for line in fresh {
             if line.n <= session.last_n {
@@ -219,6 +223,12 @@ impl Pairing {
         }
         Ok(())
     }
+}
+
+/// When a session began, in microseconds since 1970: the first eight digits of its number are the second.
+pub fn started(sid: i64) -> i64 {
+    let digits = i64::from(16 - sid.leading_zeros() / 4);
+    (sid >> (4 * (digits - 8).max(0))) * 1_000_000
 }
 
 /// Tell whether the second of two lines begins a new group.
@@ -276,7 +286,7 @@ fn make_rows(
             told = ctl;
         }
         if number == 0 && session.seq == 0 {
-            session.joined = session.first_n > 1 && kind != b'C' && ctl != BEGIN;
+            session.joined = session.is_older && kind != b'C' && ctl != BEGIN;
         }
         session.begun_before |= session.joined && session.tx == 0 && ctl == END;
 

@@ -226,6 +226,7 @@ impl Builder {
     fn pair(&mut self, lines: Vec<Line>, again: usize, text: &[u8], is_last: bool) -> Result<(), Failure> {
         let first_place = self.pairing.read - again as i64;
         self.pairing.read += (lines.len() - again) as i64;
+        self.pairing.begins = self.pairing.begins.or(lines.first().map(|line| line.t));
         for line in &lines {
             self.last_t = self.last_t.max(line.t);
             self.counts[0] += 1;
@@ -317,12 +318,11 @@ impl Builder {
         if session.seq == 0 {
             return;
         }
-        if session.begins_within_tx() {
-            self.within_tx.insert(session.slot);
+        if session.begins_within_tx() && self.within_tx.insert(session.slot) {
             self.maker.refuse_more(session.of_first_tx);
         }
         let Session { slot, first_t, first_due, seq, connected, ended, person, .. } = session;
-        self.lost.cut_sessions += i64::from(session.first_n > 1);
+        self.lost.cut_sessions += i64::from(session.is_older && !session.connected);
         self.first_due = self.first_due.min(first_due);
         self.kept.push(Kept { first_t, sid, slot });
         self.ended.insert(sid);
@@ -387,7 +387,7 @@ impl Builder {
         &self.maker.symbols
     }
 
-    /// Return the numbers of sessions, in the order in which they began, by slot.
+    /// Return the numbers of sessions in the order of their begin, by slot.
     pub fn numbers(&self) -> Vec<u32> {
         let mut found = vec![u32::MAX; self.pairing.slots as usize];
         self.kept.iter().enumerate().for_each(|(number, one)| found[one.slot as usize] = number as u32);

@@ -1,6 +1,7 @@
 //! The finished trace: rows in their order, with sessions numbered, as Parquet.
 
 use super::bytes::{put_small, put_told, put_varint, Taker};
+use super::pairing::started;
 use super::parquet::Writer;
 use super::rows::KINDS;
 use super::segments::Builder;
@@ -29,8 +30,7 @@ impl Builder {
     fn put_edges<'a>(&'a self, spill: &mut Spill) -> io::Result<()> {
         let (mut rows, mut parts) = (Vec::new(), Vec::new());
         for edge in &self.edges {
-            let started = (edge.sid >> (4 * (hex_digits(edge.sid) - 8).max(0))) * 1_000_000;
-            let due = edge.first_due.min(started.max(self.begin()));
+            let due = edge.first_due.min(started(edge.sid).max(self.begin()));
             let told = [
                 (!edge.connected, 0, due, 0),
                 (!edge.ended, KINDS.len() - 1, self.last(), edge.seqs + i64::from(!edge.connected)),
@@ -123,8 +123,3 @@ const NAMES: [&str; 23] = [
     "implied",
     "keys",
 ];
-
-/// Of the session's number, of which the first eight are when it began.
-fn hex_digits(sid: i64) -> i64 {
-    i64::from(16 - sid.leading_zeros() / 4)
-}

@@ -337,7 +337,8 @@ class _Builder:
         for one in sessions:
             del self.pairing.sessions[one.sid]
         kept = [one for one in sessions if one.seq]
-        self.lost = replace(self.lost, cut_sessions=self.lost.cut_sessions + sum(one.first_n > 1 for one in kept))
+        cut = sum(one.is_older and not one.connected for one in kept)
+        self.lost = replace(self.lost, cut_sessions=self.lost.cut_sessions + cut)
         if kept:
             names = ("sid", "start_us", "first_t", "first_due", "seq", "tx", "connected", "ended", "begins_within_tx")
             self.db.execute(

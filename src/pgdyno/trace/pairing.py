@@ -89,8 +89,9 @@ class SeenSession:
 
     sid: int
     first_t: int
-    first_n: int
     last_n: int
+    is_older: bool = False
+    """It began before the log did: lines of it are missing, or its start is earlier, which is known to the second."""
     seq: int = 0
     tx: int = NONE
     vx: int = 0
@@ -134,21 +135,19 @@ class Pairing:
     gaps: int = 0
     twice: int = 0
     """Lines whose number was there before: a file given twice, or files out of order."""
-    orphans: int = 0
-    """Ends whose begin was not logged."""
-    cut: int = 0
-    """Statements that the begin or the end of the log cuts."""
-    refused_logins: int = 0
-    """Sessions that were not let in after their connect."""
-    unworded: int = 0
-    """Errors without the text of their statement."""
-    read: int = 0
-    """Lines of earlier segments."""
+    orphans: int = 0  # ends whose begin was not logged
+    cut: int = 0  # statements that the begin or the end of the log cuts
+    refused_logins: int = 0  # sessions that were not let in after their connect
+    unworded: int = 0  # errors without the text of their statement
+    read: int = 0  # lines of earlier segments
+    begins: int = 0  # when the first line of all was written
 
     def pair(self, lines: Events, *, again: int = 0, is_last: bool = False) -> Paired:
         """Pair the lines of a segment; rids below `again` are lines that were carried into it."""
         first_place = self.read - again
         self.read += max(int(lines.rid.max()) + 1 - again, 0) if len(lines.rid) else 0
+        if not self.begins and len(lines.t):
+            self.begins = int(lines.t[0])
         order = _by_session(lines.sid, lines.n)
         new = order[lines.rid[order] >= again]
         self._number(lines.sid[new], lines.n[new], lines.t[new])
@@ -187,7 +186,8 @@ class Pairing:
             number, end = int(numbers[first]), int(numbers[last])
             known = self.sessions.get(sid)
             if known is None:
-                self.sessions[sid] = SeenSession(sid, int(times[first]), number, end)
+                known = self.sessions[sid] = SeenSession(sid, int(times[first]), end)
+                known.is_older = number > 1 or known.start_us + 1_000_000 <= self.begins
             else:
                 self.twice += number <= known.last_n
                 self.gaps += max(0, number - known.last_n - 1)
@@ -391,7 +391,7 @@ def _transactions(
     tx = run + np.repeat(np.array([one.tx for one in states], np.int64), lengths)
     xid = np.where(closes & (xid == NONE), xid_before, xid)
     for session, first, last in zip(states, firsts.tolist(), (firsts + lengths - 1).tolist(), strict=True):
-        if not session.seq and session.first_n > 1:
+        if not session.seq and session.is_older:
             session.joined = bool(events.kind[places[first]] != C and ctl[first] != BEGIN)
         if session.joined and session.tx <= 0:
             session.begun_before |= bool((tx[first : last + 1][ctl[first : last + 1] == END] == 0).any())

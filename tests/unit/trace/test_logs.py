@@ -113,6 +113,26 @@ def test_the_rest_of_a_transaction_that_began_before_the_log_is_never_sent(
     assert build(tmp_path, tmp_path / "pg.csv", segment=segment)[0].refused == {BEGUN: 6}
 
 
+@pytest.mark.parametrize(("age_s", "is_older"), [(60, True), (0, False)])
+def test_a_session_whose_lines_are_all_there_is_older_than_its_log_by_its_start(
+    tmp_path: Path, age_s: int, is_older: bool
+) -> None:
+    """As where a capture switches the logging on: what was open before has written no line."""
+    whole = [next(csv.reader(io.StringIO(one.decode(), newline=""))) for one in lines("18-B.csv")]
+    begin = next(place for place, one in enumerate(whole) if one[13].endswith("statement: begin"))
+    rest, numbers = whole[begin + 1 :], dict[str, int]()
+    old = rest[0][5]
+    for one in rest:
+        started, _, pid = one[5].partition(".")
+        numbers[one[5]] = numbers.get(one[5], 0) + 1
+        one[6] = str(numbers[one[5]])
+        one[5] = f"{int(started, 16) - age_s:x}.{pid}" if one[5] == old else one[5]
+    with (tmp_path / "pg.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rest)
+    meta, _ = build(tmp_path, tmp_path / "pg.csv")
+    assert (meta.refused, meta.lost.cut_sessions) == (({BEGUN: 7}, 1) if is_older else ({}, 0))
+
+
 def test_a_session_that_began_before_the_log_and_was_in_no_transaction_is_sent_whole(tmp_path: Path) -> None:
     records = lines("18-B.csv")
     first = next(place for place, one in enumerate(records) if b"statement: begin" in one)
