@@ -16,8 +16,6 @@ from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.model.results.pair import PairResult
-    from pgdyno.model.trial import Trial
-    from pgdyno.studies.pairs.comparison import RunComparison
 
 
 @verb("compare")
@@ -86,53 +84,34 @@ def _compare_runs(flags: CompareFlags) -> int:
         if flags.output is not None or chosen != "text":
             from pgdyno.studies.reports import build_pair_report
 
-            emit(build_pair_report(store, _record(comparison)), chosen, flags.output)
+            emit(build_pair_report(store, comparison), chosen, flags.output)
     if flags.as_json:
-        click.echo(json.dumps(plain(_record(comparison))))
+        click.echo(json.dumps(plain(comparison)))
     elif flags.output is None and chosen == "text":
         _print(comparison)
     return int(EXIT_CODES[comparison.verdict.word])
 
 
-def _record(comparison: RunComparison) -> PairResult:
-    from pgdyno.model.results.pair import Different, PairResult, Setting
-    from pgdyno.studies.pairs.result import run_figures
-
-    return PairResult(
-        verdict=comparison.verdict,
-        interleaved=comparison.interleaved,
-        note=comparison.note,
-        a=run_figures(comparison.a),
-        b=run_figures(comparison.b),
-        differences=tuple(Setting(knob=n, a=a, b=b) for n, a, b in comparison.differences),
-        plans=comparison.plans,
-        environment=tuple(Different(what=what, a=a, b=b) for what, a, b in comparison.environment),
-    )
-
-
-def _print(comparison: RunComparison) -> None:
+def _print(comparison: PairResult) -> None:
     from rich.table import Table
 
-    from pgdyno.model.verdict import RUN_METRICS, Metric
+    from pgdyno.model.verdict import RUN_METRICS
     from pgdyno.report.drawing.console import PlainConsole, pipe_width
     from pgdyno.report.wording import number_text
 
-    def cell(trial: Trial, metric: Metric) -> str:
-        figure = trial.figure(metric)
-        return "unknown" if figure is None else number_text(figure)
-
     console = PlainConsole(width=None if sys.stdout.isatty() else pipe_width())
-    names = f"run {comparison.a.id}", f"run {comparison.b.id}"
+    names = f"run {comparison.a.run}", f"run {comparison.b.run}"
     table = Table("metric", *names, " / ".join(reversed(names)), box=None, pad_edge=False)
     for metric in RUN_METRICS:
-        a, b = (trial.figure(metric) for trial in (comparison.a, comparison.b))
+        a, b = comparison.a.value(metric), comparison.b.value(metric)
         ratio = f"{b / a:.3f}" if a and b is not None else "unknown"
-        table.add_row(f"{metric.label}, {metric.unit}", cell(comparison.a, metric), cell(comparison.b, metric), ratio)
+        shown = ("unknown" if one is None else number_text(one) for one in (a, b))
+        table.add_row(f"{metric.label}, {metric.unit}", *shown, ratio)
     console.print(table)
-    for name, before, after in comparison.differences:
-        console.print(f"{name}: {before or 'as found'} -> {after or 'as found'}")
-    for what, on_a, on_b in comparison.environment:
-        console.print(f"warning: {what} differs: {on_a} and {on_b}")
+    for one in comparison.differences:
+        console.print(f"{one.knob}: {one.a or 'as found'} -> {one.b or 'as found'}")
+    for other in comparison.environment:
+        console.print(f"warning: {other.what} differs: {other.a} and {other.b}")
     for change in comparison.plans:
         if change.word != "same":
             before, after = " or ".join(change.before), " or ".join(change.after)

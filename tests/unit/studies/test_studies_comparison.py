@@ -4,9 +4,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from pgdyno.cli.compare import _print, _record
+from pgdyno.cli.compare import _print
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.results.pair import Different, Setting
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState
@@ -52,7 +53,7 @@ def test_arms_of_one_study_are_compared_by_all_its_pairs(store):
     assert found.interleaved
     assert found.verdict.pairs == 6
     assert found.verdict.word is Word.BETTER
-    assert found.differences == (("work_mem", None, "64MB"),)
+    assert found.differences == (Setting(knob="work_mem", a=None, b="64MB"),)
 
 
 def test_a_study_with_one_complete_run_stands_for_it(store):
@@ -87,10 +88,13 @@ def test_runs_of_two_versions_are_warned_of_their_checksums(store, capsys):
     one, two = (study(store, name, StudyKind.BENCH, facts=facts) for name, facts in (("b17", old), ("b18", new)))
     a, b = (add(store, name, "bench", BASELINE, 1, figure) for name, figure in ((one, 100.0), (two, 120.0)))
     found = compare_runs(store, a, b, Metric.THROUGHPUT, Design())
-    assert found.environment == (("PostgreSQL", "17.9", "18.3"), ("data checksums", "off", "on"))
+    assert found.environment == (
+        Different(what="PostgreSQL", a="17.9", b="18.3"),
+        Different(what="data checksums", a="off", b="on"),
+    )
     _print(found)
     assert "warning: data checksums differs: off and on" in capsys.readouterr().out
-    assert plain(_record(found))["environment"] == [
+    assert plain(found)["environment"] == [
         {"what": "PostgreSQL", "a": "17.9", "b": "18.3"},
         {"what": "data checksums", "a": "off", "b": "on"},
     ]
@@ -105,7 +109,10 @@ def test_what_the_plan_varied_is_told_beside_the_settings(store):
         run = store.begin_trial("m", spec)
         store.finish_trial(run, Outcome(TrialState.COMPLETE, throughput=5.0))
     found = compare_runs(store, 1, 2, Metric.THROUGHPUT, Design())
-    assert found.differences == (("jit", "on", "off"), ("mode", "tpcb-like", "select-only"))
+    assert found.differences == (
+        Setting(knob="jit", a="on", b="off"),
+        Setting(knob="mode", a="tpcb-like", b="select-only"),
+    )
 
 
 def test_runs_under_unlike_loads_are_refused(store):

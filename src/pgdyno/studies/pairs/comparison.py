@@ -8,39 +8,23 @@ different times, with whatever the machine did in between: their figures are sho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.model.record import PlanRecord
-from pgdyno.model.results.parts import PlanChange
+from pgdyno.model.results.pair import Different, PairResult, Setting
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
+from pgdyno.studies.pairs.result import run_figures
 from pgdyno.studies.platforms.reading import circumstances
 from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.units import bytes_text, plural
 
 _MOST_DIGITS = 18
 """A number with more is none of a run, in any store."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunComparison:
-    """Two runs side by side. `interleaved` says whether the verdict rests on interleaved pairs."""
-
-    a: Trial
-    b: Trial
-    verdict: Verdict
-    interleaved: bool
-    note: str
-    differences: tuple[tuple[str, str | None, str | None], ...]
-    plans: tuple[PlanChange, ...] = ()
-    """The statements of the load with their plans in run A and in run B."""
-    environment: tuple[tuple[str, str, str], ...] = ()
-    """What of host and server differs between the two runs' studies: name, on A, on B."""
 
 
 def run_meant(store: Store, word: str) -> int:
@@ -61,7 +45,7 @@ def run_meant(store: Store, word: str) -> int:
     )
 
 
-def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> RunComparison:
+def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Design) -> PairResult:
     """Compare run B with run A, by their numbers `a_id` and `b_id` in the store.
 
     Takes all pairs of their study where both are arms of one and share two blocks or more. Raises UsageError when
@@ -84,18 +68,26 @@ def compare_runs(store: Store, a_id: int, b_id: int, metric: Metric, design: Des
         verdict = _unresolved(a, b, metric, design)
         note = "the runs are not interleaved pairs of one study: prove it with pgdyno experiment --ab A.conf B.conf"
     plans = plan_changes(*([store.records(trial.id, PlanRecord)] for trial in (a, b)))
-    unlike = _environments(store, a, b)
-    return RunComparison(a, b, verdict, pairs is not None, note, _differences(a, b), tuple(plans), unlike)
+    return PairResult(
+        verdict=verdict,
+        interleaved=pairs is not None,
+        note=note,
+        a=run_figures(a),
+        b=run_figures(b),
+        differences=_differences(a, b),
+        plans=tuple(plans),
+        environment=_environments(store, a, b),
+    )
 
 
-def _environments(store: Store, a: Trial, b: Trial) -> tuple[tuple[str, str, str], ...]:
+def _environments(store: Store, a: Trial, b: Trial) -> tuple[Different, ...]:
     """Return what differs beside the configuration: a newer server has other defaults, such as data checksums."""
     if a.study_id == b.study_id:
         return ()
     left, right = (circumstances(store.study(trial.study_id), [trial]) for trial in (a, b))
     names = [*left, *(name for name in right if name not in left)]
-    found = ((name, left.get(name, "unknown"), right.get(name, "unknown")) for name in names)
-    return tuple(row for row in found if row[1] != row[2])
+    found = (Different(what=name, a=left.get(name, "unknown"), b=right.get(name, "unknown")) for name in names)
+    return tuple(one for one in found if one.a != one.b)
 
 
 def _require_same_load(store: Store, a: Trial, b: Trial) -> None:
@@ -185,7 +177,7 @@ def _unresolved(a: Trial, b: Trial, metric: Metric, design: Design) -> Verdict:
     return Verdict(Word.NOT_RESOLVED, interval, 1, metric, design.smallest_effect, more_pairs=None)
 
 
-def _differences(a: Trial, b: Trial) -> tuple[tuple[str, str | None, str | None], ...]:
+def _differences(a: Trial, b: Trial) -> tuple[Setting, ...]:
     left, right = ({**trial.spec.factors, **dict(trial.spec.configuration.items())} for trial in (a, b))
     names = sorted(set(left) | set(right))
-    return tuple((n, left.get(n), right.get(n)) for n in names if left.get(n) != right.get(n))
+    return tuple(Setting(knob=n, a=left.get(n), b=right.get(n)) for n in names if left.get(n) != right.get(n))
