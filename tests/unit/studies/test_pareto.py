@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from pgdyno.model.configuration import BASELINE, Configuration
+from pgdyno.model.configuration import Configuration
+from pgdyno.model.results.tune import ParetoPoint
 from pgdyno.model.shapes import plain
 from pgdyno.model.verdict import Interval, Metric, Word
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.page import gain_memory
-from pgdyno.studies.tune.pareto import Point, front
+from pgdyno.studies.tune.pareto import front
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
 from pgdyno.studies.tune.tuned import Tuned
@@ -41,9 +42,9 @@ def outcome(tolerance, surface=slope):
     return tune_result(laboratory, tune(laboratory, options, lambda _: None), options)
 
 
-def point(memory, gain, name=""):
-    settings = Configuration.of({"work_mem": name}) if name else BASELINE
-    return Point(settings, memory, Interval(gain, gain, gain, 0.95), gain, "model", 1)
+def point(memory, gain, name="", *, taken=False):
+    ratio, settings = Interval(gain, gain, gain, 0.95), {"work_mem": name} if name else {}
+    return ParetoPoint(settings=settings, memory_bytes=memory, ratio=ratio, basis="model", runs=1, taken=taken)
 
 
 @pytest.mark.requirement("R-TUN-08")
@@ -105,16 +106,21 @@ def test_where_nothing_is_offered_the_baseline_is_what_is_taken():
 
 
 def test_of_points_that_another_beats_in_both_only_baseline_and_taken_stay():
-    points = [point(2, 1.0), point(1, 1.1, "1MB"), point(3, 1.3, "3MB"), point(4, 1.2, "4MB"), point(5, 1.25, "5MB")]
-    kept = front(points, Configuration.of({"work_mem": "4MB"}))
+    others = [point(2, 1.0), point(1, 1.1, "1MB"), point(3, 1.3, "3MB"), point(5, 1.25, "5MB")]
+    kept = front([*others, point(4, 1.2, "4MB", taken=True)], Metric.THROUGHPUT)
     assert [one.memory_bytes for one in kept] == [1, 2, 3, 4]
-    assert [one.is_taken for one in kept] == [False, False, False, True]
+    assert [one.taken for one in kept] == [False, False, False, True]
+
+
+def test_of_a_metric_that_is_better_low_the_lower_one_stays():
+    points = [point(1, 1.0), point(2, 1.1, "1MB"), point(3, 0.8, "2MB")]
+    assert [one.memory_bytes for one in front(points, Metric.LATENCY_P95)] == [1, 3]
 
 
 def test_of_points_of_the_same_memory_the_one_of_most_gain_stays():
     points = [point(1, 1.1, "1MB"), point(1, 1.3, "2MB"), point(1, 1.2, "4MB"), point(1, 1.0)]
-    kept = front(points, BASELINE)
-    assert [(one.gain, dict(one.settings)) for one in kept] == [(1.3, {"work_mem": "2MB"}), (1.0, {})]
+    kept = front(points, Metric.THROUGHPUT)
+    assert [(one.ratio.ratio, one.settings) for one in kept] == [(1.3, {"work_mem": "2MB"}), (1.0, {})]
 
 
 def test_a_study_of_an_earlier_version_has_no_such_section():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from pgdyno.knobs.memory import demand
 from pgdyno.knobs.space import point_to_configuration
@@ -29,38 +28,7 @@ from pgdyno.trial.laboratory import Laboratory
 MEASURED, MODEL = "measured", "model"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A configuration: the memory that it can demand at worst, in bytes, and its figure as a ratio of the baseline's.
-
-    `basis` says whether the ratio was measured in pairs or is the model's; `runs` how many pairs or trials that rests
-    on. `gain` is that ratio turned so that more is better. `is_taken` marks what the tune ended with. `cpu` is the
-    server's CPU a transaction over the baseline's, by the medians of the runs; None where that is not known.
-    """
-
-    settings: Configuration
-    memory_bytes: float
-    ratio: Interval
-    gain: float
-    basis: str
-    runs: int
-    is_taken: bool = False
-    cpu: float | None = None
-
-    def record(self) -> ParetoPoint:
-        """Return it as the result keeps it."""
-        return ParetoPoint(
-            settings=dict(self.settings),
-            memory_bytes=round(self.memory_bytes),
-            ratio=self.ratio,
-            basis=self.basis,
-            runs=self.runs,
-            taken=self.is_taken,
-            cpu=self.cpu,
-        )
-
-
-def gain_against_memory(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> list[Point]:
+def gain_against_memory(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> tuple[ParetoPoint, ...]:
     """Return the points that no other one beats in both, least memory first, with baseline and taken one among them.
 
     Empty where nothing but the baseline was measured.
@@ -68,35 +36,35 @@ def gain_against_memory(laboratory: Laboratory, tuned: Tuned, options: TuneOptio
     taken = tuned.winner if tuned.is_offered else BASELINE
     known = {**_by_model(tuned, options), **_by_proof(tuned)}
     if not known:
-        return []
+        return ()
     known[BASELINE] = (Interval(1.0, 1.0, 1.0, options.confidence), MEASURED, len(tuned.search.baselines))
     facts, connections = laboratory.facts, laboratory.study.plan.connections
-    higher, cpu = options.metric.higher_is_better, _server_cpu(tuned)
+    cpu = _server_cpu(tuned)
     points = [
-        Point(
-            settings,
-            demand(settings, facts, connections=connections).total,
-            ratio,
-            ratio.ratio if higher else 1 / ratio.ratio,
-            basis,
-            runs,
+        ParetoPoint(
+            settings=dict(settings),
+            memory_bytes=round(demand(settings, facts, connections=connections).total),
+            ratio=ratio,
+            basis=basis,
+            runs=runs,
+            taken=settings == taken,
             cpu=cpu.get(settings),
         )
         for settings, (ratio, basis, runs) in known.items()
     ]
-    return front(points, taken)
+    return front(points, options.metric)
 
 
-def front(points: list[Point], taken: Configuration) -> list[Point]:
+def front(points: Sequence[ParetoPoint], metric: Metric) -> tuple[ParetoPoint, ...]:
     """Return the points that none beats in both gain and memory, by memory; baseline and taken one stay in any case."""
-    kept: list[Point] = []
-    best = -math.inf
-    for point in sorted(points, key=lambda one: (one.memory_bytes, -one.gain, len(one.settings))):
-        is_taken = point.settings == taken
-        if point.gain > best or is_taken or not point.settings:
-            kept.append(replace(point, is_taken=is_taken))
-        best = max(best, point.gain)
-    return kept
+    sign = 1 if metric.higher_is_better else -1
+    gains = [(point.memory_bytes, -sign * math.log(point.ratio.ratio), len(point.settings)) for point in points]
+    kept, best = list[ParetoPoint](), math.inf
+    for (_, loss, _), point in sorted(zip(gains, points, strict=True), key=lambda one: one[0]):
+        if loss < best or point.taken or not point.settings:
+            kept.append(point)
+        best = min(best, loss)
+    return tuple(kept)
 
 
 _Known = dict[Configuration, tuple[Interval, str, int]]

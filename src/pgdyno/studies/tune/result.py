@@ -53,7 +53,7 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> T
         noise_floor=noise_floor(noise.floor, noise.runs, noise.odd, noise.odd_ratio),
         dropped=dropped_of(tuned.dropped, tuned.dropped_because, facts),
         search=_search(tuned),
-        pareto=tuple(point.record() for point in gain_against_memory(laboratory, tuned, options)),
+        pareto=gain_against_memory(laboratory, tuned, options),
         refused=refusals(trials),
         trials=count_states(trials),
         elapsed_s=laboratory.spent_s,
