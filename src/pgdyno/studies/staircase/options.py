@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.staircase.plan import Plan, Step
 from pgdyno.studies.staircase.plan_file import parse_plan
+from pgdyno.studies.sweep.run import SweepRules
 
 SHORT_PAIRS = 8
 """Most pairs of a step in the stage "sandbox", which only looks whether there is an effect."""
 
 
 @dataclass(frozen=True, slots=True)
-class StaircaseOptions:
+class StaircaseOptions(SweepRules):
     """The options of one staircase; with its seed and its trials they decide all that it does.
 
     `plan` is the plan's text and `source` its file name. `mode` and `stage` are empty for the plan's own. `candidates`
@@ -25,12 +25,6 @@ class StaircaseOptions:
 
     plan: str
     source: str
-    metric: Metric = Metric.THROUGHPUT
-    smallest_effect: float = 0.02
-    confidence: float = STRICT_CONFIDENCE
-    min_pairs: int = STRICT_MIN_PAIRS
-    max_pairs: int = 48
-    seed: int = 1
     mode: str = ""
     stage: str = ""
     candidates: tuple[str, ...] | None = None
@@ -38,7 +32,6 @@ class StaircaseOptions:
     only: str = ""
     noise_runs: int = 4
     baseline_runs: int = 2
-    sweep_blocks: int = 6
     stop_after: int | None = None
     manual: bool = False
     skip_manual: bool = False
@@ -61,9 +54,4 @@ class StaircaseOptions:
     def design(self, plan: Plan) -> Design:
         """Return the rule for the verdict of one step."""
         most = min(self.max_pairs, max(self.min_pairs, SHORT_PAIRS)) if plan.stage == "sandbox" else self.max_pairs
-        return Design(
-            smallest_effect=self.smallest_effect,
-            confidence=self.confidence,
-            min_pairs=self.min_pairs,
-            max_pairs=most,
-        )
+        return self.design_of(most)

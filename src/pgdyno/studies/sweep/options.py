@@ -8,26 +8,18 @@ from pgdyno.errors import UsageError
 from pgdyno.knobs.policy import check_settings
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Facts
-from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.sweep.run import FACTORIAL
+from pgdyno.studies.sweep.run import FACTORIAL, SweepRules
 from pgdyno.units import plural
 
 
 @dataclass(frozen=True, slots=True)
-class SweepOptions:
+class SweepOptions(SweepRules):
     """A sweep of `knob` over `values`, or where `factors` holds two knobs with values, their factorial."""
 
     knob: str = ""
     values: tuple[str, ...] = ()
     factors: tuple[tuple[str, str], ...] = ()
-    metric: Metric = Metric.THROUGHPUT
-    smallest_effect: float = 0.02
-    confidence: float = STRICT_CONFIDENCE
-    min_pairs: int = STRICT_MIN_PAIRS
-    max_pairs: int = 48
-    seed: int = 1
-    sweep_blocks: int = 6
 
     @property
     def name(self) -> str:
@@ -50,7 +42,7 @@ class SweepOptions:
 
     def design(self) -> Design:
         """Return the rule for the verdicts of a factorial."""
-        return Design(self.smallest_effect, self.confidence, self.min_pairs, self.max_pairs)
+        return self.design_of(self.max_pairs)
 
     def configurations(self, facts: Facts) -> dict[str, Configuration]:
         """Return the arms. Raises what `check_settings` does, and UsageError for one knob as both factors."""

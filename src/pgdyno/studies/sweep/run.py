@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.trial import Role
-from pgdyno.model.verdict import Metric, Verdict
+from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Metric, Verdict
 from pgdyno.stats.plateau import Plateau, find_plateau
 from pgdyno.stats.sequential import Design, is_final, judge
 from pgdyno.studies.pairs.blocks import Blocks, Runs, run_blocks
@@ -25,24 +24,21 @@ JOINT_CONFIDENCE = 0.95
 """Confidence that all statements on one sweep hold together."""
 
 
-class SweepRules(Protocol):
-    """What a sweep has to be told."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRules:
+    """What sweeps, and the pairs beside them, are asked for; `sweep_blocks` is how many blocks a sweep runs."""
 
-    @property
-    def metric(self) -> Metric:
-        """Return what is compared."""
+    metric: Metric = Metric.THROUGHPUT
+    smallest_effect: float = 0.02
+    confidence: float = STRICT_CONFIDENCE
+    min_pairs: int = STRICT_MIN_PAIRS
+    max_pairs: int = 48
+    seed: int = 1
+    sweep_blocks: int = 6
 
-    @property
-    def smallest_effect(self) -> float:
-        """Return the smallest effect of interest."""
-
-    @property
-    def seed(self) -> int:
-        """Return the seed of the interleaving."""
-
-    @property
-    def sweep_blocks(self) -> int:
-        """Return how many blocks are run."""
+    def design_of(self, max_pairs: int) -> Design:
+        """Return the rule for the verdicts of so many pairs at most."""
+        return Design(self.smallest_effect, self.confidence, self.min_pairs, max_pairs)
 
 
 @dataclass(frozen=True)
