@@ -12,6 +12,7 @@ from statistics import geometric_mean
 
 from pgdyno.errors import UsageError
 from pgdyno.model.matrix import LOCK_MODES, Cell, MatrixRow
+from pgdyno.model.results.matrix import LittleRecord
 from pgdyno.model.verdict import Metric, Verdict, Word
 from pgdyno.stats.sequential import Design, judge
 
@@ -29,42 +30,16 @@ CONFIDENCE = 0.95
 Curve = tuple[MatrixRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Little:
-    """Little's law for one row: `demand` sessions are busy on average by throughput and latency.
-
-    `edges` of them were busy outside the measured window: a transaction that it cuts counts whole, or not at all. A
-    stall of 0.1 s at the begin of a window of 2 s is 5 %, and no contradiction.
-    """
-
-    connections: int
-    demand: float
-    edges: float = 0.0
-
-    @property
-    def busy(self) -> float:
-        """Return how many sessions were busy in the measured window, on average."""
-        return self.demand - self.edges
-
-    @property
-    def deviation(self) -> float:
-        """Return the relative distance of the busy sessions from the connections; 0.01 is 1 % too many."""
-        return self.busy / self.connections - 1
-
-    @property
-    def flagged(self) -> bool:
-        """Return True when the row contradicts itself."""
-        return abs(self.deviation) > LITTLE_BOUND
-
-
-def little(row: MatrixRow) -> Little | None:
+def little(row: MatrixRow) -> LittleRecord | None:
     """Return Little's law for a row: in a closed loop connections = throughput x latency.
 
     None when not measured, or not by all its load generators: clients that were lost are no contradiction.
     """
     if row.tps is None or row.latency_ms is None or row.state != "complete":
         return None
-    return Little(row.cell.connections, row.tps * row.latency_ms / 1000, row.edges or 0.0)
+    demand, edges = row.tps * row.latency_ms / 1000, row.edges or 0.0
+    deviation = (demand - edges) / row.cell.connections - 1
+    return LittleRecord(demand=demand, edges=edges, deviation=deviation, flagged=abs(deviation) > LITTLE_BOUND)
 
 
 def best(rows: Sequence[MatrixRow]) -> MatrixRow | None:

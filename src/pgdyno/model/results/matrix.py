@@ -15,12 +15,22 @@ from pgdyno.model.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LittleRecord:
-    """Little's law for one row, in sessions."""
+    """Little's law for one row: `demand` sessions are busy on average by throughput and latency.
+
+    `edges` of them were busy outside the measured window: a transaction that it cuts counts whole, or not at all. A
+    stall of 0.1 s at the begin of a window of 2 s is 5 %, and no contradiction. `deviation` is the relative distance of
+    the others from the connections, 0.01 is 1 % too many; `flagged` says that the row contradicts itself.
+    """
 
     demand: float
     edges: float = 0.0
     deviation: float
     flagged: bool
+
+    @property
+    def busy(self) -> float:
+        """Return how many sessions were busy in the measured window, on average."""
+        return self.demand - self.edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
         return ()
     demand = little(row)
     latency = "unknown" if row.latency_ms is None else f"{figure(row.latency_ms, 2)} ms"
-    detail = "" if demand is None else f"Little's law: {demand.busy:.1f} of {demand.connections} connections"
+    detail = "" if demand is None else f"Little's law: {demand.busy:.1f} of {row.cell.connections} connections"
     return (
         Tile("greatest throughput", f"{number_text(row.tps)} tps", "", row.cell.configuration, "", Tone.NEUTRAL),
         Tile("at connections", str(row.cell.connections), "", f"{row.cell.instances} x {load_text(row.cell)}", "",

@@ -10,7 +10,6 @@ from pgdyno.model.results.matrix import (
     CellFigure,
     ContrastLoad,
     ContrastRecord,
-    LittleRecord,
     LockGrowthRecord,
     MatrixResult,
     RowRecord,
@@ -58,7 +57,7 @@ def rows_parts(rows: Sequence[MatrixRow]) -> RowsParts:
     found = curves(rows)
     growths = (lock_growth(curve) for curve in found)
     return {
-        "rows": tuple(RowRecord(row=row, connections=row.cell.connections, little=_little(row)) for row in rows),
+        "rows": tuple(RowRecord(row=row, connections=row.cell.connections, little=little(row)) for row in rows),
         "best": best_rows[0] if best_rows else None,
         "best_by_mode": best_rows,
         "knees": tuple(CellFigure(cell=row.cell, tps=row.tps) for curve in found if (row := knee(curve))),
@@ -81,13 +80,6 @@ def rows_parts(rows: Sequence[MatrixRow]) -> RowsParts:
             for one in contrasts(rows)
         ),
     }
-
-
-def _little(row: MatrixRow) -> LittleRecord | None:
-    check = little(row)
-    if check is None:
-        return None
-    return LittleRecord(demand=check.demand, edges=check.edges, deviation=check.deviation, flagged=check.flagged)
 
 
 def _reads_only(plan: MatrixPlan, cell: Cell) -> bool:
