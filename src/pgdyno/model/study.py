@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from pgdyno.model.configuration import Configuration
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import inner
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
@@ -141,25 +140,11 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
-    """One side of a comparison, summarised over its trials."""
-
-    name: str
-    configuration: Configuration
-    trials: tuple[int, ...]
-    throughput: float | None
-    latency_p50: float | None
-    latency_p95: float | None
-    latency_p99: float | None
-    server_cpu_ms_per_tx: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
-    """B against A: the verdict on the study's metric first, the others after it."""
+    """B against A, arms by their names: the verdict on the study's metric first, the others after it."""
 
-    a: Arm
-    b: Arm
+    a: str
+    b: str
     verdict: Verdict
     others: tuple[Verdict, ...] = ()
     left_out: str = ""

@@ -20,11 +20,11 @@ from pgdyno.studies.reports import build_report
 from pgdyno.studies.selftest import run as selftest
 from pgdyno.studies.selftest.run import (
     CASES,
-    CaseOutcome,
     CaseWord,
     changed_settings,
     chosen,
     obstacle,
+    record_of,
     run_selftest,
     selftest_result,
     with_restored,
@@ -128,7 +128,7 @@ def test_settings_that_are_left_changed_are_found():
 
 def outcome(name, word, ratio):
     verdict = Verdict(word, Interval(ratio, ratio / 1.2, ratio * 1.2, 0.99), 4, Metric.THROUGHPUT, 0.05)
-    return CaseOutcome(BY_NAME[name], BY_NAME[name].judge(word), verdict)
+    return record_of(BY_NAME[name], BY_NAME[name].judge(word), verdict)
 
 
 def result_of(*outcomes):

@@ -22,7 +22,7 @@ class StairNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRecord:
-    """One phase of a step, in seconds since the epoch."""
+    """One phase of a step; times are epoch seconds of the machine that measured, to about a second."""
 
     phase: str
     began_at: float

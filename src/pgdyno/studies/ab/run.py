@@ -18,7 +18,7 @@ from pgdyno.studies.pairs.blocks import JUDGEABLE, Blocks, block_order, run_bloc
 from pgdyno.studies.pairs.drowned import tighter_elsewhere
 from pgdyno.studies.pairs.explain import user_time
 from pgdyno.studies.pairs.judging import compare_arms, is_too_thin, verdict_of
-from pgdyno.studies.pairs.result import company_of, compared, count_states, inside, refusals
+from pgdyno.studies.pairs.result import company_of, compared, inside, parts_of, refusals
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.restarts import Restarts, needs_restart
 from pgdyno.units import plural
@@ -106,24 +106,18 @@ def _too_small(
 
 def ab_result(laboratory: Laboratory, comparison: Comparison, blocks: Blocks) -> AbResult:
     """Return the result that `experiment --ab --json` prints; A stands as `baseline` and B as `winner`."""
-    study = laboratory.study
-    trials = laboratory.store.trials(study.id)
+    trials = laboratory.store.trials(laboratory.study.id)
     notes = (
         blocks.stopped_short,
         comparison.left_out,
         tighter_elsewhere(comparison, [trial for block in blocks.complete for trial in block.values()]),
-        user_time(
-            blocks.trials(A), blocks.trials(B), comparison.b.configuration, (comparison.verdict, *comparison.others)
-        ),
+        user_time(blocks.trials(A), blocks.trials(B), blocks.arms[B], (comparison.verdict, *comparison.others)),
     )
     return AbResult(
-        study=study.id,
+        **parts_of(laboratory),
         **compared(comparison, blocks, laboratory.facts),
         **inside(laboratory, blocks, A, B),
         notes=tuple(note for note in notes if note),
         refused=refusals(trials),
-        trials=count_states(trials),
-        environment=study.environment,
-        elapsed_s=laboratory.spent_s,
         beside_others=company_of(trials),
     )

@@ -10,7 +10,7 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.pairs.blocks import run_repeating
-from pgdyno.studies.pairs.result import count_states, run_figures
+from pgdyno.studies.pairs.result import parts_of, run_figures
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.run_evidence import read_evidence
 from pgdyno.workloads.sized import AFTER, BEFORE, counted
@@ -27,21 +27,12 @@ def bench(laboratory: Laboratory, configuration: Configuration = BASELINE, runs:
 
 def bench_result(laboratory: Laboratory, trials: list[Trial]) -> BenchResult:
     """Return the result: the figures of the last run that was used at the top, every run below."""
-    study = laboratory.study
     used = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-    runs = tuple(run_record(laboratory.store, study, trial) for trial in trials)
+    runs = tuple(run_record(laboratory.store, laboratory.study, trial) for trial in trials)
     top = next(one for one in reversed(runs) if not used or one.figures.state is TrialState.COMPLETE)
     if not used:
         top = replace(top, figures=replace(top.figures, tps=None, latency_ms=None, server_cpu_ms_per_tx=None))
-    return BenchResult(
-        study=study.id,
-        top=top,
-        used=tuple(trial.id for trial in used),
-        runs=runs,
-        trials=count_states(laboratory.store.trials(study.id)),
-        environment=study.environment,
-        elapsed_s=laboratory.spent_s,
-    )
+    return BenchResult(**parts_of(laboratory), top=top, used=tuple(trial.id for trial in used), runs=runs)
 
 
 def run_record(store: Store, study: Study, trial: Trial) -> RunRecord:

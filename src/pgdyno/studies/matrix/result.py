@@ -17,16 +17,16 @@ from pgdyno.model.results.matrix import (
 from pgdyno.stats.matrix import best_by_mode, contrasts, curves, knee, little, lock_growth
 from pgdyno.studies.matrix.plan import MatrixPlan
 from pgdyno.studies.matrix.run import Matrix
-from pgdyno.studies.pairs.result import count_states, refusals
+from pgdyno.studies.pairs.result import parts_of, refusals
 from pgdyno.studies.session.study_session import StudySession
 from pgdyno.workloads.registry import make_workload
 
 
 def matrix_result(session: StudySession, plan: MatrixPlan, matrix: Matrix) -> MatrixResult:
     """Return what `pgdyno matrix --json` prints and what the report is made from."""
-    rows, study = matrix.rows, session.study
+    rows = matrix.rows
     return MatrixResult(
-        study=study.id,
+        **parts_of(session.laboratory),
         **rows_parts(rows),
         skipped=tuple(matrix.skipped),
         data=data_sentence([_reads_only(plan, row.cell) for row in rows]),
@@ -34,9 +34,6 @@ def matrix_result(session: StudySession, plan: MatrixPlan, matrix: Matrix) -> Ma
         method=method(plan),
         network=dict(plan.network),
         refused=refusals(matrix.trials),
-        trials=count_states(matrix.trials),
-        environment=study.environment,
-        elapsed_s=session.laboratory.spent_s,
     )
 
 

@@ -41,7 +41,7 @@ from pgdyno.stats.noise import odd_run
 from pgdyno.stats.sequential import Design, judge
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.pairs.blocks import LOST_BLOCKS, hint_after, run_repeating
-from pgdyno.studies.pairs.result import count_states, run_figures
+from pgdyno.studies.pairs.result import parts_of, run_figures
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import digits_text, plural
 
@@ -113,7 +113,7 @@ def noise_result(
     timing = Timing(float(np.median([_beside_s(trial) for trial in used])), float(np.median(early)))
     metrics = tuple(_metric(store, used, metric, timing, design, effect, seed) for metric in METRICS)
     return NoiseResult(
-        study=study.id,
+        **parts_of(laboratory),
         title=_title(metrics[0].hour),
         word=MEASURED if metrics[0].hour else TOO_NOISY,
         metrics=metrics,
@@ -123,9 +123,6 @@ def noise_result(
         warmup_s=study.plan.warmup_s,
         odd=None if odd is None else run_figures(runs[odd]),
         runs=tuple(run_figures(trial) for trial in used),
-        trials=count_states(store.trials(study.id)),
-        environment=study.environment,
-        elapsed_s=laboratory.spent_s,
     )
 
 

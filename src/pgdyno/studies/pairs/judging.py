@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pgdyno.errors import EnvironmentUnsuitable
-from pgdyno.model.configuration import Configuration
-from pgdyno.model.study import Arm, Comparison
+from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.sequential import Design, judge
@@ -120,26 +119,7 @@ def compare_arms(blocks: Blocks, a: str, b: str, metric: Metric, design: Design)
         raise thin_error(blocks, (a, b), metric)
     every = [m for m in (Metric.THROUGHPUT, *OTHERS) if m is not metric]
     others = tuple(v for m in every if (v := verdict_of(blocks, a, b, m, design)) is not None)
-    return Comparison(arm_of(blocks, a), arm_of(blocks, b), verdict, others, left_out_note(blocks, (a, b), metric))
-
-
-def arm_of(blocks: Blocks, name: str) -> Arm:
-    """Summarise one arm of complete blocks."""
-    return summarise(name, blocks.arms[name], blocks.trials(name))
-
-
-def summarise(name: str, configuration: Configuration, trials: Sequence[Trial]) -> Arm:
-    """Summarise trials of one configuration: medians of their figures, each percentile from its own histogram."""
-    return Arm(
-        name=name,
-        configuration=configuration,
-        trials=tuple(trial.id for trial in trials),
-        throughput=median_of(trials, Metric.THROUGHPUT),
-        latency_p50=median_of(trials, Metric.LATENCY_P50),
-        latency_p95=median_of(trials, Metric.LATENCY_P95),
-        latency_p99=median_of(trials, Metric.LATENCY_P99),
-        server_cpu_ms_per_tx=median_of(trials, Metric.SERVER_CPU),
-    )
+    return Comparison(a, b, verdict, others, left_out_note(blocks, (a, b), metric))
 
 
 def median_of(trials: Iterable[Trial], metric: Metric) -> float | None:

@@ -24,14 +24,14 @@ from pgdyno.model.results.parts import (
     Side,
 )
 from pgdyno.model.results.tune import Dropped, Effect, NoiseRecord, OddRun, Unmeasured
-from pgdyno.model.study import Arm, Comparison
+from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.noise import NoiseFloor
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.pairs.blocks import BASE, WINNER, Blocks
 from pgdyno.studies.pairs.drowned import beside_others
-from pgdyno.studies.pairs.judging import representative
+from pgdyno.studies.pairs.judging import QUANTILES, median_of, representative
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.trial.run_evidence import read_evidence
@@ -56,17 +56,17 @@ def noise_floor(noise: NoiseFloor, runs: Sequence[Trial], odd: Trial | None, rat
     )
 
 
-def side_of(arm: Arm, run: int | None, facts: Facts) -> Side:
-    """Return one side of a comparison, medians over its trials."""
-    settings = dict(arm.configuration)
+def side_of(name: str, configuration: Configuration, runs: Sequence[Trial], facts: Facts) -> Side:
+    """Return one side of a comparison, medians over its runs; each percentile is of a histogram of its own."""
+    p50, p95, p99 = (median_of(runs, metric) for metric in QUANTILES)
     return Side(
-        name=arm.name,
-        settings=settings,
-        before={knob: current_text(facts, knob) for knob in settings},
-        throughput=arm.throughput,
-        latency_ms=Percentiles(p50=arm.latency_p50, p95=arm.latency_p95, p99=arm.latency_p99),
-        server_cpu_ms_per_tx=arm.server_cpu_ms_per_tx,
-        run=run,
+        name=name,
+        settings=dict(configuration),
+        before={knob: current_text(facts, knob) for knob in configuration},
+        throughput=median_of(runs, Metric.THROUGHPUT),
+        latency_ms=Percentiles(p50=p50, p95=p95, p99=p99),
+        server_cpu_ms_per_tx=median_of(runs, Metric.SERVER_CPU),
+        run=representative(runs),
     )
 
 
@@ -82,12 +82,12 @@ class ComparedParts(TypedDict):
 
 def compared(comparison: Comparison, blocks: Blocks, facts: Facts) -> ComparedParts:
     """Return verdict, arms and the pairs behind them, with A as `baseline` and B as `winner`."""
-    a, b = comparison.a.name, comparison.b.name
+    a, b = comparison.a, comparison.b
     return {
         "verdict": comparison.verdict,
         "others": comparison.others,
-        "baseline": side_of(comparison.a, representative(blocks.trials(a)), facts),
-        "winner": side_of(comparison.b, representative(blocks.trials(b)), facts),
+        "baseline": side_of(a, blocks.arms[a], blocks.trials(a), facts),
+        "winner": side_of(b, blocks.arms[b], blocks.trials(b), facts),
         "confirmation": Confirmation(pairs=pairs_of(blocks, a, b, comparison.verdict.metric)),
     }
 
@@ -129,6 +129,26 @@ def run_figures(trial: Trial) -> RunSummary:
         counters=outcome.counters,
         warnings=outcome.warnings,
     )
+
+
+class StudyParts(TypedDict):
+    """What a study gives to its result, whatever its kind."""
+
+    study: str
+    trials: Mapping[str, int]
+    environment: str
+    elapsed_s: float
+
+
+def parts_of(laboratory: Laboratory) -> StudyParts:
+    """Return what the result of a study has whose runs a laboratory made."""
+    study = laboratory.study
+    return {
+        "study": study.id,
+        "trials": count_states(laboratory.store.trials(study.id)),
+        "environment": study.environment,
+        "elapsed_s": laboratory.spent_s,
+    }
 
 
 def count_states(trials: Sequence[Trial]) -> dict[str, int]:

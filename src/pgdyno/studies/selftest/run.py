@@ -21,7 +21,7 @@ from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.ab.run import A, B
 from pgdyno.studies.pairs.blocks import Blocks, run_blocks
 from pgdyno.studies.pairs.judging import verdict_of
-from pgdyno.studies.pairs.result import count_states, pairs_of
+from pgdyno.studies.pairs.result import pairs_of, parts_of
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.units import parse_quantity
 from pgdyno.workloads.protocol import Workload
@@ -94,17 +94,6 @@ _CACHED_BYTES = 48 << 20
 """The least shared_buffers that the cache case starves; below it nothing would be lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseOutcome:
-    """What came of a case; `reason` says why there is no verdict."""
-
-    case: SelftestCase
-    result: CaseWord
-    verdict: Verdict | None = None
-    reason: str | None = None
-    pairs: tuple[Pair, ...] = ()
-
-
 class _With:
     """A laboratory whose trials run a case's workload."""
 
@@ -144,7 +133,7 @@ def run_selftest(
     design: Design,
     seed: int,
     announce: Callable[[str], None],
-) -> list[CaseOutcome]:
+) -> list[CaseRecord]:
     """Run the cases one after another; one that this machine cannot measure does not keep the others from theirs."""
     outcomes = []
     for number, case in enumerate(cases, start=1):
@@ -163,10 +152,10 @@ def _run_case(
     design: Design,
     seed: int,
     first_block: int,
-) -> CaseOutcome:
+) -> CaseRecord:
     reason = obstacle(case, laboratory.facts)
     if reason is not None:
-        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason=reason)
+        return record_of(case, CaseWord.NOT_RESOLVED, reason=reason)
 
     def is_enough(blocks: Blocks) -> bool:
         found = verdict_of(blocks, A, B, Metric.THROUGHPUT, design)
@@ -186,26 +175,39 @@ def _run_case(
             factors={"case": case.name, "workload": case.workload},
         )
     except (ApplyError, EnvironmentUnsuitable) as error:
-        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason=error.one_line)
+        return record_of(case, CaseWord.NOT_RESOLVED, reason=error.one_line)
     verdict = verdict_of(blocks, A, B, Metric.THROUGHPUT, design)
     if verdict is None:
-        return CaseOutcome(case, CaseWord.NOT_RESOLVED, reason="fewer than two pairs could be measured")
-    return CaseOutcome(case, case.judge(verdict.word), verdict, pairs=pairs_of(blocks, A, B))
+        return record_of(case, CaseWord.NOT_RESOLVED, reason="fewer than two pairs could be measured")
+    return record_of(case, case.judge(verdict.word), verdict, pairs=pairs_of(blocks, A, B))
 
 
-def selftest_result(laboratory: Laboratory, outcomes: Sequence[CaseOutcome]) -> SelftestResult:
-    """Return the result; whether the server was restored is added when it was (`with_restored`)."""
-    study = laboratory.study
-    word, title = _summary([outcome.result for outcome in outcomes])
-    return SelftestResult(
-        study=study.id,
-        word=word,
-        title=title,
-        cases=tuple(_record(outcome) for outcome in outcomes),
-        trials=count_states(laboratory.store.trials(study.id)),
-        environment=study.environment,
-        elapsed_s=laboratory.spent_s,
+def record_of(
+    case: SelftestCase,
+    result: CaseWord,
+    verdict: Verdict | None = None,
+    reason: str | None = None,
+    pairs: tuple[Pair, ...] = (),
+) -> CaseRecord:
+    """Return what came of a case; `reason` says why there is no verdict."""
+    return CaseRecord(
+        name=case.name,
+        what=case.what,
+        harm=case.harm,
+        workload=case.workload,
+        settings=dict(case.settings),
+        expected=case.expected,
+        result=result,
+        reason=reason,
+        verdict=verdict,
+        pairs=pairs,
     )
+
+
+def selftest_result(laboratory: Laboratory, cases: Sequence[CaseRecord]) -> SelftestResult:
+    """Return the result; whether the server was restored is added when it was (`with_restored`)."""
+    word, title = _summary([case.result for case in cases])
+    return SelftestResult(**parts_of(laboratory), word=word, title=title, cases=tuple(cases))
 
 
 def with_restored(result: SelftestResult, left: Sequence[str] | None, reason: str | None = None) -> SelftestResult:
@@ -234,22 +236,6 @@ def _summary(results: Sequence[CaseWord]) -> tuple[CaseWord, str]:
     counts += [f"{failed} fail{'s' if failed == 1 else ''}"] if failed else []
     counts += [f"{open_} not resolved here"] if open_ else []
     return word, ", ".join(counts)
-
-
-def _record(outcome: CaseOutcome) -> CaseRecord:
-    case = outcome.case
-    return CaseRecord(
-        name=case.name,
-        what=case.what,
-        harm=case.harm,
-        workload=case.workload,
-        settings=dict(case.settings),
-        expected=case.expected,
-        result=outcome.result,
-        reason=outcome.reason,
-        verdict=outcome.verdict,
-        pairs=outcome.pairs,
-    )
 
 
 def changed_settings(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from pgdyno.knobs.policy import ruling_of
 from pgdyno.model.facts import Facts
@@ -26,14 +26,14 @@ from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric
 from pgdyno.stats.compound import METHOD, interaction_word, inverse, product, quotient
-from pgdyno.studies.pairs.judging import representative, summarise
+from pgdyno.studies.pairs.judging import median_of, representative
 from pgdyno.studies.pairs.result import (
     company_of,
     compared,
-    count_states,
     current_text,
     inside,
     pairs_of,
+    parts_of,
     plans_of,
     refusals,
     side_of,
@@ -53,15 +53,15 @@ def staircase_result(
 
     `unfinished` is why it was stopped before its end, "" where it was not.
     """
-    study, facts, noise = laboratory.study, laboratory.facts, found.noise
-    trials = laboratory.store.trials(study.id)
+    facts, noise = laboratory.facts, found.noise
+    trials = laboratory.store.trials(laboratory.study.id)
     detectable = noise.detectable(6) if noise else None
     lost = sum(climb.outcome == DROP and climb.comparison is None for climb in found.climbs)
     outcomes = list(found.outcomes.values())
     ended = found.stopped or end_sentence(outcomes, detectable, stage=found.plan.stage, not_measurable=lost)
     starts = [min((t.outcome.began_at for t in c.trials if t.outcome), default=None) for c in found.climbs]
     result = StaircaseResult(
-        study=study.id,
+        **parts_of(laboratory),
         plan=options.source,
         mode=found.plan.mode,
         stage=found.plan.stage,
@@ -79,17 +79,13 @@ def staircase_result(
         stopped=unfinished or ended,
         drift=DriftRecord(sentence=found.drift.sentence(), rounds=tuple(found.drift.ratios)),
         refused=refusals(trials),
-        trials=count_states(trials),
-        environment=study.environment,
-        elapsed_s=laboratory.spent_s,
         beside_others=company_of(trials),
         sentences=_sentences(ended, found, options),
         unfinished=unfinished,
     )
     result = _with_ends(result, found, laboratory)
     if result.baseline is None and found.noise_runs:
-        arm = summarise(BASE, found.baseline, found.noise_runs)
-        result = replace(result, baseline=side_of(arm, representative(found.noise_runs), facts))
+        result = replace(result, baseline=side_of(BASE, found.baseline, found.noise_runs, facts))
     return result
 
 
@@ -159,10 +155,7 @@ def _step(climb: StepResult, laboratory: Laboratory, following: float | None, me
         return told
     told = replace(
         told,
-        phases=tuple(
-            PhaseRecord(phase=one.phase, began_at=one.began_at, ended_at=one.ended_at)
-            for one in phases_of(climb.trials, following)
-        ),
+        phases=phases_of(climb.trials, following),
         again=climb.again,
         baseline_runs=tuple(trial.id for trial in climb.baselines),
         sweep=None if climb.sweep is None else sweep_figures(climb.sweep, facts),
@@ -197,7 +190,7 @@ def _qualified(blocks: Sequence[Mapping[str, Trial]], arms: Sequence[str]) -> di
 
 def sweep_figures(found: SweepFound, facts: Facts) -> SweepFigures:
     """Return a sweep: a row a level, the region of the best and the plateau."""
-    plateau, metric = found.plateau, Metric.THROUGHPUT
+    plateau = found.plateau
     numbers, unit = level_numbers(facts, found.knob, found.levels)
     rows = []
     for place, name in enumerate(found.levels):
@@ -208,10 +201,10 @@ def sweep_figures(found: SweepFound, facts: Facts) -> SweepFigures:
                 number=numbers[place],
                 figure=sorted(found.figures[name])[len(found.figures[name]) // 2],
                 figures=tuple(found.figures[name]),
-                throughput=summarise(name, found.blocks.arms[name], runs).throughput,
+                throughput=median_of(runs, Metric.THROUGHPUT),
                 gain=plateau.over_first[place],
                 in_region=place in plateau.region,
-                run=representative(runs) if any(t.figure(metric) for t in runs) else None,
+                run=representative(runs) if any(t.figure(Metric.THROUGHPUT) for t in runs) else None,
                 runs=tuple(trial.id for trial in runs),
             )
         )
@@ -259,16 +252,7 @@ def _sentences(ended: str, found: StaircaseCourse, options: StaircaseOptions) ->
 PHASES = ("prepare", "run and monitor", "analyse", "adjust")
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseTime:
-    """One phase; times are epoch seconds of the machine that measured, to about a second."""
-
-    phase: str
-    began_at: float
-    ended_at: float
-
-
-def phases_of(trials: Sequence[Trial], next_began_at: float | None = None) -> tuple[PhaseTime, ...]:
+def phases_of(trials: Sequence[Trial], next_began_at: float | None = None) -> tuple[PhaseRecord, ...]:
     """Return the phases of the runs of one step; empty when none of them has been measured.
 
     Prepare is the first run's configuration and data before its load; run and monitor reaches from there to the end
@@ -283,7 +267,10 @@ def phases_of(trials: Sequence[Trial], next_began_at: float | None = None) -> tu
     collected = last.ended_at + min(1.0, max(0.0, last.elapsed_s - (last.ended_at - last.began_at)))
     after = collected if next_began_at is None else max(collected, next_began_at)
     edges = (first.began_at - spent, first.began_at, last.ended_at, collected, after)
-    return tuple(PhaseTime(name, edges[place], edges[place + 1]) for place, name in enumerate(PHASES))
+    return tuple(
+        PhaseRecord(phase=name, began_at=begin, ended_at=end)
+        for name, begin, end in zip(PHASES, edges, edges[1:], strict=False)
+    )
 
 
 def common_fingerprint(study: Study, trial: Trial) -> str:

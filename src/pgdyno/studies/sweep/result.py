@@ -9,8 +9,7 @@ from pgdyno.model.configuration import BASELINE
 from pgdyno.model.results.parts import Side
 from pgdyno.model.results.sweep import UNRESOLVED, FactorialArm, FactorialFigures, SweepResult
 from pgdyno.model.verdict import Metric
-from pgdyno.studies.pairs.judging import representative, summarise
-from pgdyno.studies.pairs.result import company_of, count_states, refusals, side_of
+from pgdyno.studies.pairs.result import company_of, parts_of, refusals, side_of
 from pgdyno.studies.staircase.result import start_of, sweep_figures
 from pgdyno.studies.sweep.options import SweepOptions
 from pgdyno.studies.sweep.run import FACTORIAL, FactorialFound, run_factorial, run_sweep, unmeasured_text
@@ -23,15 +22,8 @@ def measure(laboratory: Laboratory, options: SweepOptions, announce: Callable[[s
     """Run what the options ask for and return the result."""
     told = _factorial(laboratory, options, announce) if options.factors else _sweep(laboratory, options, announce)
     trials = laboratory.store.trials(laboratory.study.id)
-    return replace(
-        told,
-        metric=options.metric,
-        refused=refusals(trials),
-        trials=count_states(trials),
-        environment=laboratory.study.environment,
-        elapsed_s=laboratory.spent_s,
-        beside_others=company_of(trials),
-    )
+    common = parts_of(laboratory)
+    return replace(told, **common, metric=options.metric, refused=refusals(trials), beside_others=company_of(trials))
 
 
 def _sweep(laboratory: Laboratory, options: SweepOptions, announce: Callable[[str], None]) -> SweepResult:
@@ -39,8 +31,7 @@ def _sweep(laboratory: Laboratory, options: SweepOptions, announce: Callable[[st
     found = run_sweep(laboratory, options.knob, levels, options, first_block=FIRST_BLOCK, announce=announce)
 
     def side(level: str) -> Side:
-        runs = found.blocks.trials(level)
-        return side_of(summarise(level, levels[level], runs), representative(runs), laboratory.facts)
+        return side_of(level, levels[level], found.blocks.trials(level), laboratory.facts)
 
     said = f"sweep of {options.knob}{_by(options)}: {found.plateau.sentence(found.levels)}"
     return SweepResult(
@@ -86,6 +77,5 @@ def _by(options: SweepOptions) -> str:
 
 
 def _arm(laboratory: Laboratory, found: FactorialFound, arm: str) -> FactorialArm:
-    runs = found.blocks.trials(arm)
-    side = side_of(summarise(arm, found.blocks.arms[arm], runs), representative(runs), laboratory.facts)
+    side = side_of(arm, found.blocks.arms[arm], found.blocks.trials(arm), laboratory.facts)
     return FactorialArm(side=side, verdict=found.effects.get(arm))

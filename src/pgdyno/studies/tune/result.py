@@ -18,15 +18,14 @@ from pgdyno.model.results.tune import (
 from pgdyno.model.trial import ENDED_EARLY, Trial
 from pgdyno.studies.pairs.blocks import BASE, WINNER
 from pgdyno.studies.pairs.explain import explain
-from pgdyno.studies.pairs.judging import representative, summarise
 from pgdyno.studies.pairs.result import (
     company_of,
     compared,
-    count_states,
     dropped_of,
     effects_of,
     inside,
     noise_floor,
+    parts_of,
     refusals,
     side_of,
     undo_text,
@@ -48,15 +47,13 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> T
     keep = not tuned.is_offered
     winner = BASELINE if keep else tuned.winner
     result = TuneResult(
-        study=study.id,
+        **parts_of(laboratory),
         keep=keep,
         noise_floor=noise_floor(noise.floor, noise.runs, noise.odd, noise.odd_ratio),
         dropped=dropped_of(tuned.dropped, tuned.dropped_because, facts),
         search=_search(tuned),
         pareto=gain_against_memory(laboratory, tuned, options),
         refused=refusals(trials),
-        trials=count_states(trials),
-        elapsed_s=laboratory.spent_s,
         fragment=winner.postgresql().fragment(),
         linux=dict(winner.linux()),
         undo=undo_text(winner, facts),
@@ -66,13 +63,11 @@ def tune_result(laboratory: Laboratory, tuned: Tuned, options: TuneOptions) -> T
             *([proof.headline.left_out] if proof and proof.headline.left_out else ()),
             *with_all_sessions(winner, facts, study.plan.connections),
         ),
-        environment=study.environment,
         beside_others=company_of(trials),
         model=search_model(tuned.search.space.dimensions, tuned.search.history(), options.confidence),
     )
     if proof is None:
-        arm = summarise(BASE, BASELINE, tuned.search.baselines)
-        baseline = side_of(arm, representative(tuned.search.baselines), facts)
+        baseline = side_of(BASE, BASELINE, tuned.search.baselines, facts)
         return replace(result, baseline=baseline, winner=baseline)
     catalogue = load_all_knobs()
     arms = proof.blocks.trials(BASE), proof.blocks.trials(proof.answer)
