@@ -126,7 +126,7 @@ def test_any_text_is_read_or_refused(text, cut):
 def test_an_import_is_a_study_of_its_own_kind_with_samples_by_run(tmp_path):
     with Store.open(tmp_path / "s.db") as store:
         samples = read_iostat(REPORTS, source="db1.txt", interval_s=5.0)
-        result = import_samples(store, [named("db1.txt", REPORTS, samples)], now=1_700_000_000.0)
+        result = import_samples(store, [named("db1.txt", REPORTS, samples)])
         study = store.study(result.study)
         (trial,) = store.trials(study.id)
         assert study.kind is StudyKind.IMPORTED

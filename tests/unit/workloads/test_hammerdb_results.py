@@ -158,7 +158,7 @@ def test_imported_runs_are_a_study_of_the_same_store(tmp_path: Path) -> None:
         for name in ("run.log", "service_job.json")
     ]
     with Store.open(tmp_path / "s.db") as store:
-        result = import_hammerdb(store, files, now=1_700_000_000.0)
+        result = import_hammerdb(store, files)
         report = build_report(store, result.study)
         trials = store.trials(result.study)
     assert [trial.spec.factors for trial in trials] == [{"users": "4"}, {"users": "16"}]

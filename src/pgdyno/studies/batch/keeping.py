@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
-
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.results.batch import BatchResult
-from pgdyno.model.study import PRINTED, Study, StudyKind, StudyState
+from pgdyno.model.study import PRINTED, StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.batch.chain import Chain
 from pgdyno.studies.batch.recorded import Recorded
-from pgdyno.studies.session.new_study import keep_import, study_id
+from pgdyno.studies.session.new_study import imported_study, keep_import, sha256_of
 
 
 def load_of(chain: Chain) -> WorkloadSpec:
     """Return the chain as a workload; its fingerprint is of what the jobs are and how they wait for each other."""
-    seal = hashlib.sha256(repr([(job.key, job.words, job.after) for job in chain.jobs.values()]).encode()).hexdigest()
+    seal = sha256_of(repr([(job.key, job.words, job.after) for job in chain.jobs.values()]))
     return WorkloadSpec("batch", {}, seal[:16], f"batch chain {chain.name}", read_only=False, unit="jobs")
 
 
@@ -32,26 +29,20 @@ def spec_of(number: int) -> TrialSpec:
 
 
 def keep_recorded(
-    store: Store, chain: Chain, found: Recorded, *, name: str, text: str, target: str = "", now: float | None = None
+    store: Store, chain: Chain, found: Recorded, *, name: str, text: str, target: str = ""
 ) -> BatchResult:
     """Keep what another scheduler recorded as one study, an execution a run, and return its result.
 
-    `name` and `text` are those of the file, of which name and checksum are kept; `now` is the study's start, a Unix
-    time.
+    `name` and `text` are those of the file, of which name and checksum are kept.
     """
-    at = time.time() if now is None else now
-    study = Study(
-        id=study_id(StudyKind.BATCH, at),
-        kind=StudyKind.BATCH,
-        name=f"import {chain.name}",
-        state=StudyState.RUNNING,
-        created_at=at,
-        target=target or "another machine, which the file does not name",
-        environment="unknown",
-        facts={},
-        workload=load_of(chain),
-        plan=plan_of(chain, max(one.window_s for one in found.executions)),
-        options={PRINTED: True, "files": [{"name": name, "sha256": hashlib.sha256(text.encode()).hexdigest()}]},
+    study = imported_study(
+        StudyKind.BATCH,
+        f"import {chain.name}",
+        target or "another machine, which the file does not name",
+        load_of(chain),
+        plan_of(chain, max(one.window_s for one in found.executions)),
+        [(name, sha256_of(text))],
+        options={PRINTED: True},
     )
 
     def body() -> BatchResult:

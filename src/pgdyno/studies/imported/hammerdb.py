@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.record import TextRecord
 from pgdyno.model.results.imported import ImportedResult
-from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.session.new_study import keep_import, study_id
+from pgdyno.studies.session.new_study import imported_study, keep_import, sha256_of
 from pgdyno.workloads.hammerdb.run import HammerRun
 
 MOST_TEXT = 1_000_000
@@ -29,29 +27,17 @@ class ImportedFile:
     runs: Sequence[HammerRun]
 
 
-def import_hammerdb(
-    store: Store, files: Sequence[ImportedFile], *, target: str = "", now: float | None = None
-) -> ImportedResult:
+def import_hammerdb(store: Store, files: Sequence[ImportedFile], *, target: str = "") -> ImportedResult:
     """Keep the runs of these files as one study, and return its result. Nothing is measured and no server is asked."""
-    at = time.time() if now is None else now
     first = next(run for file in files for run in file.runs)
-    study = Study(
-        id=study_id(StudyKind.IMPORTED, at),
-        kind=StudyKind.IMPORTED,
-        name="import hammerdb",
-        state=StudyState.RUNNING,
-        created_at=at,
-        target=target or _machine([run.machine for file in files for run in file.runs], first.database),
-        environment="unknown",
-        facts={},
-        workload=_workload(first),
-        plan=LoadPlan(
-            clients=first.users or 1,
-            jobs=1,
-            warmup_s=60.0 * (first.rampup_min or 0),
-            measure_s=60.0 * (first.duration_min or 0),
-        ),
-        options={"files": [{"name": file.name, "sha256": _hash(file.text)} for file in files]},
+    warmup_s, measure_s = 60.0 * (first.rampup_min or 0), 60.0 * (first.duration_min or 0)
+    study = imported_study(
+        StudyKind.IMPORTED,
+        "import hammerdb",
+        target or _machine([run.machine for file in files for run in file.runs], first.database),
+        _workload(first),
+        LoadPlan(clients=first.users or 1, jobs=1, warmup_s=warmup_s, measure_s=measure_s),
+        [(file.name, sha256_of(file.text)) for file in files],
     )
 
     def body() -> ImportedResult:
@@ -120,7 +106,7 @@ def _workload(run: HammerRun) -> WorkloadSpec:
     return WorkloadSpec(
         name="hammerdb-tprocc",
         parameters={},
-        fingerprint=_hash(f"hammerdb{version}")[:16],
+        fingerprint=sha256_of(f"hammerdb{version}")[:16],
         description=f"TPROC-C by HammerDB{version}, imported",
         read_only=False,
     )
@@ -133,7 +119,3 @@ def _sentence(name: str, run: HammerRun) -> str:
     failed = f"; {run.failed_users} of them failed" if run.failed_users else ""
     machine = f"; {run.machine}" if run.machine else ""
     return f"{name}: {run.nopm:,} NOPM from {run.tpm:,} {run.database} TPM by {by}{on}{failed}{machine}."
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

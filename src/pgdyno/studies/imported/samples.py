@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.results.imported import ImportedResult
 from pgdyno.model.sample_tables import TABLES
-from pgdyno.model.study import SAMPLES, Study, StudyKind, StudyState
+from pgdyno.model.study import SAMPLES, Study, StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.probes.evidence.sample_files import SampleFile
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.session.new_study import keep_import, study_id
+from pgdyno.studies.session.new_study import imported_study, keep_import, sha256_of
 from pgdyno.units import plural, seconds_text
 
 
@@ -29,32 +27,24 @@ class NamedSamples:
 
 def named(name: str, text: str, samples: SampleFile) -> NamedSamples:
     """Return the samples with the name and the hash of their file."""
-    return NamedSamples(name, hashlib.sha256(text.encode()).hexdigest(), samples)
+    return NamedSamples(name, sha256_of(text), samples)
 
 
-def import_samples(
-    store: Store, files: Sequence[NamedSamples], *, target: str = "", now: float | None = None
-) -> ImportedResult:
+def import_samples(store: Store, files: Sequence[NamedSamples], *, target: str = "") -> ImportedResult:
     """Keep each file as a run with its samples, all in one study, and return its result. Nothing is measured.
 
-    `target` is recorded as the study's target, "" for the machine that the first file names; `now` is its start, a
-    Unix time.
+    `target` is recorded as the study's target, "" for the machine that the first file names.
     """
-    at = time.time() if now is None else now
     tool = files[0].samples.tool
     longest = max(file.samples.ended_at - file.samples.began_at for file in files)
-    study = Study(
-        id=study_id(StudyKind.IMPORTED, at),
-        kind=StudyKind.IMPORTED,
-        name=f"import {tool}",
-        state=StudyState.RUNNING,
-        created_at=at,
-        target=target or files[0].samples.machine or "another machine, which the file does not name",
-        environment="unknown",
+    study = imported_study(
+        StudyKind.IMPORTED,
+        f"import {tool}",
+        target or files[0].samples.machine or "another machine, which the file does not name",
+        WorkloadSpec(f"{tool}{SAMPLES}", {}, "unknown", f"samples of {tool}, load unknown", read_only=False),
+        LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=longest),
+        [(file.name, file.sha256) for file in files],
         facts={"host": {"cores": files[0].samples.cpus}} if files[0].samples.cpus else {},
-        workload=WorkloadSpec(f"{tool}{SAMPLES}", {}, "unknown", f"samples of {tool}, load unknown", read_only=False),
-        plan=LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=longest),
-        options={"files": [{"name": file.name, "sha256": file.sha256} for file in files]},
     )
 
     def body() -> ImportedResult:

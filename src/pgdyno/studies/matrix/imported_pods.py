@@ -6,8 +6,6 @@ repetitions. What only a look at the server's host tells, its CPU among it, is n
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,13 +16,13 @@ from pgdyno.knobs.policy import worst_class
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.matrix import Cell
 from pgdyno.model.results.matrix import MatrixResult
-from pgdyno.model.study import Study, StudyKind, StudyState
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix.result import data_sentence, rows_parts
 from pgdyno.studies.matrix.rows import CellRun, Surroundings, build_row, group_runs
 from pgdyno.studies.matrix.run import label
-from pgdyno.studies.session.new_study import keep_import, study_id
+from pgdyno.studies.session.new_study import imported_study, keep_import, sha256_of
 from pgdyno.trial.assess import Bounds, assess
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.result import LoadResult, client_records
@@ -85,31 +83,22 @@ def merged(job: PodJob) -> LoadResult:
     return merge(parts, plan, began_at=min(began), scale=scale, cores=plan.connections)
 
 
-def import_pods(
-    store: Store, files: Sequence[tuple[PodLog, str]], *, target: str = "", now: float | None = None
-) -> MatrixResult:
+def import_pods(store: Store, files: Sequence[tuple[PodLog, str]], *, target: str = "") -> MatrixResult:
     """Keep the runs of these pods as one matrix, each log with its text, and return its result.
 
-    `target` is recorded as the study's target, "" for a sentence about the pods; `now` is its start, a Unix time.
+    `target` is recorded as the study's target, "" for a sentence about the pods.
     """
-    at = time.time() if now is None else now
     jobs = jobs_of(pod for pod, _ in files)
     first = jobs[0].run
     version = next((pod.version for pod, _ in files if pod.version), "")
-    study = Study(
-        id=study_id(StudyKind.MATRIX, at),
-        kind=StudyKind.MATRIX,
-        name="import pods",
-        state=StudyState.RUNNING,
-        created_at=at,
-        target=target or f"{first.cell.placement}, seen from load generators in a cluster",
-        environment="unknown",
+    study = imported_study(
+        StudyKind.MATRIX,
+        "import pods",
+        target or f"{first.cell.placement}, seen from load generators in a cluster",
+        make_workload(first.cell.mode, {"scale": first.cell.scale}).spec(),
+        first.plan,
+        [(pod.name, sha256_of(text)) for pod, text in files],
         facts={"server": {"version": version}} if version else {},
-        workload=make_workload(first.cell.mode, {"scale": first.cell.scale}).spec(),
-        plan=first.plan,
-        options={
-            "files": [{"name": pod.name, "sha256": hashlib.sha256(text.encode()).hexdigest()} for pod, text in files]
-        },
     )
 
     def body() -> MatrixResult:

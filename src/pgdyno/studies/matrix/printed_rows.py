@@ -6,10 +6,8 @@ Nothing else is known of their runs, and the study says so.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -19,13 +17,13 @@ from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE
 from pgdyno.model.matrix import BASELINE_NAME, Cell, MatrixRow
 from pgdyno.model.results.matrix import MatrixResult
-from pgdyno.model.study import PRINTED, Study, StudyKind, StudyState
+from pgdyno.model.study import PRINTED, Study, StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.outside.documents import load_csv, load_json
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix.result import rows_parts
 from pgdyno.studies.matrix.run import label
-from pgdyno.studies.session.new_study import keep_import, study_id
+from pgdyno.studies.session.new_study import imported_study, keep_import, sha256_of
 
 LATENCY, CPU = "printed.latency_ms", "printed.cpu_pct"
 """The counters of a run that hold what its row says, because no sample does."""
@@ -91,27 +89,21 @@ def read_table(text: str, name: str, plain: PrintedTable, table: str = "") -> li
     return rows
 
 
-def import_rows(
-    store: Store, rows: Sequence[MatrixRow], *, name: str, text: str, target: str = "", now: float | None = None
-) -> MatrixResult:
+def import_rows(store: Store, rows: Sequence[MatrixRow], *, name: str, text: str, target: str = "") -> MatrixResult:
     """Keep the rows as a matrix, each as a run of its cell, and return its result."""
-    at = time.time() if now is None else now
     first = rows[0].cell
     modes, scales = sorted({row.cell.mode for row in rows}), sorted({row.cell.scale for row in rows})
     parameters: dict[str, str | int | float | bool] = {"scale": ", ".join(map(str, scales))}
     spec = WorkloadSpec(", ".join(modes), parameters, "unknown", "as the table has it", modes == ["select-only"])
-    study = Study(
-        id=study_id(StudyKind.MATRIX, at),
-        kind=StudyKind.MATRIX,
-        name="import rows",
-        state=StudyState.RUNNING,
-        created_at=at,
-        target=target or f"a machine that {name} does not name",
-        environment="unknown",
+    study = imported_study(
+        StudyKind.MATRIX,
+        "import rows",
+        target or f"a machine that {name} does not name",
+        spec,
+        LoadPlan(first.clients, first.jobs, 0.0, 0.0, instances=first.instances),
+        [(name, sha256_of(text))],
         facts={"host": _counts(rows)},
-        workload=spec,
-        plan=LoadPlan(first.clients, first.jobs, 0.0, 0.0, instances=first.instances),
-        options={PRINTED: True, "files": [{"name": name, "sha256": hashlib.sha256(text.encode()).hexdigest()}]},
+        options={PRINTED: True},
     )
 
     def body() -> MatrixResult:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -46,6 +47,39 @@ def keep_import(store: Store, study: Study, body: Callable[[], R]) -> R:
         raise
     store.update_study(study.id, state=StudyState.COMPLETE, result=result)
     return result
+
+
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a file's text in hexadecimal digits, as a study of files keeps it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def imported_study(
+    kind: StudyKind,
+    name: str,
+    target: str,
+    workload: WorkloadSpec,
+    plan: LoadPlan,
+    files: Iterable[tuple[str, str]],
+    *,
+    facts: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Study:
+    """Return the study of what others measured; `files` are those that it is read from, each with its SHA-256."""
+    now = time.time()
+    return Study(
+        id=study_id(kind, now),
+        kind=kind,
+        name=name,
+        state=StudyState.RUNNING,
+        created_at=now,
+        target=target,
+        environment="unknown",
+        facts=facts or {},
+        workload=workload,
+        plan=plan,
+        options={**(options or {}), "files": [{"name": file, "sha256": seal} for file, seal in files]},
+    )
 
 
 def observed_study(
