@@ -8,10 +8,9 @@ from dataclasses import MISSING, is_dataclass
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
-from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import members_of, shaped
-from pgdyno.model.study import StudyKind
+from pgdyno.model.study import StudyKind, result_type
 
 
 def made(kind: StudyKind, told: Mapping[str, object]) -> StudyResult:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from generated import keep_page
 from pgdyno.model.result_schema import schema_of
-from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.pair import PairResult
 from pgdyno.model.shapes import Json
-from pgdyno.model.study import StudyKind
+from pgdyno.model.study import StudyKind, result_type
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.schema.json"
 

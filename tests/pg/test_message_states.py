@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from pgdyno.sandbox.sandbox import Sandbox
-from pgdyno.workloads.message_states import state_of
+from pgdyno.workloads.script_failure import state_of
 
 pytestmark = pytest.mark.pg
 DATA = """

@@ -65,12 +65,11 @@ def run(flags: _RunFlags) -> int:
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.columns import print_plan
     from pgdyno.cli.terminal.progress import Progress
-    from pgdyno.studies.batch.bounds import require_clients, require_room, require_size
+    from pgdyno.studies.batch.chain import BatchOptions
     from pgdyno.studies.batch.dry_run import plan_lines
     from pgdyno.studies.batch.file import check_files
     from pgdyno.studies.batch.job_process import program_of, require_own_files
-    from pgdyno.studies.batch.options import BatchOptions
-    from pgdyno.studies.batch.run import database_of, run_batch
+    from pgdyno.studies.batch.run import database_of, require_clients, require_room, require_size, run_batch
     from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
     from pgdyno.trial.guard_settings import guard_plan

@@ -42,9 +42,8 @@ def command(flags: _Flags) -> None:
     from pgdyno.server import places
     from pgdyno.server.postgres import Postgres
     from pgdyno.studies.imported.hammerdb import ImportedFile, import_hammerdb
-    from pgdyno.workloads.hammerdb.driver import find_program
     from pgdyno.workloads.hammerdb.results import parse_results
-    from pgdyno.workloads.hammerdb.script import HammerTest
+    from pgdyno.workloads.hammerdb.script import HammerTest, find_program
 
     program = find_program(flags.program)
     server = Postgres(flags.target)
@@ -70,15 +69,15 @@ def command(flags: _Flags) -> None:
 
 def _run(program: Path, test: object, folder: Path, password: str, *, build: bool) -> str:
     from pgdyno.errors import WorkloadError
-    from pgdyno.workloads.hammerdb import driver, script
+    from pgdyno.workloads.hammerdb import script
 
     assert isinstance(test, script.HammerTest), "the test comes from the flags"
     if build:
         click.echo(f"hammerdb: building {test.warehouses} warehouses", err=True)
-        made, _ = driver.run_hammerdb(
+        made, _ = script.run_hammerdb(
             program, script.build_script(test), folder, name="build", password=password, timeout_s=86_400
         )
-        if driver.BUILT not in made:
+        if script.BUILT not in made:
             raise WorkloadError("HammerDB did not build its schema", hint=f'See "{folder / "build.log"}".')
     profile = folder / "hdbxtprofile.log"
     profile.unlink(missing_ok=True)  # HammerDB appends
@@ -87,7 +86,7 @@ def _run(program: Path, test: object, folder: Path, password: str, *, build: boo
         f"hammerdb: {plural(test.users, 'user')} for {plural(minutes, 'minute')}, {test.rampup_min} of them ramp-up",
         err=True,
     )
-    text, cpu_s = driver.run_hammerdb(
+    text, cpu_s = script.run_hammerdb(
         program,
         script.run_script(test),
         folder,

@@ -71,13 +71,12 @@ def rehearse(flags: _RehearseFlags) -> int:
     from pgdyno.errors import UsageError, naming
     from pgdyno.server.postgres import refuse_secrets
     from pgdyno.studies.batch.job_process import read_own
-    from pgdyno.studies.migrate.comparing import compare_lines
     from pgdyno.studies.migrate.dry_run import plan_lines
     from pgdyno.studies.migrate.file import parse_plan
-    from pgdyno.studies.migrate.options import MigrateOptions
-    from pgdyno.studies.migrate.prepare import prepare
+    from pgdyno.studies.migrate.prepare import MigrateOptions, prepare
     from pgdyno.studies.migrate.replaying import check_replay
     from pgdyno.studies.migrate.run import run_rehearsal
+    from pgdyno.studies.migrate.words import compare_lines
     from pgdyno.studies.session.opening import opened
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts
@@ -149,7 +148,7 @@ class _CompareFlags(JsonFlag, StoreFlag):
 def compare_rehearsals(flags: _CompareFlags) -> int:
     """Compare two rehearsals phase by phase: other parallelism, other settings, another configuration."""
     from pgdyno.cli.requests.study import require_two_studies
-    from pgdyno.studies.migrate.comparing import compare_lines, phase_pairs
+    from pgdyno.studies.migrate.words import compare_lines, phase_pairs
 
     with open_store(flags.store_url) as store:
         a, b = _result(store, flags.a), _result(store, flags.b)

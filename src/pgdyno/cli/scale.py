@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pgdyno.probes.sampler import Sampler
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.scale.ending import EarlyEnd
     from pgdyno.studies.scale.plan import ScalePlan
+    from pgdyno.studies.scale.run import EarlyEnd
     from pgdyno.studies.session.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
     from pgdyno.workloads.protocol import LoadReading
@@ -70,8 +70,8 @@ def command(flags: _Flags) -> int:
     from pgdyno.cli.requests.study import check_report_path
     from pgdyno.cli.terminal.columns import print_plan
     from pgdyno.errors import UsageError
-    from pgdyno.studies.scale.dry_run import plan_lines
-    from pgdyno.studies.scale.ending import EarlyEnd
+    from pgdyno.studies.scale.run import EarlyEnd
+    from pgdyno.studies.scale.words import plan_lines
 
     check_report_path(flags.report)
     if (flags.plan is None) == (flags.resume is None):

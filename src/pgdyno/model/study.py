@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from typing import TypeVar
 
 from pgdyno.model.results.parts import StudyResult
@@ -156,3 +157,10 @@ def files_of(study: Study) -> list[tuple[str, str]]:
     files = study.options.get("files")
     rows = files if isinstance(files, list | tuple) else ()
     return [(str(one.get("name", "")), str(one.get("sha256", ""))) for one in rows if isinstance(one, Mapping)]
+
+
+def result_type(kind: StudyKind) -> type[StudyResult]:
+    """Return the type of the result of a kind: of `StudyKind.AB` it is `AbResult` in `ab.py`."""
+    module = import_module(f"pgdyno.model.results.{kind.value}")
+    found: type[StudyResult] = getattr(module, f"{kind.value.capitalize()}Result")
+    return found

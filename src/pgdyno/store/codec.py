@@ -13,10 +13,9 @@ from dataclasses import asdict, fields, replace
 from pgdyno.errors import StoreError
 from pgdyno.model.change import ChangeRecord
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import Json, plain, shaped
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study, StudyKind, result_type
 from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
 
 Row = Mapping[str, object]

@@ -1,13 +1,14 @@
-"""What a breach means for the study, and what a running load is held against. Pure."""
+"""What ends a study: a breach by what it means, or an error of the load's script; what a load is held against. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
 
-from pgdyno.errors import GuardTripped
+from pgdyno.errors import GuardTripped, PgdynoError, ScriptError
+from pgdyno.model.configuration import BASELINE
 from pgdyno.model.guard import Breach, Concurrent, GuardKind
-from pgdyno.model.trial import LoadPlan, Outcome
+from pgdyno.model.trial import LoadPlan, Outcome, TrialSpec
 from pgdyno.units import plural
 from pgdyno.workloads.protocol import Workload
 
@@ -69,3 +70,31 @@ def concurrent(baselines: Iterable[Outcome]) -> Concurrent | None:
     throughputs = [outcome.throughput for outcome in measured if outcome.throughput is not None]
     p99 = [outcome.latency_ms.p99 for outcome in measured if outcome.latency_ms is not None]
     return Concurrent(sum(throughputs) / len(throughputs), max(p99, default=None)) if throughputs else None
+
+
+class ScriptErrors:
+    """The errors of one study's script so far.
+
+    What the server says of a statement without running it ends the study at once. An error that shows when it runs may
+    be rare, or due to a trial's settings: it ends the study under the server's own settings, or where all runs are
+    alike, unless the script came to its end before; then only the second such failure in a row does.
+    """
+
+    def __init__(self, *, are_alike: bool) -> None:
+        self._are_alike = are_alike
+        self._came_through = self._failed_last = False
+
+    def note_complete(self) -> None:
+        """Hear that a trial of the script was complete."""
+        self._came_through, self._failed_last = True, False
+
+    def ends_study(self, error: PgdynoError, spec: TrialSpec) -> bool:
+        """Tell whether every trial would fail like the one of `spec`; other errors than the script's never say so."""
+        if not isinstance(error, ScriptError):
+            return False
+        if error.is_certain:
+            return True
+        if spec.configuration != BASELINE and not self._are_alike:
+            return False
+        again, self._failed_last = self._failed_last, True
+        return again or not self._came_through

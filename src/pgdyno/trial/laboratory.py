@@ -24,7 +24,7 @@ from pgdyno.server.snapshot import fingerprint_of
 from pgdyno.store.catalogue import Store
 from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds, examined
-from pgdyno.trial.breach import Baselines, ending, tripped
+from pgdyno.trial.breach import Baselines, ScriptErrors, ending, tripped
 from pgdyno.trial.company import Company, Look, wait_and_look
 from pgdyno.trial.driven_load import OVERRUN_S, DrivenLoad
 from pgdyno.trial.extension import Extension, reserve_s
@@ -32,7 +32,6 @@ from pgdyno.trial.lifecycle import Phase, Transition, TrialAction, TrialEvent, b
 from pgdyno.trial.pace import Pace
 from pgdyno.trial.recorded import given_back, require_planned
 from pgdyno.trial.restarts import Restarts
-from pgdyno.trial.script_errors import ScriptErrors
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.trial.stopwatch import Stopwatch
 from pgdyno.trial.top_statements import top_statement_plans

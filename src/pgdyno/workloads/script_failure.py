@@ -2,8 +2,9 @@
 
 pgbench names a command by its number and gives no SQLSTATE. The server is asked for that by preparing the statement,
 and by EXPLAIN, which both run nothing of it; an error that only shows when it runs has the SQLSTATE of its message,
-where that is one of the server's. Of such a one the message tells whether a server, its host or a person is the cause,
-where the server writes English.
+where that is one of the server's: it writes each of these messages with one code, a function of a user's may raise the
+same words with another. Of such a one the message tells whether a server, its host or a person is the cause, where the
+server writes English.
 """
 
 from __future__ import annotations
@@ -18,9 +19,44 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import ConnectError, ScriptError
 from pgdyno.server.postgres import Postgres
-from pgdyno.workloads.message_states import state_of
 from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import commands_of, numbered, with_values
+
+_STATES = {
+    "21000": r"more than one row returned by a subquery used as an expression"
+    r"|ON CONFLICT DO UPDATE command cannot affect row a second time",
+    "22001": r"value too long for type ",
+    "22003": r"(?:smallint|integer|bigint|money) out of range|value \".*\" is out of range for type |"
+    r"value (?:out of range: .*|overflows numeric format)|numeric field overflow",
+    "22004": r"null value cannot be assigned to variable \"",
+    "22008": r"(?:timestamp|date|interval) out of range|date/time field value out of range: ",
+    "22007": r"invalid input syntax for type (?:timestamp|date|time|interval)",
+    "2201E": r"cannot take logarithm of ",
+    "2201F": r"cannot take square root of a negative number",
+    "22012": r"division by zero",
+    "22P02": r"invalid input syntax for type |invalid input value for enum ",
+    "23502": r"null value in column \".*\" .*violates not-null constraint",
+    "23503": r"(?:insert or update|update or delete) on table \".*\" violates foreign key constraint \"",
+    "23505": r"duplicate key value violates unique constraint \"",
+    "23514": r"new row for relation \".*\" violates check constraint \"|no partition of relation \".*\" found for row",
+    "23P01": r"conflicting key value violates exclusion constraint \"",
+    "25006": r"cannot execute .* in a read-only transaction",
+    "25P02": r"current transaction is aborted, commands ignored until end of transaction block",
+    "40001": r"could not serialize access due to ",
+    "40P01": r"deadlock detected",
+    "42501": r"permission denied for ",
+    "55P03": r"could not obtain lock on ",
+    "P0002": r"query returned no rows",
+    "P0003": r"query returned more than one row",
+    "55000": r"(?:currval of sequence \".*\"|lastval) is not yet defined in this session",
+}
+"""The first that matches counts: that of dates comes before that of other types."""
+
+
+def state_of(message: str) -> str | None:
+    """Return the SQLSTATE that the server writes with this message; None for any other."""
+    return next((state for state, pattern in _STATES.items() if re.match(pattern, message)), None)
+
 
 _ABORTED = re.compile(r"client \d+ script (\d+) aborted in command (\d+) query \d+: ERROR:\s+(.*)")
 _META = re.compile(r"client \d+ aborted in command (\d+) \((?!SQL\))\w+\) of script (\d+); (.*)")

@@ -31,10 +31,9 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.sections import Report
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.studies.migrate.comparing import compare_lines, phase_pairs
 from pgdyno.studies.migrate.kind import KIND
 from pgdyno.studies.migrate.timing import NOT_SEEN, judged_phases, outage_of, path_of
-from pgdyno.studies.migrate.words import against_plan, continue_text, window_text
+from pgdyno.studies.migrate.words import against_plan, compare_lines, continue_text, phase_pairs, window_text
 
 P = MigrationPhase
 

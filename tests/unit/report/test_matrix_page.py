@@ -23,8 +23,7 @@ from pgdyno.report.scales import ticks
 from pgdyno.report.sections import Charts, Report, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.matrix.charts import curves_sections
-from pgdyno.studies.matrix.curves import MANY, knee_sentences
+from pgdyno.studies.matrix.curves import MANY, curves_sections, knee_sentences
 from pgdyno.studies.matrix.words import COLUMNS, best_sentences, little_table, matrix_table
 from pgdyno.studies.reports import build_report, compose
 from result_example import made

@@ -16,9 +16,8 @@ from click.testing import CliRunner
 
 from json_schema import errors
 from pgdyno.cli.store import command
-from pgdyno.model.results.kinds import result_type
 from pgdyno.model.shapes import plain
-from pgdyno.model.study import StudyKind
+from pgdyno.model.study import StudyKind, result_type
 from pgdyno.report.drawing import html
 from pgdyno.report.drawing.text import print_report
 from pgdyno.store.catalogue import Store

@@ -21,10 +21,10 @@ from pgdyno.model.results.batch import BatchExecution, BatchResult, JobEnd, JobR
 from pgdyno.report.drawing import markdown
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.batch import plans
-from pgdyno.studies.batch.bounds import require_room, require_size
 from pgdyno.studies.batch.compare_page import compare_page, comparison_json
 from pgdyno.studies.batch.comparing import compare
 from pgdyno.studies.batch.page import batch_page
+from pgdyno.studies.batch.run import require_room, require_size
 from pgdyno.workloads import disk_room
 from study_example import make_study
 

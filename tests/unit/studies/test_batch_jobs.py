@@ -18,7 +18,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.results.batch import CheckedResult, JobEnd
 from pgdyno.server.postgres import Postgres
 from pgdyno.studies.batch import sql_program, wrapped
-from pgdyno.studies.batch.chain import Expects, JobCheck
+from pgdyno.studies.batch.chain import BatchOptions, Expects, JobCheck
 from pgdyno.studies.batch.dry_run import plan_lines
 from pgdyno.studies.batch.file import check_files, parse_chain
 from pgdyno.studies.batch.job_process import (
@@ -32,7 +32,6 @@ from pgdyno.studies.batch.job_process import (
     restore_tag,
     tags_of,
 )
-from pgdyno.studies.batch.options import BatchOptions
 from pgdyno.studies.batch.recorded import read_recorded
 from pgdyno.studies.batch.wrapped import WrappedJob, run_wrapped
 

@@ -12,9 +12,8 @@ from batch_example import chain_of, csv_of, month_chain, month_rows, recorded
 from pgdyno.errors import ExitCode
 from pgdyno.model.project import Peak
 from pgdyno.model.results.batch import BatchResult, JobEnd
-from pgdyno.model.results.kinds import result_type
 from pgdyno.model.shapes import plain, shaped
-from pgdyno.model.study import PRINTED, VERSION, StudyKind, StudyState
+from pgdyno.model.study import PRINTED, VERSION, StudyKind, StudyState, result_type
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.payload import figure_payload
 from pgdyno.report.drawing.text import print_report

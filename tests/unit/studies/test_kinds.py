@@ -15,9 +15,8 @@ import pytest
 
 import pgdyno
 import study_example as example
-from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.parts import StudyResult
-from pgdyno.model.study import StudyKind
+from pgdyno.model.study import StudyKind, result_type
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kind import Kind
 from pgdyno.studies.kinds import judged, kind_of

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pgdyno.model.trial import LoadPlan, Trial, TrialSpec, TrialState
-from pgdyno.studies.scale.ending import EarlyEnd
 from pgdyno.studies.scale.plan import ScalePlan
-from pgdyno.studies.scale.run import run_scale
+from pgdyno.studies.scale.run import EarlyEnd, run_scale
 from pgdyno.trial.stopwatch import BudgetSpent
 from scale_example import planned
 

@@ -11,9 +11,9 @@ from pgdyno.cli.scale import command
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import plain, shaped
 from pgdyno.model.verdict import Metric
-from pgdyno.studies.scale.dry_run import plan_lines
 from pgdyno.studies.scale.file import parse_plan
 from pgdyno.studies.scale.plan import ScalePlan, bounds_of
+from pgdyno.studies.scale.words import plan_lines
 from scale_example import PLAN, planned
 
 

@@ -12,10 +12,9 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
-from pgdyno.model.results.kinds import result_type
 from pgdyno.model.results.scale import Constancy, LevelFigures, ScaleResult
 from pgdyno.model.shapes import plain, shaped
-from pgdyno.model.study import StudyKind, StudyState
+from pgdyno.model.study import StudyKind, StudyState, result_type
 from pgdyno.model.trial import TrialState
 from pgdyno.report.drawing import html, markdown
 from pgdyno.report.drawing.text import print_report

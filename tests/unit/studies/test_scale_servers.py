@@ -22,9 +22,8 @@ from pgdyno.report.facts_image import FactsImage
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.scale import run as course
-from pgdyno.studies.scale.dry_run import plan_lines
-from pgdyno.studies.scale.ending import EarlyEnd
 from pgdyno.studies.scale.plan import ScalePlan
+from pgdyno.studies.scale.run import EarlyEnd
 from pgdyno.studies.scale.runs import BottleneckWords
 from pgdyno.studies.scale.servers import (
     SeenServer,
@@ -33,7 +32,7 @@ from pgdyno.studies.scale.servers import (
     require_named,
     require_proportion,
 )
-from pgdyno.studies.scale.words import proportion_text
+from pgdyno.studies.scale.words import plan_lines, proportion_text
 from scale_example import PLAN, made_runs, planned
 from study_example import make_study
 

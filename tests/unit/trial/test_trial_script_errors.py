@@ -7,7 +7,7 @@ import pytest
 from pgdyno.errors import PgdynoError, ScriptError, WorkloadError
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role, TrialSpec
-from pgdyno.trial.script_errors import ScriptErrors
+from pgdyno.trial.breach import ScriptErrors
 
 OWN = TrialSpec(BASELINE, Role.BASELINE, "baseline", 0, 0)
 SET = TrialSpec(Configuration.of({"work_mem": "1MB"}), Role.ARM, "B", 0, 0)

@@ -12,10 +12,9 @@ from pgdyno.report.sections import FactList, Notice, Prose, TableBlock
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.imported.hammerdb import ImportedFile, import_hammerdb, outcome
 from pgdyno.studies.reports import build_report
-from pgdyno.workloads.hammerdb.driver import find_program, run_hammerdb
 from pgdyno.workloads.hammerdb.results import parse_files, parse_results
 from pgdyno.workloads.hammerdb.run import HammerRun
-from pgdyno.workloads.hammerdb.script import HammerTest, build_script, run_script
+from pgdyno.workloads.hammerdb.script import HammerTest, build_script, find_program, run_hammerdb, run_script
 
 DATA = Path(__file__).parents[2] / "data" / "hammerdb"
 TEST = HammerTest(host="db1", port="5433", superuser="postgres", warehouses=10, users=16, rampup_min=2, duration_min=5)

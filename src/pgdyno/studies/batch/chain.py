@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from pgdyno.stats.precedence import ordered
 from pgdyno.units import plural
@@ -117,3 +118,13 @@ def in_order(chain: Chain) -> list[ChainJob]:
     """Return the jobs so that each comes after those that it waits for, else in the order of the file."""
     jobs = chain.jobs
     return [jobs[key] for key in ordered(waits_of(chain))]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """`max_seconds` bounds the whole, restores included; the run ends when `stop_file` is there."""
+
+    path: Path
+    executions: int
+    max_seconds: float
+    stop_file: Path | None = None

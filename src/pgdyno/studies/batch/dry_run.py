@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from pgdyno.server.postgres import redact
-from pgdyno.studies.batch.chain import Chain, JobWork, in_order
-from pgdyno.studies.batch.options import BatchOptions
+from pgdyno.studies.batch.chain import BatchOptions, Chain, JobWork, in_order
 from pgdyno.trace.refusals import without_secret
 from pgdyno.units import plural, seconds_text
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, ended_by
-from pgdyno.model.facts import Facts
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError, ended_by
+from pgdyno.model.facts import Facts, Unknown
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.results.batch import BatchExecution, BatchResult, JobRun
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -18,7 +19,7 @@ from pgdyno.owner.signals import signals_interrupt
 from pgdyno.owner.temporary import temporary
 from pgdyno.probes.sampler import Sampler
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.batch.chain import Chain
+from pgdyno.studies.batch.chain import BatchOptions, Chain
 from pgdyno.studies.batch.executing import execute
 from pgdyno.studies.batch.job_process import (
     JobStarter,
@@ -30,7 +31,6 @@ from pgdyno.studies.batch.job_process import (
 )
 from pgdyno.studies.batch.keeping import load_of, plan_of, spec_of
 from pgdyno.studies.batch.observing import ServerOnlooker
-from pgdyno.studies.batch.options import BatchOptions
 from pgdyno.studies.batch.plans import plans_of
 from pgdyno.studies.batch.session_ender import SessionEnder
 from pgdyno.studies.project.build import peak_of
@@ -39,7 +39,8 @@ from pgdyno.studies.session.new_study import observed_study
 from pgdyno.studies.session.ownership import owning
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.target import Target
-from pgdyno.units import plural, seconds_text
+from pgdyno.units import bytes_text, plural, seconds_text
+from pgdyno.workloads.disk_room import require_here
 
 Announce = Callable[[str], None]
 _RESTORE_LOOK_S = 0.5
@@ -221,3 +222,37 @@ def database_of(target: Target, chain: Chain) -> str:
     if chain.database:
         return chain.database
     return str(target.postgres.fetch("SELECT pg_catalog.current_database() AS name")[0]["name"])
+
+
+_SIZE = "SELECT pg_catalog.pg_database_size(%s::name) AS bytes"
+
+
+def require_clients(chain: Chain, most: int) -> None:
+    """Raise UsageError where more jobs of the chain may run at a time."""
+    if chain.parallel > most:
+        raise UsageError(
+            f"the chain runs {plural(chain.parallel, 'job')} at a time, and --max-clients is {most}",
+            hint="Give fewer in the chain, or a larger --max-clients.",
+        )
+
+
+def require_size(target: Target, database: str, most: int) -> None:
+    """Raise EnvironmentUnsuitable where the database of the jobs is larger, or its size cannot be read."""
+    size = int(str(target.postgres.fetch(_SIZE, [database])[0]["bytes"]))
+    if size > most:
+        raise EnvironmentUnsuitable(
+            f'database "{database}" has {bytes_text(size)}, more than --max-size {bytes_text(most)}',
+            hint="Give a larger --max-size, or a smaller database.",
+        )
+
+
+def require_room(facts: Facts) -> str:
+    """Return what is free on both sides, in words; nobody knows beforehand how much jobs write.
+
+    Raises EnvironmentUnsuitable where there is too little here. The server's side has guard disk.
+    """
+    folder = Path(tempfile.gettempdir())
+    here = require_here(folder, "the jobs write what they say", "Name another folder by the variable TMPDIR.")
+    free = facts.host.data_disk_free_bytes
+    there = str(free) if isinstance(free, Unknown) else f"{bytes_text(free)} free"
+    return f"where the server's data lie: {there}; here in {folder}: {bytes_text(here)} free; guard disk ends the run"

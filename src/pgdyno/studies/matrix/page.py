@@ -18,16 +18,15 @@ from pgdyno.report.sizes import sizes_section
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text
 from pgdyno.stats.matrix import best_by_mode, contrasts, little
-from pgdyno.studies.matrix.charts import curves_sections
-from pgdyno.studies.matrix.curves import curve_sentences
+from pgdyno.studies.matrix.curves import curve_sentences, curves_sections
 from pgdyno.studies.matrix.names import MODE_WORDS, CellNames, load_text
-from pgdyno.studies.matrix.notices import notices
 from pgdyno.studies.matrix.words import (
     best_sentences,
     contrast_table,
     figure,
     little_table,
     matrix_table,
+    notices,
     side_table,
 )
 from pgdyno.units import plural

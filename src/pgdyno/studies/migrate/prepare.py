@@ -22,10 +22,26 @@ from pgdyno.replay.copy_proof import refusal
 from pgdyno.replay.target_facts import ALLOWED, identify
 from pgdyno.server import places
 from pgdyno.server.binaries import embedded_bin_dir
-from pgdyno.studies.migrate.options import MigrateOptions
 from pgdyno.targets.accounts import load_account
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateOptions:
+    """`max_seconds` bounds the whole; it ends when `stop_file` is there. A larger source than `max_bytes` is refused.
+
+    `resume` names the study that goes on.
+    """
+
+    path: Path
+    jobs: int
+    window_s: float | None
+    max_seconds: float
+    stop_file: Path | None = None
+    max_bytes: int | None = None
+    resume: str | None = None
+
 
 RESERVE = 1.1
 """How much more than what was asked for has to be free."""

@@ -7,8 +7,10 @@ load generator is started outside of them. A level with a server of its own has 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pgdyno.model.bottleneck import WORDS, BottleneckVerdict, Resource
 from pgdyno.model.results.scale import LevelFigures, ScaleResult
@@ -20,7 +22,6 @@ from pgdyno.store.catalogue import Store
 from pgdyno.studies.matrix.rows import CellRun, held_locks, host_cpu
 from pgdyno.studies.pairs.blocks import REPEATS
 from pgdyno.studies.pairs.result import count_states
-from pgdyno.studies.scale.ending import EarlyEnd
 from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, PlannedLevel, ScalePlan
 from pgdyno.studies.scale.runs import BottleneckWords, ScaleRun, curve_of, levels_of
 from pgdyno.studies.session.study_session import StudySession
@@ -28,10 +29,35 @@ from pgdyno.targets.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.run_evidence import read_evidence
 from pgdyno.trial.stopwatch import BudgetSpent
+from pgdyno.units import seconds_text
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.template import checkpoint
+
+
+class EarlyEnd:
+    """Asked before each run and about once a second within one."""
+
+    def __init__(
+        self, max_seconds: float, stop_file: Path | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._max_seconds, self._stop_file, self._clock = max_seconds, stop_file, clock
+        self._began = clock()
+
+    def reason(self, needed_s: float = 0.0) -> str:
+        """Return why the study ends now, or before a run of so many seconds; empty while it goes on."""
+        if self._stop_file is not None and self._stop_file.exists():
+            return f"the stop file {self._stop_file} exists"
+        if self._clock() - self._began + needed_s > self._max_seconds:
+            return f"the time limit of {seconds_text(self._max_seconds)} was reached"
+        return ""
+
+    def check(self) -> None:
+        """Raise BudgetSpent where the study ends now: the run under way is given up, and the server put back."""
+        if why := self.reason():
+            raise BudgetSpent(why)
+
 
 BOUND_USED = 0.9
 """A level that uses more of its CPUs than this is limited by them, where nothing else says so."""

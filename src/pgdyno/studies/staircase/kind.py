@@ -5,8 +5,32 @@ from __future__ import annotations
 from pgdyno.model.results.staircase import StaircaseResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement, SideNames
+from pgdyno.report.wording import TONES, Tone, change_text, range_text, sentence
 from pgdyno.studies.kind import Kind
-from pgdyno.studies.staircase.words import judgement
+from pgdyno.units import plural
+
+
+def judgement(state: str, result: StaircaseResult) -> Judgement:
+    """Return the verdict on all kept steps together, else how far it came; `state` is how its study stands."""
+    title, word, tone, said = _words(state, result)
+    return Judgement(title, word, tone, said, result.exit_code)
+
+
+def _words(state: str, result: StaircaseResult) -> tuple[str, str, Tone, str]:
+    verdict, kept = result.verdict, plural(len(result.kept_steps), "step")
+    if result.unfinished:
+        return f"Not finished: the staircase is {state}, {result.unfinished}", state, Tone.UNSURE, ""
+    if verdict is not None and verdict.interval.is_closed:
+        said = f"{verdict.metric.label} {change_text(verdict.interval.ratio)} {range_text(verdict.interval)}, {kept}"
+        title = sentence(verdict, "the kept configuration", "the baseline")
+        return title, verdict.word.value, TONES[verdict.word], said
+    if result.stage == "sandbox":
+        found = plural(len(result.candidates), "candidate")
+        return f"Sandbox stage: {found} for the large environment", "candidates", Tone.NEUTRAL, found
+    if result.kept_steps:
+        return f"{kept} kept, without a proof of the whole", "", Tone.UNSURE, f"{kept} kept, unproved together"
+    why = result.stopped or "no step was kept"
+    return f"Keep your configuration: {why}", "keep", Tone.NEUTRAL, why
 
 
 class StaircaseKind(Kind):

@@ -38,8 +38,8 @@ from pgdyno.report.wording import (
 )
 from pgdyno.stats.compound import inverse
 from pgdyno.studies.staircase.figure import StairRow, interaction_sentence, span_text, staircase
-from pgdyno.studies.staircase.words import judgement
-from pgdyno.studies.sweep.figure import sweep_figure
+from pgdyno.studies.staircase.kind import judgement
+from pgdyno.studies.sweep.page import sweep_figure
 from pgdyno.units import plural
 
 _SIDES = ("without it", "with it")
