@@ -50,48 +50,25 @@ class Quantity:
         return cls(value * multiplier * MICROSECONDS[name], "time")
 
 
-Lookup = Callable[[str], Quantity | Unknown]
 Answer = Quantity | Unknown
-
-
-@dataclass(frozen=True, slots=True)
-class _Literal:
-    quantity: Quantity
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """An operator or function (`+`, `min` ...) with its arguments."""
-
-    function: str
-    arguments: tuple[_Node, ...]
-
-
-_Node = _Literal | _Name | _Call
+Lookup = Callable[[str], Answer]
+_Node = Callable[[Lookup], Answer]
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed range expression; `text` is what the catalogue says."""
+    """A parsed range expression; `text` is what the catalogue says, `names` the facts that it needs."""
 
     text: str
     root: _Node
+    names: frozenset[str]
 
     def evaluate(self, lookup: Lookup) -> Answer:
         """Return the value, or why it is unknown; raises UsageError where kinds do not fit or a divisor is 0."""
         try:
-            return _evaluate(self.root, lookup)
+            return self.root(lookup)
         except UsageError as error:
             raise UsageError(f'range expression "{self.text}": {error.message}') from error
-
-    def names(self) -> frozenset[str]:
-        """Return the names of the facts that it needs."""
-        return frozenset(_names(self.root))
 
 
 def parse(text: str) -> Expression:
@@ -100,14 +77,14 @@ def parse(text: str) -> Expression:
     root = parser.sum()
     if parser.peek() is not None:
         raise parser.error(f'unexpected "{parser.peek()}"')
-    return Expression(text, root)
+    return Expression(text, root, frozenset(parser.names))
 
 
 class _Parser:
     """A recursive descent over the tokens of one expression."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text, self.names = text, set[str]()
         self._tokens = list(_tokens(text))
         self._at = 0
 
@@ -131,13 +108,13 @@ class _Parser:
     def sum(self) -> _Node:
         node = self._product()
         while operator := self._take("+", "-"):
-            node = _Call(operator, (node, self._product()))
+            node = _called(operator, node, self._product())
         return node
 
     def _product(self) -> _Node:
         node = self._value()
         while operator := self._take("*", "/"):
-            node = _Call(operator, (node, self._value()))
+            node = _called(operator, node, self._value())
         return node
 
     def _value(self) -> _Node:
@@ -149,20 +126,21 @@ class _Parser:
             self._expect(")")
             return node
         if word in ("min", "max"):
-            return _Call(word, self._arguments())
+            return _called(word, *self._arguments())
         if word[0].isdigit():
             return self._literal(word)
         if not word.isidentifier():
             raise self.error(f'unexpected "{word}"')
-        return _Name(word)
+        self.names.add(word)
+        return lambda lookup: lookup(word)
 
-    def _arguments(self) -> tuple[_Node, ...]:
+    def _arguments(self) -> list[_Node]:
         self._expect("(")
         arguments = [self.sum()]
         while self._take(","):
             arguments.append(self.sum())
         self._expect(")")
-        return tuple(arguments)
+        return arguments
 
     def _literal(self, token: str) -> _Node:
         digits = token.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -171,9 +149,9 @@ class _Parser:
             raise self.error(f'unit "{unit}" is not one of PostgreSQL')
         quantity = Quantity.of_setting(float(digits), unit or None)
         if self._take("%") is None:
-            return _Literal(quantity)
+            return lambda _: quantity
         self._expect("of")
-        return _Call("*", (_Literal(Quantity(float(digits) / 100)), self._value()))
+        return _called("*", lambda _: Quantity(float(digits) / 100), self._value())
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -187,26 +165,19 @@ def _tokens(text: str) -> Iterator[str]:
         yield match.group(0).strip()
 
 
-def _names(node: _Node) -> Iterator[str]:
-    if isinstance(node, _Name):
-        yield node.name
-    elif isinstance(node, _Call):
-        for argument in node.arguments:
-            yield from _names(argument)
+def _called(function: str, *arguments: _Node) -> _Node:
+    """Return an operator or function (`+`, `min` ...) of its arguments; it asks for no more after an unknown one."""
 
+    def evaluate(lookup: Lookup) -> Answer:
+        values: list[Quantity] = []
+        for argument in arguments:
+            value = argument(lookup)
+            if isinstance(value, Unknown):
+                return value
+            values.append(value)
+        return _apply(function, values)
 
-def _evaluate(node: _Node, lookup: Lookup) -> Answer:
-    if isinstance(node, _Literal):
-        return node.quantity
-    if isinstance(node, _Name):
-        return lookup(node.name)
-    values: list[Quantity] = []
-    for argument in node.arguments:
-        value = _evaluate(argument, lookup)
-        if isinstance(value, Unknown):
-            return value
-        values.append(value)
-    return _apply(node.function, values)
+    return evaluate
 
 
 def _apply(function: str, values: list[Quantity]) -> Quantity:

@@ -55,7 +55,7 @@ def test_ranges_use_known_facts_only() -> None:
     for knob in CATALOGUE.values():
         for expression in (knob.low, knob.high):
             if expression is not None:
-                assert expression.names() <= FACT_NAMES | all_names(), knob.name
+                assert expression.names <= FACT_NAMES | all_names(), knob.name
 
 
 def test_reasons_are_sentences_with_a_mechanism() -> None:
