@@ -254,8 +254,8 @@ def test_a_superuser_s_rights_are_taken_only_where_nobody_else_may_have_code(ser
     try:
         with admin.connect("alone") as session:
             session.execute("CREATE TABLE public.t (a int); REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-        (found,) = others_plans(admin, "alone", {"one": "SELECT a FROM t"})
-        assert found.plan == "Seq Scan on t"
+        (alone,) = others_plans(admin, "alone", {"one": "SELECT a FROM t"})
+        assert alone.plan == "Seq Scan on t"
     finally:
         with admin.connect("postgres") as session:
             session.execute("DROP DATABASE alone")
