@@ -1,6 +1,6 @@
 """SIGKILL in every state of a live study (row L10): the watchdog has the server back, byte by byte, or it is told.
 
-    python bench/live_kills.py [--kills 50] [--first 0] [--folder ~/pgdyno-live-kills]
+    python bench/live_kills.py [--kills 50] [--first 0] [--folder ~/pgdyno-live-kills] [--bin-dir DIR]
 
 Each kill has a line in the folder's kills.jsonl as soon as it was looked at; the same command later goes on with the
 next one. A kill takes about a minute on a quiet machine, so that 50 take an hour; no figure of it depends on time.
@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--first", type=int, default=0, help="the first kills are done by another, in its own folder")
     parser.add_argument("--folder", type=Path, default=Path.home() / "pgdyno-live-kills")
+    parser.add_argument("--bin-dir", type=Path, help="of a server of another version than ours")
     parser.add_argument("--study", default="", help=argparse.SUPPRESS)
     parser.add_argument("--crippled", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
@@ -163,7 +164,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     os.environ["PGDYNO_HOME"] = str(given.folder / "home")
     path = given.folder / "kills.jsonl"
-    sandbox = Sandbox.open_or_create("live-kills")
+    sandbox = Sandbox.open_or_create("live-kills", bin_dir=given.bin_dir)
     for number in range(given.first + len(read_rows(path)), given.kills):
         sandbox.start()
         row = one_kill(number, sandbox)

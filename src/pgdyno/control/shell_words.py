@@ -15,6 +15,10 @@ from pgdyno.errors import UsageError
 
 _HERE = re.compile(r"(?s)(?P<outer>[^<>'\"]*)<<<(?P<fed>[^<].*)")
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+_INLINE = re.compile(r"-[eilux]*c")
+"""Options of a shell by which the command is the next word, such as -lc."""
+_SUDO_USER = re.compile(r"-[EHin]*u(?P<user>.*)")
+"""Options of sudo in one word that end in the user's, such as -iu."""
 _UNQUOTED = frozenset(";|&<>()*?[]{}~#!\n$`\\")
 _QUOTED = frozenset("$`\\")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
@@ -80,7 +84,9 @@ def _read(text: str) -> _As:
 
 def _of(words: tuple[str, ...]) -> _As:
     """Return what words start, through any su, runuser, sudo and sh -c before it."""
-    if words[0] in _SHELLS and len(words) == 3 and words[1] == "-c":
+    if words[0].rpartition("/")[2] in _SHELLS and words[1:2] and words[1].startswith("-"):
+        if len(words) != 3 or not _INLINE.fullmatch(words[1]):
+            raise _NotSimpleError(f"of {words[0]} only -c with one command is understood")
         return _of(_simple(words[2]))
     user, command = _switched(words)
     if user is None:
@@ -105,6 +111,8 @@ def _switched(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...] | Non
             rest.pop(0)
         elif word in ("-u", "--user") and program != "su" and rest:
             user = rest.pop(0)
+        elif program == "sudo" and (joined := _SUDO_USER.fullmatch(word)) and (joined["user"] or rest):
+            user = joined["user"] or rest.pop(0)
         elif word.startswith("--user=") and program != "su":
             user = word.removeprefix("--user=")
         elif word in ("-c", "--command") and program != "sudo" and rest:
@@ -150,12 +158,13 @@ def _simple(text: str) -> tuple[str, ...]:
 
 
 def _instead(text: str, is_root: bool) -> tuple[str, ...]:
-    """Return the argument list to write: the last command of a chain where that is a simple one, else an example."""
+    """Return the argument list to write: what of a chain restarts, where that is one simple command, or an example."""
     inner = re.search(r"""(?s)(?:-c|<<<)\s*(["'])(?P<inner>.*)\1""", text)
     chain = inner["inner"] if inner else text
     try:
-        last = _of(_simple(re.split(r"&&|;", chain.strip().rstrip(";"))[-1]))
+        parts = [_simple(one) for one in re.split(r"&&|;", chain) if "restart" in one]
+        last = _of(parts[-1] if parts else ())
         user = _switched(_simple(text[: inner.start()]))[0] if inner else None
         return _started(_As(last.words, last.user or user), is_root)
-    except ValueError:
+    except (ValueError, IndexError):
         return EXAMPLE if is_root else ("sudo", "-n", "-u", "postgres", "--", *EXAMPLE[4:])

@@ -25,6 +25,10 @@ PG_CTL = ("pg_ctl", "restart", "-D", "/var/lib/pgsql/data")
         "sudo -n --user=postgres -- pg_ctl restart -D /var/lib/pgsql/data",
         'sudo su - postgres -c "pg_ctl restart -D /var/lib/pgsql/data"',
         "runuser -u postgres -- pg_ctl restart -D /var/lib/pgsql/data",
+        "sudo -iu postgres pg_ctl restart -D /var/lib/pgsql/data",
+        "sudo -nHupostgres pg_ctl restart -D /var/lib/pgsql/data",
+        "sudo -u postgres bash -lc 'pg_ctl restart -D /var/lib/pgsql/data'",
+        "/bin/sh -c 'sudo -u postgres pg_ctl restart -D /var/lib/pgsql/data'",
         "sudo -u postgres sh -c 'pg_ctl restart -D \"/var/lib/pgsql/data\"'",
     ],
 )
@@ -69,6 +73,8 @@ def test_what_needs_no_other_user_is_run_as_it_is(text, root, other):
         ("su 'a;b' -c id", "no name of a user"),
         ("su postgres <<< pg_ctl restart", "one word"),
         ("cat <<< x", "behind su USER"),
+        ("bash -o pipefail -c 'pg_ctl restart'", "only -c with one command"),
+        ("/bin/bash -c 'pg_ctl restart' and more", "only -c with one command"),
         ('"open', "[Nn]o closing quotation"),
         ("", "no command"),
     ],
@@ -80,10 +86,17 @@ def test_what_needs_a_shell_is_refused_with_what_to_write(text, why, is_root):
     assert "--restart-command '" in refused.value.hint
 
 
-def test_the_last_command_of_a_chain_is_what_to_write():
+@pytest.mark.parametrize("chain", ["cd /tmp; pg_ctl restart -D /d", "pg_ctl restart -D /d && sleep 1; true"])
+def test_the_command_of_a_chain_that_restarts_is_what_to_write(chain):
     with pytest.raises(UsageError) as refused:
-        restart_argv('su postgres -c "cd /tmp; pg_ctl restart -D /d"', is_root=True)
+        restart_argv(f'su postgres -c "{chain}"', is_root=True)
     assert "--restart-command 'runuser -u postgres -- pg_ctl restart -D /d'" in refused.value.hint
+
+
+def test_a_chain_of_which_nothing_restarts_has_an_example():
+    with pytest.raises(UsageError, match="needs a shell") as refused:
+        restart_argv("cd /tmp; true", is_root=True)
+    assert "--restart-command 'runuser -u postgres -- pg_ctl restart -D /var/lib/pgsql/data'" in refused.value.hint
 
 
 @given(st.text(alphabet="su do-c<>&|;$'\"`ab/\n", max_size=30), st.booleans())
