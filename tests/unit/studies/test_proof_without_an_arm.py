@@ -13,6 +13,7 @@ from pgdyno.studies.kinds import judged
 from pgdyno.studies.pairs.blocks import WINNER
 from pgdyno.studies.pairs.judging import Unjudged
 from pgdyno.studies.tune import run as tune_module
+from pgdyno.studies.tune.frugal import FrugalWinner
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import Proof
 from pgdyno.studies.tune.result import tune_result
@@ -72,6 +73,29 @@ def test_a_winner_that_fails_in_its_proof_gives_way_to_another_part_of_what_was_
     assert tuned.winner != first
     assert any(note.startswith("not offered, as it could not be measured") for note in result.notes)
     assert "did not start" in str(result.notes)
+
+
+@pytest.mark.parametrize(("budget_s", "held"), [(None, ["jit"]), (600.0, [])])
+def test_what_a_part_that_failed_lacks_stays_in_the_next_where_more_can_be_proved(monkeypatch, budget_s, held):
+    """Three parts of what was found failed for lack of one and the same setting, and nothing was offered."""
+    found, asked = Configuration.of({"shared_buffers": "2GB", "jit": "off"}), []
+
+    def part(*_, needed=(), **__):
+        asked.append(list(needed))
+        return FrugalWinner(found if "jit" in needed else found.without("jit"), {}, ())
+
+    monkeypatch.setattr(Search, "winner", lambda _: found)
+    monkeypatch.setattr(tune_module, "frugal", part)
+    laboratory = SimulatedLaboratory(shared_buffers_cliff, fails=lambda settings: "jit" not in settings and settings)
+    options = replace(SHORT, budget_s=budget_s)
+    laboratory.budget(budget_s)
+    tuned = tune(laboratory, options, lambda _: None)
+    assert asked[0] == []
+    assert asked[-1] == held
+    assert tuned.is_offered == bool(held)
+    if held:
+        assert tuned.winner == found
+        assert [one.knob for one in tune_result(laboratory, tuned, options).unmeasured] == ["jit"]
 
 
 def test_where_every_winner_fails_the_configuration_stays_and_why_is_said():

@@ -86,6 +86,11 @@ def frugal(
     return FrugalWinner(settings, because, tuple(lowered), tuple(name for name in left.rest if name in settings))
 
 
+def lacking(part: Configuration, found: Configuration) -> list[str]:
+    """Return the settings of a configuration that was found which a part of it lacks or has another value of."""
+    return [name for name in found if part.get(name) != found[name]]
+
+
 def _because(share: float, forced: bool, measured: int) -> str:
     if forced:
         return (

@@ -23,11 +23,12 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.facts import Unknown
 from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, Trial
 from pgdyno.model.verdict import Metric, Word
+from pgdyno.optimizer.frugal import LEAST_PARTS
 from pgdyno.server.outage import Outage
 from pgdyno.studies.pairs.blocks import WINNER, ArmUnmeasured
 from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.pairs.judging import Unjudged
-from pgdyno.studies.tune.frugal import FrugalWinner, frugal
+from pgdyno.studies.tune.frugal import FrugalWinner, frugal, lacking
 from pgdyno.studies.tune.halves import split_group
 from pgdyno.studies.tune.missing import LOOK_TRIALS, TRIALS, loss_at_a_look, loss_in_proof, seek_missing, seek_seen
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
@@ -152,6 +153,7 @@ def search_and_prove(
         return
     first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
     needed: Sequence[str] = ()
+    held: list[str] = []
     idle, is_told, whole = frozenset[str](), False, False
     before = _timed(laboratory)
     if _can_look(laboratory, options):
@@ -165,7 +167,8 @@ def search_and_prove(
         if arms is not None and arms < 2:
             break
         most = _most_settings(arms, options, again=turn > 0)
-        part = frugal(search, found, most=most, refused=refused, needed=needed, idle=idle, whole=whole)
+        kept = [*needed, *(name for name in held if name not in needed and most >= LEAST_PARTS)]
+        part = frugal(search, found, most=most, refused=refused, needed=kept, idle=idle, whole=whole)
         if part.settings in refused:
             announce("proof: no other part of it is worth one")
             break
@@ -198,6 +201,7 @@ def search_and_prove(
             search.failed.append(error.trial)
             first_block = error.trial.spec.block + 1
             refused.append(part.settings)
+            held += lacking(part.settings, found)  # one of them may be what keeps the whole from failing
             found = search.winner()
             if not found:
                 break
