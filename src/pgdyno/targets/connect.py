@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,33 +74,37 @@ def open_target(
     dsn: str | None,
     *,
     restart_command: Sequence[str] | None = None,
-    bin_dir: Path | None = None,
     runner: Runner | None = None,
     to_read: bool = False,
 ) -> Target:
     """Return the server that libpq finds by `dsn`, PG* variables, service file and .pgpass, as a target.
 
-    `restart_command` overrules every way to restart that we find ourselves (see `CommandControl`); `bin_dir` the
-    programs. With `to_read` no way to restart is looked for. Changes nothing. Raises UsageError when the string cannot
-    be read, ConnectError when there is no session.
+    `restart_command` overrules every way to restart that we find ourselves (see `CommandControl`). With `to_read` no
+    way to restart is looked for. Changes nothing. Raises UsageError when the string cannot be read, ConnectError when
+    there is no session.
     """
     runner = runner or LocalRunner()
     postgres, sighting = meet(dsn or "")
+    found, pid, folder = seen_target(postgres, sighting, runner)
+    if to_read:
+        return replace(found, no_control="it was opened to be read")
+    control, no_control = _control(restart_command, runner, postgres, sighting, found.directory, pid, folder)
+    if control is None:
+        log.info("the server cannot be restarted from here without --restart-command: %s", no_control)
+    return replace(found, control=control, no_control=no_control)
+
+
+def seen_target(postgres: Postgres, sighting: Sighting, runner: Runner) -> tuple[Target, int | None, Path | None]:
+    """Return a server as it was seen, without a way to restart it; its process here, and its programs' folder."""
     directory = own_directory(sighting)
     pid = postmaster_lock.postmaster_pid(directory) if directory else sighting.peer.pid
-    folder = bin_dir or server_bin_dir(runner, sighting, pid)
+    folder = server_bin_dir(runner, sighting, pid)
     client = binaries.client_bin_dir(folder)
-    control: Control | None = None
-    no_control: str | None = "it was opened to be read"
-    if not to_read:
-        control, no_control = _control(restart_command, runner, postgres, sighting, directory, pid, folder)
-        if control is None:
-            log.info("the server cannot be restarted from here without --restart-command: %s", no_control)
-    return Target(
+    found = Target(
         name=postgres.label,
         postgres=postgres,
         runner=runner,
-        control=control,
+        control=None,
         bin_dir=folder or client or Path("/usr/bin"),
         os_user=owner_of(sighting.data_directory) if pid is not None else None,
         disposable=False,
@@ -108,8 +112,8 @@ def open_target(
         cpu=server_cpu(directory, pid, sighting.unseen),
         client_bin_dir=client,
         local=pid is not None,
-        no_control=no_control,
     )
+    return found, pid, folder
 
 
 def meet(dsn: str) -> tuple[Postgres, Sighting]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
@@ -10,14 +11,13 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.control import CommandControl, PatroniControl
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.cpu import CpuGroup, ServerCpu
-from pgdyno.owner.account import owner_of
-from pgdyno.owner.runner import LocalRunner, Runner
+from pgdyno.owner.runner import LocalRunner
 from pgdyno.routes.patroni_route import PatroniRoute
 from pgdyno.routes.sql_route import SqlRoute
 from pgdyno.server import binaries, postmaster_lock
 from pgdyno.server.patroni_api import PatroniApi
 from pgdyno.server.postgres import Postgres
-from pgdyno.targets.connect import look, meet, open_target, own_directory, server_bin_dir, server_cpu
+from pgdyno.targets.connect import look, meet, open_target, seen_target, server_cpu
 from pgdyno.targets.target import Target
 
 
@@ -39,53 +39,34 @@ def open_server(
     return open_target(dsn, restart_command=restart_command)
 
 
-def open_patroni(
-    api: PatroniApi, dsn: str | None = None, *, bin_dir: Path | None = None, runner: Runner | None = None
-) -> Target:
+def open_patroni(api: PatroniApi, dsn: str | None = None) -> Target:
     """Return the cluster behind Patroni's API as a target: its sessions follow the leader, its control is Patroni.
 
     `dsn` gives role and database; hosts in it overrule the addresses that Patroni publishes. Changes nothing. Raises
     ConnectError when neither API nor leader answers, EnvironmentUnsuitable for a cluster without members.
     """
-    runner = runner or LocalRunner()
     api = api.with_members()
     postgres = _following_leader(api, dsn or "")
     _, sighting = look(postgres)
-    directory = own_directory(sighting)
-    pid = postmaster_lock.postmaster_pid(directory) if directory else sighting.peer.pid
-    folder = bin_dir or server_bin_dir(runner, sighting, pid)
-    client = binaries.client_bin_dir(folder)
-    return Target(
+    found, pid, _ = seen_target(postgres, sighting, LocalRunner())
+    return replace(
+        found,
         name=f"Patroni {postgres.label}",
-        postgres=postgres,
-        runner=runner,
         control=PatroniControl(api, postgres),
-        bin_dir=folder or client or Path("/usr/bin"),
-        os_user=owner_of(sighting.data_directory) if pid is not None else None,
-        disposable=False,
-        directory=directory,
-        cpu=_leader_cpu(directory, pid, sighting.unseen),
-        client_bin_dir=client,
-        local=pid is not None,
+        cpu=_leader_cpu(found.directory, pid, sighting.unseen),
         route=PatroniRoute.open(api, postgres),
     )
 
 
-def open_sql_only(
-    dsn: str | None,
-    *,
-    restart_command: Sequence[str] | None = None,
-    bin_dir: Path | None = None,
-    runner: Runner | None = None,
-) -> Target:
+def open_sql_only(dsn: str | None, *, restart_command: Sequence[str] | None = None) -> Target:
     """Return a server of which only SQL is used: settings by ALTER SYSTEM, no look at its host, its files or CPU.
 
     Without `restart_command` it cannot be restarted. Changes nothing. Raises ConnectError when there is no session,
     and what `SqlRoute.open` raises.
     """
-    runner = runner or LocalRunner()
+    runner = LocalRunner()
     postgres, _ = meet(dsn or "")
-    client = bin_dir or binaries.client_bin_dir(None)
+    client = binaries.client_bin_dir(None)
     return Target(
         name=postgres.label,
         postgres=postgres,
