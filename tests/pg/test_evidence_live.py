@@ -22,7 +22,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.evidence import Evidence, LogEvidence, Statistics, WorkingSetClass, WorkloadClass
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Database, Inventory
-from pgdyno.probes.evidence.gather import evidence_of_capture, gather, write_evidence
+from pgdyno.probes.evidence.gather import evidence_of_capture, gather
 from pgdyno.probes.evidence.snapshot import read_snapshot
 from pgdyno.remote.dispatcher import Dispatcher
 from pgdyno.sandbox.sandbox import Sandbox
@@ -94,7 +94,7 @@ def test_small_max_wal_size_shows_in_the_log_of_every_version(any_postgres: Sand
         pgbench(target, "-n", "-f", str(SEGMENTS), "-R", "6", "-t", "12")  # a slow machine writes little WAL by itself
         inventory = inventory_of(target)
         found, transactions = under_load(target, inventory, "-b", "tpcb-like")
-        stored = write_evidence(target, tmp_path, inventory, window_s=1.0)
+        stored = gather(target, inventory, window_s=1.0, folder=tmp_path)
     assert isinstance(found.log, LogEvidence)
     assert len(found.log.too_frequent_s) > 0
     assert found.log.hints == (HINT,)

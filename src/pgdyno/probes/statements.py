@@ -23,7 +23,7 @@ from pgdyno.probes.observer import FALLBACK_DATABASE, OBSERVER_DATABASE, quieten
 from pgdyno.probes.statement_rows import RECORD_OID, PackedRecord, statement_rows
 from pgdyno.probes.views import load_views, queries_for
 from pgdyno.server.extensions import schema_of
-from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.server.postgres import Postgres, query_error, row_as
 from pgdyno.stats.statement_deltas import StatementSnapshot
 
 T = TypeVar("T")
@@ -159,22 +159,7 @@ class StatementReader:
 
         Statements are told by when they began, where that is not before `begun`. Errors as `statements`.
         """
-
-        def read(connection: psycopg.Connection[DictRow]) -> SessionCounts:
-            row = connection.execute(self._queries["live_sessions"], {"since": since, "begun": begun}).fetchone()
-            assert row is not None, "one row, whatever is there"
-            return SessionCounts(
-                sessions=int(row["sessions"]),
-                active=int(row["active"]),
-                old=int(row["old"]),
-                oldest_s=float(row["oldest_s"]),
-                at=float(row["at"]),
-                blocked=int(row["blocked"]),
-                begun=tuple(map(float, row["begun"] or ())),
-                computing=int(row["computing"]),
-            )
-
-        return self._asked(read)
+        return self._as(SessionCounts, "live_sessions", {"since": since, "begun": begun})
 
     def crossing(self, after: float, before: float) -> int:
         """Count the statements of others at work that began between two moments of the server's clock."""
@@ -187,17 +172,11 @@ class StatementReader:
 
     def databases(self) -> DatabaseTotals:
         """Return what all databases did. Errors as `statements`."""
-        row = self._row("live_databases")
-        active = row["active_ms"]
-        sums = (float(row[name]) for name in ("temp_bytes", "wal_bytes", "blocks_read"))
-        return DatabaseTotals(
-            float(row["commits"]), float(row["rollbacks"]), None if active is None else float(active), *sums
-        )
+        return self._as(DatabaseTotals, "live_databases")
 
     def housework(self) -> Housework:
         """Return what the server does beside its statements. Errors as `statements`."""
-        row = self._row("live_housework")
-        return Housework(int(row["checkpoints"]), int(row["vacuums"]))
+        return self._as(Housework, "live_housework")
 
     def entries(self) -> int:
         """Return how many entries pg_stat_statements holds, ours and nested ones too. Errors as `statements`."""
@@ -205,22 +184,15 @@ class StatementReader:
 
     def texts(self, queryids: Sequence[int]) -> Mapping[int, str]:
         """Return the whole texts of these statements, where they have one. Errors as `statements`."""
-
-        def read(connection: psycopg.Connection[DictRow]) -> dict[int, str]:
-            rows = connection.execute(self._queries["live_texts"], {"ids": list(queryids)}).fetchall()
-            return {int(row["queryid"]): str(row["text"]) for row in rows}
-
-        return self._asked(read)
+        return {int(row["queryid"]): str(row["text"]) for row in self._rows("live_texts", {"ids": list(queryids)})}
 
     def names(self) -> tuple[Mapping[int, str], Mapping[int, str]]:
         """Return the names of databases and of roles by their oid. Errors as `statements`."""
-
-        def read(connection: psycopg.Connection[DictRow]) -> tuple[dict[int, str], dict[int, str]]:
-            rows = connection.execute(_NAMES).fetchall()
-            databases = {row["oid"]: row["name"] for row in rows if row["is_database"]}
-            return databases, {row["oid"]: row["name"] for row in rows if not row["is_database"]}
-
-        return self._asked(read)
+        rows = self._rows("names")
+        databases, roles = (
+            {row["oid"]: row["name"] for row in rows if row["is_database"] is of} for of in (True, False)
+        )
+        return databases, roles
 
     def _take(self, connection: psycopg.Connection[DictRow]) -> bool:
         try:
@@ -238,16 +210,19 @@ class StatementReader:
         name = sql.Identifier(schema).as_string(connection)
         found = queries_for(connection.info.server_version, load_views())
         self._queries = {view: sql.SQL(found[view].replace("{schema}", name)) for view in _VIEWS}
+        self._queries["names"] = sql.SQL(_NAMES)
         self._connection = connection
         return True
 
-    def _row(self, view: str, params: Mapping[str, object] | None = None) -> dict[str, float]:
-        def read(connection: psycopg.Connection[DictRow]) -> dict[str, float]:
-            row = connection.execute(self._queries[view], params).fetchone()
-            assert row is not None, "one row, whatever is there"
-            return row
+    def _rows(self, view: str, params: Mapping[str, object] | None = None) -> list[DictRow]:
+        return self._asked(lambda connection: connection.execute(self._queries[view], params).fetchall())
 
-        return self._asked(read)
+    def _row(self, view: str, params: Mapping[str, object] | None = None) -> DictRow:
+        (row,) = self._rows(view, params)
+        return row
+
+    def _as(self, kind: type[T], view: str, params: Mapping[str, object] | None = None) -> T:
+        return row_as(kind, self._row(view, params), self._postgres.label)
 
     def _asked(self, read: Callable[[psycopg.Connection[DictRow]], T]) -> T:
         if self._connection is None:

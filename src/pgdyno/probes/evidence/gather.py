@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
 from pgdyno.outputs import ensure_folder, write_output
 from pgdyno.probes.evidence.derive import Files, derive
-from pgdyno.probes.evidence.log_files import READ_AT_MOST, LogPart, find_parts, local_parts
+from pgdyno.probes.evidence.log_files import LogPart, find_parts, local_parts
 from pgdyno.probes.evidence.log_reader import LogReader
 from pgdyno.probes.evidence.named_files import (
     files_of,
@@ -40,63 +39,33 @@ def gather(
     iostat: Path | None = None,
     sadf: Path | None = None,
     progress: Progress = lambda text: None,
-    databases: Sequence[str] | None = None,
     wal_device: str | None = None,
     matrix: Sequence[tuple[int, float]] = (),
     work: OwnWork | None = None,
-    log_bytes: int = READ_AT_MOST,
-    clock: Callable[[], float] = time.time,
-    sleep: Callable[[float], object] = time.sleep,
+    folder: Path | None = None,
 ) -> Evidence:
-    """Return what happened on a live target.
+    """Return what happened on a live target, and write it into the capture in `folder`, if any: `evidence/`, `logs/`.
 
     `window_s` seconds are watched; with 0 the figures hold since the statistics were reset. `logs` None asks the
-    server where its log is; its last `log_bytes` are read. `iostat` and `sadf` name files of whatever machine;
-    `databases` those whose tables are listed (the connected one, and the busiest); `matrix` is
-    throughput by number of clients, which tells the knee; `work` is what of it studies of ours caused. Only reads;
-    pg_monitor is enough. What cannot be read is Unknown. Raises UsageError when a named file
-    cannot be read.
+    server where its log is. `iostat` and `sadf` name files of whatever machine; `matrix` is throughput by number of
+    clients, which tells the knee; `work` is what of it studies of ours caused. Of the log a capture keeps lines that
+    are understood, without statements and without the prefix, which may name persons. Only reads; pg_monitor is enough.
+    What cannot be read is Unknown. Raises UsageError when a named file cannot be read.
     """
     files = iostat_text(iostat), sadf_text(sadf)
     _check_before(logs, inventory, window_s)
-    seen = observe(target, window_s=window_s, databases=databases, progress=progress, clock=clock, sleep=sleep)
+    seen = observe(target, window_s=window_s, progress=progress)
     progress("reading the server's log")
-    log, _ = _read_log(_parts(target, inventory, logs, log_bytes), inventory, work, named=logs or ())
-    return derive(seen, inventory, Files(log, *files, wal_device, matrix), work)
-
-
-def write_evidence(
-    target: Target,
-    folder: Path,
-    inventory: Inventory,
-    *,
-    window_s: float = 0.0,
-    logs: Sequence[Path] | None = None,
-    iostat: Path | None = None,
-    sadf: Path | None = None,
-    progress: Progress = lambda text: None,
-    databases: Sequence[str] | None = None,
-    log_bytes: int = READ_AT_MOST,
-) -> Evidence:
-    """Gather evidence and write it into a capture: `evidence/`, `logs/`, `iostat.txt`, `sadf.json`.
-
-    Of the log only lines that are understood are kept, without statements and without the prefix, which may name
-    persons. Arguments and errors as `gather`; returns the same evidence.
-    """
-    files = iostat_text(iostat), sadf_text(sadf)
-    _check_before(logs, inventory, window_s)
-    seen = observe(target, window_s=window_s, databases=databases, progress=progress)
-    parts = _parts(target, inventory, logs, log_bytes)
-    log, kept = _read_log(parts, inventory, named=logs or (), keep_at_most=_KEPT_LINES)
-    save(seen, folder / "evidence")
-    if not isinstance(log, Unknown):
+    parts = find_parts(target, inventory) if logs is None else named_parts(logs)
+    kept_lines = 0 if folder is None else _KEPT_LINES
+    log, kept = _read_log(parts, inventory, work, named=logs or (), keep_at_most=kept_lines)
+    if folder is not None:
+        save(seen, folder / "evidence")
+    if folder is not None and not isinstance(log, Unknown):
         lines = kept or [f"LOG:  {log.lines} lines were read by pgdyno, and none of them is kept"]
         ensure_folder(folder / "logs")
         write_output(folder / "logs" / "server.log", "".join(f"{line}\n" for line in lines))
-    for name, text in zip(("iostat.txt", "sadf.json"), files, strict=True):
-        if text is not None:
-            write_output(folder / name, text)
-    return derive(seen, inventory, Files(log, *files))
+    return derive(seen, inventory, Files(log, *files, wal_device, matrix), work)
 
 
 def evidence_of_capture(
@@ -128,8 +97,7 @@ def evidence_of_capture(
         of_sadf = _text_if_there(folder / "sadf.json") if of_sadf is None else of_sadf
         own = [path for path in files_of(folder / "logs") if not leads_out(path, folder)]
         parts = local_parts(own) if own else Unknown(f'there is no log in "{folder / "logs"}"')
-    parts = parts if logs is None else named_parts(logs, READ_AT_MOST)
-    log, _ = _read_log(parts, inventory, work, named=logs or ())
+    log, _ = _read_log(parts if logs is None else named_parts(logs), inventory, work, named=logs or ())
     return derive(seen, inventory, Files(log, of_iostat, of_sadf, wal_device, matrix), work)
 
 
@@ -138,17 +106,11 @@ def _none(why: str) -> Observation:
     return Observation(last=missing, host_missing=missing, kernel_log=missing)
 
 
-def _parts(
-    target: Target, inventory: Inventory, logs: Sequence[Path] | None, log_bytes: int
-) -> list[LogPart] | Unknown:
-    return find_parts(target, inventory, log_bytes) if logs is None else named_parts(logs, log_bytes)
-
-
 def _check_before(logs: Sequence[Path] | None, inventory: Inventory, window_s: float) -> None:
     """Refuse a named log that is none before a window is waited for; a pipe can be read only once."""
     if not logs:
         return
-    parts = named_parts(logs, READ_AT_MOST)
+    parts = named_parts(logs)
     if window_s and not isinstance(parts, Unknown):
         _read_log([part for part in parts if is_regular(part)], inventory, named=logs)
 

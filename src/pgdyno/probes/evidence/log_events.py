@@ -41,6 +41,10 @@ _WAIT = re.compile(r"process \d+ still waiting for \w+ on .* after \d+\.\d+ ms")
 _HINT = re.compile(r'Consider increasing the configuration parameter "\w+"\.')
 _STOP = re.compile(r"received (smart|fast|immediate) shutdown request")
 _KEPT_CHECKPOINTS, _KEPT_SIGNALS, _KEPT_NAMES = 20_000, 100, 1000
+_COUNTED = (
+    "killed_by_9", "crashes", "panics", "temp_files", "autovacuums", "autoanalyzes", "deadlocks", "lock_waits",
+)  # fmt: skip
+"""Kinds of messages that are evidence by their number alone."""
 _QUOTES = {"checkpoint_starts": ("wal_start", "wal_complete")}
 """Quotes that belong to a kind and are not called like it."""
 
@@ -98,22 +102,15 @@ class LogCounts:
             starts=dict(self.starts),
             too_frequent_s=tuple(self.too_frequent_s),
             hints=tuple(self.hints),
-            killed_by_9=count.get("killed_by_9", 0),
-            crashes=count.get("crashes", 0),
-            panics=count.get("panics", 0),
-            temp_files=count.get("temp_files", 0),
             temp_bytes=self.temp_bytes,
             largest_temp_bytes=self.largest_temp,
-            autovacuums=count.get("autovacuums", 0),
-            autoanalyzes=count.get("autoanalyzes", 0),
-            deadlocks=count.get("deadlocks", 0),
-            lock_waits=count.get("lock_waits", 0),
             connections=max(count.get("connections", 0), count.get("authorized", 0)),
             quotes=dict(self.quotes),
             unparsed=self.unparsed,
             earlier=dict(self.earlier),
             changed=dict(self.changed),
             started=self.started,
+            **{kind: count.get(kind, 0) for kind in _COUNTED},
         )
 
     def _log(self, line: LogLine) -> None:

@@ -43,7 +43,7 @@ def sadf_text(path: Path | None) -> str | None:
     return text
 
 
-def named_parts(logs: Sequence[Path], at_most: int) -> list[LogPart] | Unknown:
+def named_parts(logs: Sequence[Path]) -> list[LogPart] | Unknown:
     """Return the parts of files and folders that somebody named; of a folder what can be read of it.
 
     Raises UsageError for a file that is missing or cannot be read. Never waits for one.
@@ -60,7 +60,7 @@ def named_parts(logs: Sequence[Path], at_most: int) -> list[LogPart] | Unknown:
         except OSError as error:
             raise UsageError(f'log file "{path}" cannot be read', detail=error.strerror, hint=_READABLE) from error
         paths.append(path)
-    return local_parts(paths, at_most)
+    return local_parts(paths)
 
 
 def not_a_log(path: str) -> UsageError:

@@ -47,28 +47,21 @@ def observe(
     target: Target,
     *,
     window_s: float,
-    databases: Sequence[str] | None = None,
     progress: Callable[[str], object] = lambda text: None,
-    clock: Callable[[], float] = time.time,
-    sleep: Callable[[float], object] = time.sleep,
 ) -> Observation:
-    """Read a target over `window_s` seconds; 0 takes one reading.
-
-    `databases` None lists the tables of the connected database and of the busiest. A server that is down
-    leaves its part unknown.
-    """
+    """Read a target over `window_s` seconds; 0 takes one reading. A server that is down leaves its part unknown."""
     seen = Observation()
     session: ActivitySession | None = None
     try:
         progress("reading the server's statistics")
-        databases = _databases(target) if databases is None else databases
+        databases = _databases(target)
         if window_s > 0:
             seen.first = read_snapshot(target.postgres, edge="begin", databases=databases)
         session = ActivitySession(opened(target.postgres))
     except ConnectError as error:
         seen.first, seen.last = None, Unknown(f"the server gave no session: {error.detail or error.message}")
     try:
-        _sample(seen, target, session, window_s, progress, clock, sleep)
+        _sample(seen, target, session, window_s, progress)
     finally:
         if session is not None:
             session.session.close()
@@ -97,20 +90,17 @@ def _sample(
     session: ActivitySession | None,
     window_s: float,
     progress: Callable[[str], object],
-    clock: Callable[[], float],
-    sleep: Callable[[float], object],
 ) -> None:
-    began = clock()
+    began = time.time()
     steps = max(1, round(window_s / _EVERY_S)) if window_s > 0 else 0
     for step in range(steps + 1):
         due = began + window_s * step / steps if steps else began
-        if due > clock():
-            sleep(due - clock())
+        time.sleep(max(0.0, due - time.time()))
         texts = _host(target)
         if isinstance(texts, Unknown):
             seen.host_missing = texts
         else:
-            seen.host.append((clock(), texts))
+            seen.host.append((time.time(), texts))
         sample = None if session is None else session.sample()
         if sample is not None:
             seen.activity.append(sample)

@@ -11,7 +11,7 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
          AS oldest_s,
        count(*) FILTER (WHERE is_client AND state = 'active' AND wait_event_type = 'Lock'
                           AND clock_timestamp() - query_start > interval '1 second') AS blocked,
-       (array_agg(extract(epoch FROM query_start)::float8 ORDER BY query_start)
-          FILTER (WHERE is_client AND state = 'active' AND query_start >= to_timestamp(%(begun)s)))[1:20] AS begun
+       coalesce((array_agg(extract(epoch FROM query_start)::float8 ORDER BY query_start)
+          FILTER (WHERE is_client AND state = 'active' AND query_start >= to_timestamp(%(begun)s)))[1:20], '{}') AS begun
 FROM (SELECT *, backend_type = 'client backend' AS is_client FROM pg_stat_activity) AS activity
 WHERE backend_type IN ('client backend', 'parallel worker') AND application_name NOT LIKE 'pgdyno%%'

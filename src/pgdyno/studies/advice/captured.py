@@ -8,7 +8,7 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.inventory.inspection import write_capture
 from pgdyno.model.inventory import Inventory
-from pgdyno.probes.evidence.gather import write_evidence
+from pgdyno.probes.evidence.gather import gather
 from pgdyno.targets.target import Target
 from pgdyno.units import plural
 
@@ -29,7 +29,7 @@ def capture_target(
     inventory = write_capture(target, folder)
     try:
         _forget(folder)
-        evidence = write_evidence(target, folder, inventory, window_s=window_s or 0.0, progress=progress)
+        evidence = gather(target, inventory, window_s=window_s or 0.0, progress=progress, folder=folder)
         written = [f'{plural(len(_files(folder)), "file")} in "{folder}"']
         kept = _files(folder / _EVIDENCE)
         words = "since the statistics were reset" if window_s is None else f"over {window_s:g} s"
