@@ -404,7 +404,7 @@ def _work(numbers: str, asks: int) -> None:
     become(Account.parse(numbers))
     threading.Thread(target=end_with_it, daemon=True).start()
     with socket.socket(fileno=3) as channel:
-        worker.serve(channel)
+        worker.serve(channel, worker.all_tasks())
 
 
 def _rename(*words: str, last: str = "") -> None:

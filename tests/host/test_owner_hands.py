@@ -72,6 +72,27 @@ def test_hands_go_on_when_their_worker_is_killed(theirs: tuple[Hands, Path]) -> 
     assert hands.may_write(folder)
 
 
+def test_a_worker_for_looks_gives_way_to_one_for_all_tasks(theirs: tuple[Hands, Path]) -> None:
+    hands, folder = theirs
+    for pid in workers_of(hands):
+        os.kill(pid, signal.SIGKILL)
+    assert hands.names(folder) == []
+    (looks,) = workers_of(hands)
+    assert worker.LOOKING_BOOT in words_of(looks)
+    assert hands.look(folder / "a") is None
+    assert workers_of(hands) == [looks], "a second look needs no other one"
+    hands.replace(folder / "a", b"one", Attributes(hands.account.uid, hands.account.gid, 0o600))
+    (does_all,) = workers_of(hands)
+    assert worker.BOOT in words_of(does_all)
+    assert not Path(f"/proc/{looks}").exists()
+    assert hands.read(folder / "a") == b"one"
+    assert workers_of(hands) == [does_all]
+
+
+def words_of(pid: int) -> list[str]:
+    return (processes.PROC / str(pid) / "cmdline").read_bytes().decode().split("\0")
+
+
 def workers_of(hands: Hands) -> list[int]:
     """Return the workers of this process, not those of the tests beside it, which lend the same account's hands."""
     children = processes.children_of(os.getpid())

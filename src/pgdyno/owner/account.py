@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import errno
 import os
 import pwd
@@ -12,8 +10,7 @@ from pathlib import Path
 
 from pgdyno.outside.mounts import fuse_makers, teller_of
 from pgdyno.outside.way import ways
-
-_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+from pgdyno.owner.becoming import become_ids, parse_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +36,7 @@ class Account:
     @classmethod
     def parse(cls, text: str) -> Account:
         """Rebuild an account from its `numbers`. Raises ValueError on anything else."""
-        uid, gid, groups = text.split(":")
-        return cls(int(uid), int(gid), tuple(int(group) for group in groups.split(",") if group))
+        return cls(*parse_ids(text))
 
     @property
     def numbers(self) -> str:
@@ -89,12 +85,4 @@ def become(account: Account) -> None:
 
     To be called by root in a process that has nothing else to do as root. Raises OSError when the kernel refuses.
     """
-    os.setgroups(account.groups)
-    os.setresgid(account.gid, account.gid, account.gid)
-    os.setresuid(account.uid, account.uid, account.uid)
-    if os.getresuid() != (account.uid,) * 3 or account.uid == 0:
-        raise PermissionError(f"this process did not become user {account.uid}")
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    become_ids(account.uid, account.gid, account.groups)

@@ -12,19 +12,16 @@ import dataclasses
 import errno
 import fcntl
 import os
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
+
+from pgdyno.owner.looking import opened_regular
 
 _THE_KERNELS = ("security.ima", "security.evm")
 """Extended attributes that the kernel computes from a file's bytes: they are never copied."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-WARY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-READ = os.O_RDONLY | WARY
-"""How a file is opened that others may have put there: no link is followed, and a pipe does not keep us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +51,16 @@ class Attributes:
 
 def read_regular(path: Path, at_most: int, start: int = 0) -> bytes:
     """Return `at_most` bytes of a regular file from `start`. A link, a pipe or a device is refused with OSError."""
-    with _opened_regular(path) as file:
+    with opened_regular(path) as file:
         file.seek(start)
         return file.read(at_most)
 
 
 def read_regular_into(path: Path, room: memoryview, start: int) -> int:
     """Fill the room with bytes of a regular file from `start` and return how many; else as `read_regular`."""
-    with _opened_regular(path) as file:
+    with opened_regular(path) as file:
         file.seek(start)
         return file.readinto(room)
-
-
-def _opened_regular(path: Path) -> BufferedReader:
-    descriptor = os.open(path, READ)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # fdopen refuses a directory itself, and leaves it open
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return os.fdopen(descriptor, "rb")
 
 
 def open_fresh(path: Path, mode: int = 0o644) -> BinaryIO:

@@ -30,8 +30,10 @@ from pgdyno.owner import worker
 from pgdyno.owner.account import Account, owner_of_server
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
+from pgdyno.owner.looking import LOOKING
 from pgdyno.owner.pins import DirectoryChanged, Pin
-from pgdyno.owner.tasks import TASKS, OpenedFile
+from pgdyno.owner.tasks import TASKS
+from pgdyno.owner.worker import OpenedFile
 
 T = TypeVar("T")
 Call = Callable[[str, dict[str, object]], object]
@@ -194,12 +196,18 @@ OURS = Hands(Account(os.geteuid(), os.getegid(), ()), lambda name, given: TASKS[
 
 
 class _Worker:
-    """The worker of one account, started when it is needed and again when it was ended."""
+    """The worker of one account, started when it is needed and again when it was ended.
+
+    The first that is asked for is mostly a look: a worker for looks is there sooner. The first task that is more than
+    one ends it, and starts one for all tasks.
+    """
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_look = self._only_looks = False
+        """Whether the task in hand is a look, and the worker can do no more than that."""
         self._is_asking = False
         """True from before a question to after its whole answer, and for good where Ctrl-C came between the two."""
         self._lock = threading.Lock()
@@ -208,6 +216,9 @@ class _Worker:
         """Have a task done; once more when the worker was killed meanwhile: every task may be repeated."""
         request = pickle.dumps((name, given))
         with self._lock:
+            self._is_look = name in LOOKING
+            if self._only_looks and not self._is_look:
+                self.end()
             for attempt in (1, 2):
                 try:
                     answer = self._ask(request)
@@ -238,7 +249,7 @@ class _Worker:
             except subprocess.TimeoutExpired:
                 raise self._gone(f"process {self._process.pid} was killed and has not ended") from None
             self._process = None
-        self._is_asking = False
+        self._is_asking = self._only_looks = False
 
     def forget(self) -> None:
         """Leave the worker to the process that started it: we are a child of that."""
@@ -272,7 +283,7 @@ class _Worker:
         root = str(Path(pgdyno.__file__).parent.parent)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", worker.BOOT, root, *words],
+                [sys.executable, "-I", "-S", "-c", worker.LOOKING_BOOT if self._is_look else worker.BOOT, root, *words],
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -282,7 +293,7 @@ class _Worker:
                 start_new_session=True,
             )
         ours.settimeout(ANSWER_S)
-        self._channel = ours
+        self._channel, self._only_looks = ours, self._is_look
 
     def _gone(self, why: str) -> EnvironmentUnsuitable:
         who = self._account.name or str(self._account.uid)

@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
@@ -19,47 +18,16 @@ from pgdyno.model.shapes import shaped
 from pgdyno.owner import durable, file_image
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
+from pgdyno.owner.looking import LOOKING, READ, WARY
 from pgdyno.owner.pins import Pin, entered
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedFile:
-    """A descriptor that the caller gets, and closes."""
-
-    descriptor: int
-
+from pgdyno.owner.worker import OpenedFile
 
 Answer = object
-
-
-def read(path: str, at_most: int, start: int = 0) -> bytes:
-    """Return the bytes of a regular file from `start`, `at_most` of them; see `durable.read_regular`."""
-    return durable.read_regular(Path(path), at_most, start)
-
-
-def look(path: str) -> dict[str, int] | None:
-    """Return the status of what a path names, links not followed; None when there is nothing."""
-    try:
-        status = Path(path).lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    names = ("st_mode", "st_uid", "st_gid", "st_dev", "st_ino", "st_size", "st_nlink", "st_mtime_ns")
-    return {name: int(getattr(status, name)) for name in names}
-
-
-def names(folder: str) -> list[str]:
-    """Return the names in a directory, sorted."""
-    return sorted(path.name for path in Path(folder).iterdir())
 
 
 def resolve(path: str) -> str:
     """Return the path with every link followed."""
     return str(Path(path).resolve())
-
-
-def may_write(folder: str) -> bool:
-    """Return True when files can be made in a directory."""
-    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def pin(folder: str) -> dict[str, object]:
@@ -134,7 +102,7 @@ def reserve(path: str, size: int, pins: Sequence[Pin] = ()) -> None:
 def open_lock(path: str) -> OpenedFile:
     """Open a small file for reading and writing, made when it is missing, with the group mode of its directory."""
     with entered(path) as place:
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | durable.WARY, 0o600)
+        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | WARY, 0o600)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
@@ -152,7 +120,7 @@ def forget_cached(folder: str) -> None:
     for directory, _, files in os.walk(folder):
         for name in files:
             try:
-                descriptor = os.open(Path(directory) / name, durable.READ)
+                descriptor = os.open(Path(directory) / name, READ)
             except OSError:
                 continue
             try:
@@ -164,14 +132,10 @@ def forget_cached(folder: str) -> None:
                 os.close(descriptor)
 
 
-TASKS: Mapping[str, Callable[..., Answer]] = {
+TASKS: Mapping[str, Callable[..., Answer]] = LOOKING | {
     task.__name__: task
     for task in (
-        read,
-        look,
-        names,
         resolve,
-        may_write,
         pin,
         capture,
         restore,

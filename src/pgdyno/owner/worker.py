@@ -3,9 +3,10 @@
     python -I -S -c BOOT ROOT FD UID:GID:GROUP,... PARENT
 
 It ends with who started it, so that nobody writes behind the back of whoever restores the server (orphans.py).
-It imports before it becomes the account, who may not be able to read our code. Requests and answers go through one
-Unix socket. A request is pickled, because root made it; an answer is not, because root must not trust who sends it: a
-header of JSON, then bytes. Everything that can be asked for is in `tasks`.
+It imports before it becomes the account, who may not be able to read our code; one that LOOKING_BOOT starts imports and
+does only what is in `looking`, and is there in half of the time. Requests and answers go through one Unix socket. A
+request is pickled, because root made it; an answer is not, because root must not trust who sends it: a header of JSON,
+then bytes. Everything that can be asked for is in `looking` and `tasks`.
 """
 
 from __future__ import annotations
@@ -17,46 +18,69 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable, Mapping
 
 from pgdyno.errors import PgdynoError
-from pgdyno.owner.account import Account, become
+from pgdyno.owner.becoming import become_ids, parse_ids
 from pgdyno.owner.parent import end_with
-from pgdyno.owner.tasks import TASKS, OpenedFile
 
+Tasks = Mapping[str, Callable[..., object]]
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from pgdyno.owner import worker; worker.main(sys.argv[2:])"
+LOOKING_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from pgdyno.owner import looking, worker; "
+    "worker.main(sys.argv[2:], looking.LOOKING)"
+)
+"""Of a worker that only looks. It writes nothing, so that nobody has to wait for the end of one that was killed."""
 LENGTHS = struct.Struct("!IQ")
 """How long the two parts of a message are: header and bytes."""
 
 
-def main(words: list[str]) -> None:
-    """Become the account and serve; ends when the other side is gone."""
+class OpenedFile:
+    """A descriptor that the caller gets, and closes."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+
+def all_tasks() -> Tasks:
+    """Import and return everything that can be asked for."""
+    from pgdyno.owner.tasks import TASKS
+
+    return TASKS
+
+
+def main(words: list[str], tasks: Tasks | None = None) -> None:
+    """Become the account and serve; ends when the other side is gone. `tasks` None are all."""
     descriptor, numbers, parent = words
+    tasks = all_tasks() if tasks is None else tasks
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # whoever started us decides when the work is over
     os.umask(0o077)
     os.chdir("/")
-    become(Account.parse(numbers))
+    become_ids(*parse_ids(numbers))
     if not end_with(int(parent), signal.SIGKILL):
         return
     with socket.socket(fileno=int(descriptor)) as channel:
-        serve(channel)
+        serve(channel, tasks)
 
 
-def serve(channel: socket.socket) -> None:
+def serve(channel: socket.socket, tasks: Tasks) -> None:
     """Do one task after another until the channel is closed."""
     while (message := receive(channel)) is not None:
         _, data = message
         name, given = pickle.loads(data)  # noqa: S301 - root's process alone holds the other end, and has more rights than we
-        header, answer, descriptor = _done(name, given)
+        header, answer, descriptor = _done(tasks[name], given)
         send(channel, header, answer)
         if descriptor is not None:
             socket.send_fds(channel, [b"d"], [descriptor])
             os.close(descriptor)
 
 
-def _done(name: str, given: dict[str, object]) -> tuple[dict[str, object], bytes, int | None]:
+def _done(task: Callable[..., object], given: dict[str, object]) -> tuple[dict[str, object], bytes, int | None]:
     try:
-        value = TASKS[name](**given)
+        value = task(**given)
     except PgdynoError as error:
         told = {"message": error.message, "detail": error.detail, "hint": error.hint}
         return {"refused": type(error).__name__, **told}, b"", None
