@@ -235,6 +235,21 @@ def test_an_unknown_architecture_gets_a_remark() -> None:
     assert any("no source covers riscv64" in remark for remark in advice.remarks)
 
 
+def test_what_waits_for_a_restart_gets_a_remark() -> None:
+    """The rules judge what is in force: who has set another value wonders whether it was seen."""
+    from pgdyno.studies.advice.advise import AdviceRequest, advise_case
+
+    server = make_server()
+    waiting = replace(server.settings["shared_buffers"], pending_restart=True)
+    case = make_case(server=replace(server, settings={**server.settings, "shared_buffers": waiting}))
+    told = "what is set waits for a restart, and was judged as it is in force: shared_buffers"
+    assert told in advise_case("db1", case.inventory, case.evidence, AdviceRequest()).remarks
+    case = make_case(server=server)
+    assert not any(
+        "restart" in one for one in advise_case("db1", case.inventory, case.evidence, AdviceRequest()).remarks
+    )
+
+
 TWO_SOURCES = MEASURED.replace(
     "low = 0.35, high = 0.35 }]",
     'low = 0.35, high = 0.35 }, { text = "less", document = "postgresql-z13-2017", section = "Recommendation #1", '

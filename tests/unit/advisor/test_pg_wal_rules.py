@@ -76,6 +76,11 @@ def test_synchronous_commit_of_a_role_is_seen():
     assert finding.cost is Cost.NONE, "a setting of a role needs no reload"
     both = make_server(changed={"synchronous_commit": "off"}, overrides={"role batch": {"synchronous_commit": "off"}})
     assert finding_of("synchronous-commit", make_case(server=both)).cost is Cost.RELOAD
+    for word in ("OFF", "no", "0", "False"):  # as it was written: the server takes each of them for off
+        server = make_server(overrides={"database shop": {"synchronous_commit": word}})
+        assert finding_of("synchronous-commit", make_case(server=server)).answer is Answer.FINDING, word
+    standby = finding_of("synchronous-commit", make_case(server=replace(server, in_recovery=True)))
+    assert standby.proposed == "set by hand: ALTER DATABASE shop RESET synchronous_commit on its primary"
     odd = make_server(overrides={"role x superuser; --": {"synchronous_commit": "off"}})
     told = finding_of("synchronous-commit", make_case(server=odd)).proposed
     assert told == "set by hand: ALTER ROLE or DATABASE ... RESET synchronous_commit"

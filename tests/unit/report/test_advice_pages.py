@@ -25,6 +25,7 @@ from pgdyno.model.evidence import (
     WorkloadClass,
 )
 from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, ProofState, RuleProof
+from pgdyno.model.inventory import ServerInventory
 from pgdyno.report.advice.document import advice_json
 from pgdyno.report.advice.explain import explain
 from pgdyno.report.advice.page import advice_report, effect_bars
@@ -219,6 +220,15 @@ def test_nothing_is_proposed_that_only_root_may_set_to_somebody_else() -> None:
     alone = make_advice(make_finding("huge-pages", changes=(linux,)))
     rows = [command for command, _ in next_rows(alone, Again(may_set_linux=False), is_whole=True)]
     assert rows == ["pgdyno advise --explain huge-pages", "pgdyno advise --emit sysctl"]
+
+
+def test_nothing_is_proposed_that_a_standby_does_not_take() -> None:
+    """apply and experiment refused it: a standby has its settings from a person, and no load."""
+    advice = whole()
+    assert isinstance(advice.inventory.server, ServerInventory)
+    standby = replace(advice.inventory, server=replace(advice.inventory.server, in_recovery=True))
+    rows = [command for command, _ in next_rows(replace(advice, inventory=standby), Again(), is_whole=True)]
+    assert rows == ["pgdyno advise --explain shared-buffers", "pgdyno advise --emit postgresql.conf"]
 
 
 def test_no_colour_without_a_terminal_and_none_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from pgdyno.model.finding import Cost, Resolution, Severity
 from pgdyno.units import bytes_text
 
 MB = 1 << 20
+_OFF = ("off", "false", "no", "0")
+"""What the server takes for off, as it was written: what a role or database sets is kept so."""
 _PLAIN_NAMES = re.compile(r"(role [a-z_][a-z0-9_]*)?( in )?(database [a-z_][a-z0-9_]*)?")
 
 
@@ -78,13 +80,14 @@ def _full(case: Case) -> int | None:
 
 def synchronous_commit(case: Case) -> Judgement:
     """Flag synchronous_commit = off, for the server or for a role or database."""
+    where = " on its primary" if is_standby(case) else ""
     back = (
         {} if case.text("synchronous_commit") != "off" else {"the server": "ALTER SYSTEM SET synchronous_commit = on"}
     )
     overrides = case.server.overrides
     for name, given in {} if isinstance(overrides, Unknown) else overrides.items():
-        if given.get("synchronous_commit") in ("off", "false"):
-            back[name] = f"ALTER {_subject(name)} RESET synchronous_commit"
+        if given.get("synchronous_commit", "").lower() in _OFF:
+            back[name] = f"ALTER {_subject(name)} RESET synchronous_commit{where}"
     decided = Resolution(
         "CON-22", "Never recommended: the lists that propose off give no figure, and 2017 measured no gain with it."
     )

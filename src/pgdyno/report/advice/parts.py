@@ -12,6 +12,7 @@ from rich.text import Text
 from pgdyno.advisor.selection import best_candidates
 from pgdyno.advisor.settable import can_be_applied, parts_of
 from pgdyno.model.advice import Advice, Again
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, ChangeKind, Finding, Severity
 from pgdyno.report.advice import words
 
@@ -78,7 +79,8 @@ def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str
     best = best_candidates(advice.findings)
     found = best or advice.answered(Answer.FINDING)[:1]
     rule = found[0].rule if found else None
-    ours = next((one for one in best if can_be_applied(one, may_set_linux=again.may_set_linux)), None)
+    able = () if _is_standby(advice) else best  # a standby takes neither an experiment nor what apply would set
+    ours = next((one for one in able if can_be_applied(one, may_set_linux=again.may_set_linux)), None)
     look, act = (f" {flags}" if flags else "" for flags in (again.look, again.act))
     rows = []
     if rule is not None:
@@ -97,6 +99,11 @@ def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str
     if not is_whole:
         rows.append((f"pgdyno advise{look} --all", "everything, with evidence, doubts and reasons"))
     return rows
+
+
+def _is_standby(advice: Advice) -> bool:
+    server = advice.inventory.server
+    return not isinstance(server, Unknown) and server.in_recovery is True
 
 
 def _forms(finding: Finding) -> Iterator[str]:

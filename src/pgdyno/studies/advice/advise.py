@@ -140,6 +140,8 @@ def _remarks(case: Case) -> Sequence[str]:
     remarks = [generic_remark(case)]
     if isinstance(case.inventory.server, Unknown):
         remarks.append(f"the server is {case.inventory.server}: only rules on the host were judged")
+    elif waiting := sorted(row.name for row in case.inventory.server.settings.values() if row.pending_restart):
+        remarks.append(f"what is set waits for a restart, and was judged as it is in force: {', '.join(waiting)}")
     missing = sorted(case.inventory.missing.items())
     if missing:
         first = "; ".join(f"{name} ({reason})" for name, reason in missing[:_MOST_MISSING])

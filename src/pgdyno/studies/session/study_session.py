@@ -206,10 +206,12 @@ def open_study(
 
 
 def _refuse_unchangeable(request: StudyRequest, target: Target, facts: Facts) -> None:
-    """Refuse a server that cannot be changed as the study will, or that does not let its load in."""
-    if request.changes and facts.server.in_recovery:
+    """Refuse a server that cannot be changed as the study will, or that does not take its load."""
+    if facts.server.in_recovery:
         raise EnvironmentUnsuitable(
-            f"{target.name} is a standby", hint="Run studies on the primary, or on a sandbox without --target."
+            f"{target.name} is a standby",
+            detail="A study makes databases for its load, which a server in recovery cannot.",
+            hint="Run studies on the primary, or on a sandbox without --target.",
         )
     if request.changes and request.restart == "always" and target.control is None:
         raise EnvironmentUnsuitable(
