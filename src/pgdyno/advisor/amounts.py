@@ -28,14 +28,15 @@ ROWS_WRITTEN = 10_000
 HOUR_S = 3600.0
 
 
-def total(rate: float | Unknown, counted: Statistics) -> float | None:
-    """Return a rate's amount in the window; None where the rate is unknown."""
-    return None if isinstance(rate, Unknown) else rate * counted.window.seconds
+def total(rate: str, counted: Statistics) -> float | None:
+    """Return the amount that was counted of a rate, by its name; None where the rate is unknown."""
+    amount = counted.amount(rate)
+    return None if isinstance(amount, Unknown) else amount
 
 
 def too_little_wal(counted: Statistics) -> str | None:
     """Return in words that the window has too little WAL for a share of it; None where it has enough, or is unknown."""
-    amount = total(counted.wal_bytes_s, counted)
+    amount = total("wal_bytes_s", counted)
     if amount is None or amount >= WAL_BYTES:
         return None
     return f"only {bytes_text(amount)} of WAL were written in the window"
@@ -43,7 +44,7 @@ def too_little_wal(counted: Statistics) -> str | None:
 
 def too_few_rows(counted: Statistics) -> str | None:
     """Return in words that too few rows were written for a share of them; None where enough were, or it is unknown."""
-    amount = total(counted.rows_written_s, counted)
+    amount = total("rows_written_s", counted)
     if amount is None or counted.window.seconds <= 0:
         return None
     in_an_hour = amount if counted.window.is_mean_of_all else amount / counted.window.seconds * HOUR_S

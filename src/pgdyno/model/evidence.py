@@ -167,6 +167,13 @@ class Statistics:
     """Active over connected time (14+)."""
     analytic_share: float | Unknown = UNSEEN
     """Rows read by sequential scans over all rows read."""
+    amounts: Mapping[str, float] = field(default_factory=dict)
+    """What was counted, by the name of its rate, where its parts were reset at other times than the window's begin."""
+
+    def amount(self, rate: str) -> float | Unknown:
+        """Return what was counted of a rate in the window: by itself, else the rate over the whole window."""
+        value: float | Unknown = getattr(self, rate)
+        return value if isinstance(value, Unknown) else self.amounts.get(rate, value * self.window.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,20 @@ def test_counters_that_are_too_young_say_nothing():
     assert found.reason.startswith("the statistics were reset 5 s ago")
 
 
+def test_what_was_counted_since_a_late_reset_is_no_rate_over_the_whole_time():
+    """200 transactions in the 14 s since pg_stat_reset are 14 a second, and no 25,000 in the half hour before it."""
+    late = snapshot(2000.0, factor=20)
+    late["databases"][0]["reset_at"] = 1986.0
+    found = statistics(None, late)
+    assert isinstance(found, Statistics)
+    assert (found.window.seconds, found.commits_s) == (1910.0, pytest.approx(200 / 14))
+    assert (found.amount("commits_s"), found.amount("rows_written_s")) == (200.0, 400.0)
+    assert isinstance(classify(found), NoLoad)
+    assert isinstance(replace(found, wal_bytes_s=Unknown("left out")).amount("wal_bytes_s"), Unknown)
+    between = statistics(FIRST, LAST)
+    assert between.amount("commits_s") == 20.0
+
+
 def test_database_that_was_reset_by_itself_has_its_own_age():
     last = snapshot(1010.0, 3)
     last["databases"][0]["reset_at"] = 1000.0

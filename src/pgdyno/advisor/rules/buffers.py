@@ -273,7 +273,7 @@ def buffer_cache_small(case: Case) -> Judgement:
 
 def _only_filled(counted: Statistics, buffers: float) -> str | None:
     """Return in words that what was read may just have filled the cache; None where more was read."""
-    blocks = total(counted.blocks_read_s, counted)
+    blocks = total("blocks_read_s", counted)
     if blocks is None or not isinstance(counted.blocks_read_s, float):
         return None
     size = blocks * BLOCK

@@ -85,7 +85,7 @@ def _is_much(case: Case, measure: str, tables: Sequence[TableActivity]) -> bool:
         return sum(_writes(table) for table in tables) >= ROWS_WRITTEN
     if measure != _READS or isinstance(counted, Unknown):
         return True
-    blocks = total(counted.blocks_read_s, counted)
+    blocks = total("blocks_read_s", counted)
     return blocks is None or blocks * BLOCK >= READ_BYTES
 
 

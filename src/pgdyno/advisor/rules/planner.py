@@ -177,7 +177,7 @@ def _spills(case: Case) -> float | None:
         return float(log.largest_temp_bytes)
     try:
         numbers = counted(case, *SPILL_SETTINGS)
-        traffic, spilled = numbers.temp_bytes_s, total(numbers.temp_bytes_s, numbers) or 0.0
+        traffic, spilled = numbers.temp_bytes_s, total("temp_bytes_s", numbers) or 0.0
     except Missing as missing:
         traffic, spilled = Unknown(missing.reason), 0.0
     if not isinstance(traffic, Unknown):

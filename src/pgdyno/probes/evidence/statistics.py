@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pgdyno.model.evidence import Statistics
@@ -89,7 +89,30 @@ def statistics(first: Snapshot | None, last: Snapshot, grown: TableGrowths | Non
             total_rate(parts, "active_time_ms"), total_rate(parts, "session_time_ms"), "time of sessions"
         ),
         analytic_share=analytic_share(grown or TableGrowths(first, last)),
+        amounts={} if first is not None else _amounts(parts, wal),
     )
+
+
+_COUNTED = {
+    "commits_s": ("xact_commit",),
+    "rollbacks_s": ("xact_rollback",),
+    "rows_read_s": ("tup_returned",),
+    "rows_written_s": ("tup_inserted", "tup_updated", "tup_deleted"),
+    "blocks_read_s": ("blks_read",),
+    "temp_bytes_s": ("temp_bytes",),
+}
+
+
+def _amounts(parts: Sequence[Growth], wal: Growth | Unknown) -> dict[str, float]:
+    """Return what was counted since the resets, each database's and the WAL's own: no rate over the longest of them."""
+    sums = {rate: [total(parts, name) for name in names] for rate, names in _COUNTED.items()}
+    found = {
+        rate: sum(one for one in counted if not isinstance(one, Unknown))
+        for rate, counted in sums.items()
+        if not any(isinstance(one, Unknown) for one in counted)
+    }
+    written = wal if isinstance(wal, Unknown) else wal.of("bytes")
+    return found if isinstance(written, Unknown) else {**found, "wal_bytes_s": written}
 
 
 def wal_growth(first: Snapshot | None, last: Snapshot) -> Growth | Unknown:

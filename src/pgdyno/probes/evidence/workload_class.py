@@ -53,10 +53,11 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
         return NoLoad("no transaction ended in the window")
     is_sampled = statistics.window.source == SAMPLED
     seconds = statistics.window.seconds
-    few = ended * seconds < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
-    if is_sampled and few and (read + written) * seconds < IDLE_ROWS_S * seconds + OWN_ROWS:
+    transactions, rows = _counted(statistics, "commits_s", "rollbacks_s"), _counted(statistics, *_ROWS)
+    few = transactions < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
+    if is_sampled and few and rows < IDLE_ROWS_S * seconds + OWN_ROWS:
         return NoLoad(f"the server was idle in the window: {plural(rate_text(ended), 'transaction')} a second")
-    if not is_sampled and ended * seconds < FEWEST_TRANSACTIONS and (read + written) * seconds < FEWEST_ROWS:
+    if not is_sampled and transactions < FEWEST_TRANSACTIONS and rows < FEWEST_ROWS:
         return NoLoad(
             f"fewer than {FEWEST_TRANSACTIONS:,} transactions and {FEWEST_ROWS // 1_000_000} million rows were counted "
             "since the reset, which is not a load"
@@ -67,6 +68,15 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
         f"{reads_each:,.1f} read and {writes_each:,.1f} written a transaction"
     )
     return _class(share, reads_each, writes_each, statistics.analytic_share), words
+
+
+_ROWS = ("rows_read_s", "rows_written_s")
+
+
+def _counted(statistics: Statistics, *rates: str) -> float:
+    """Return how much was counted of these rates together; one that is unknown counts nothing."""
+    amounts = (statistics.amount(rate) for rate in rates)
+    return sum(amount for amount in amounts if not isinstance(amount, Unknown))
 
 
 UNREACHABLE = Unknown("the statistics of the window are incomplete")
