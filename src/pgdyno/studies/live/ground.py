@@ -35,7 +35,7 @@ from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.checking import counts_plans, surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.options import LiveOptions, cost_of_periods
-from pgdyno.studies.live.others import OthersSettings
+from pgdyno.studies.live.others import OthersSettings, told_by_sql
 from pgdyno.studies.live.person.hands import Inbox, LiveHands, PairsStage
 from pgdyno.studies.live.plan_flips import PlanFlips, plan_flips
 from pgdyno.studies.live.quiet import QuietTimes
@@ -283,6 +283,7 @@ class WatchedServer:
             begin_session(ground.target, self.study.id, places.state_dir() / "undo", (), ground.options.watch)
         )
         self.session, self.hands.stage = session.id, PairsStage.GOING
+        lock = told_by_sql(ground.target, session.id, self._open)
         ground.announce(f"session {session.id}: the undo bundle is on disk, the watchdog is ready")
         ground.store.hurry()  # an arm is in force: nobody waits for a store that is locked
         return ServerWorld(
@@ -304,6 +305,7 @@ class WatchedServer:
             cpu_s=ground.cpu_s,
             device_requests=ground.device_requests,
             restarts=restarts,
+            restarted=lambda: None if lock is None else lock.renew(),
         )
 
     def flips(self) -> PlanFlips:

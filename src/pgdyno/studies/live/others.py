@@ -8,6 +8,7 @@ that begin after it would see neither arm.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from typing import Literal
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -16,7 +17,23 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.server.role_settings import Override, all_overrides, subject
 from pgdyno.server.snapshot import SettingState, differences
 from pgdyno.studies.live.world import LiveStopped
+from pgdyno.targets.target import Target
+from pgdyno.undo.one_session import AdvisoryLock
 from pgdyno.undo.ours import is_computed, is_line_only, told
+
+
+def told_by_sql(target: Target, session: str, stack: ExitStack) -> AdvisoryLock | None:
+    """Tell of a session through files who may read none, too, such as a tuner by SQL alone with the least rights.
+
+    Until `stack` ends; None where the session itself does so. The sessions of other verbs do not: whoever holds the
+    lock keeps a person's smart shutdown waiting, as the reader of a live study does anyway. Raises ServerInUse.
+    """
+    if target.route is not None:
+        return None
+    lock = AdvisoryLock.take(target.postgres)
+    stack.callback(lock.release)
+    lock.sign(session)
+    return lock
 
 
 class OthersSettings:

@@ -101,6 +101,8 @@ class ServerWorld:
     course: LiveCourse = field(default_factory=LiveCourse)
     keeps_session: bool = False
     restarts: RestartCount | None = None
+    restarted: Callable[[], None] = lambda: None
+    """Hears of each restart of ours, which has ended all sessions."""
     waited_s: float = 0.0
     cpu_s: Callable[[], float | None] = lambda: None
     device_requests: Callable[[], float | None] = lambda: None
@@ -169,6 +171,7 @@ class ServerWorld:
             raise
         if applied.restarted:
             self.restarts.count(applied.outage_s, is_b=is_b)
+            self.restarted()
             self.quiet = replace(self.quiet, switch_s=self.restarts.longest_s or self.quiet.switch_s)
         else:
             self.restarts.settle(is_b=is_b)
