@@ -107,6 +107,16 @@ def test_an_operator_s_form_becomes_a_signed_request_with_who_when_and_why(
     assert LiveBoard(store).running()[0].desk == LiveDesk("run-1", question=QUESTION), "nothing but the request is new"
 
 
+def test_the_values_of_an_edit_are_shown_with_who_asked_for_them(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was refused, too: why is told of these values."""
+    monkeypatch.setattr(overview, "FRESH_S", 0.0)
+    _, app = door_and_app(store)
+    cookie = signed_in(app)
+    edit = fields_of(ask(app, "/", cookie=cookie).body) | {"action": "edit", "set:work_mem": "<9TB>", "set:jit": "off"}
+    assert post(app, "/requests", edit, cookie=cookie).status == 303
+    assert ">edit: work_mem = &lt;9TB&gt;, jit = off</td>" in ask(app, "/", cookie=cookie).body
+
+
 def test_what_is_kept_already_is_not_called_the_baseline(store: Store) -> None:
     study, kept = example.make_study().id, {"work_mem": "16MB"}
     undo = undo_question(kept, {"work_mem": "4MB"}, undo="pgdyno rollback s-1", seconds=900)
