@@ -16,7 +16,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.report.drawing.html import render as render_html
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
-from pgdyno.studies.live.candidates import MEASURED, cheaper_neighbour
+from pgdyno.studies.live.candidates import GUARDED, MEASURED, VETOED, cheaper_neighbour
 from pgdyno.studies.live.options import LiveOptions, earlier_study, options_of
 from pgdyno.studies.live.rationale import UNEXPLAINED, rationale, reasons
 from pgdyno.studies.live.words import search_judgement
@@ -87,6 +87,8 @@ def test_the_cheaper_neighbour_is_not_clearly_slower_and_costs_more_of_nothing()
     assert cheaper_neighbour(best, [best, worse, dear]) is None
     assert cheaper_neighbour(best, [best, near, frugal]) == frugal, "less CPU is cheaper, too"
     assert cheaper_neighbour(candidate(6, None, error=None), [best]) is None
+    stopped = [replace(near, fate=fate) for fate in (VETOED, GUARDED)]
+    assert cheaper_neighbour(best, [best, *stopped]) is None, "what was stopped is no alternative"
     html = render_html(compose(StudyRecord(study(search(candidates=(best, near))), [])))
     assert "candidate 2: 0.83 of the time, not 0.8, 1 GB less memory" in html
 

@@ -87,10 +87,14 @@ def told(one: LiveCandidate) -> str:
 
 
 def cheaper_neighbour(one: LiveCandidate, among: Iterable[LiveCandidate]) -> LiveCandidate | None:
-    """Return the fastest candidate that needs less memory or CPU, no more of either, and is not clearly slower."""
+    """Return the fastest candidate that needs less memory or CPU, no more of either, and is not clearly slower.
+
+    What a guard or a veto stopped is no neighbour, whatever its pairs had said until then.
+    """
     if one.ratio is None or one.error is None:
         return None
-    found = [other for other in among if other.number != one.number and _is_cheaper(other, one)]
+    others = [other for other in among if other.number != one.number and other.fate == MEASURED]
+    found = [other for other in others if _is_cheaper(other, one)]
     near = [other for other in found if _lag(other, one) <= math.hypot(other.error or 0.0, one.error)]
     return min(near, key=lambda other: _lag(other, one), default=None)
 
