@@ -14,6 +14,7 @@ from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.verdict import Word
 from pgdyno.report.drawing.html import render as render_html
+from pgdyno.report.sections import TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
 from pgdyno.studies.live.candidates import GUARDED, MEASURED, VETOED, cheaper_neighbour
@@ -101,8 +102,15 @@ def test_every_candidate_is_kept_with_settings_figures_memory_cpu_reads_of_both_
     assert found == kept
     (read,) = found.search.candidates
     assert (read.reads, read.device, read.cpu, read.memory_bytes, read.plans) == (0.4, 1.7, 1.0, GB, (FLIP,))
-    html = render_html(compose(StudyRecord(study(search(candidates=(one,))), [])))
-    for words in ("blocks read B / A", "disk requests B / A", "from disk or the page cache", "Sorts and hashes spill"):
+    page = compose(StudyRecord(study(search(candidates=(one,))), []))
+    (candidates,) = (part for part in page.sections if part.id == "candidates")
+    tables = [part.table for part in candidates.blocks if isinstance(part, TableBlock)]
+    table = next(one for one in tables if "memory at worst" in one.columns)
+    shown = dict(zip(table.columns, table.rows[0], strict=True))
+    figures = ("B / A", "server CPU B / A", "blocks read B / A", "disk requests B / A", "memory at worst")
+    assert [shown[name] for name in figures] == ["0.8", "1", "0.4", "1.7", "1 GB"]
+    html = render_html(page)
+    for words in ("from disk or the page cache", "Sorts and hashes spill"):
         assert words in html
 
 
