@@ -39,7 +39,7 @@ from pgdyno.trace.parquet import (
     write_parquet,
 )
 from pgdyno.trace.refusals import judge
-from pgdyno.trace.rows import KEYED, PART, PEOPLE, REFUSED, SETUP, final_query
+from pgdyno.trace.rows import KEYED, PART, PEOPLE, REFUSED, SETUP, final_query, values_queries
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.stderr_log import StderrReader
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
@@ -408,4 +408,8 @@ class _Builder:
         """Write the trace; return its digest."""
         self.db.execute(PEOPLE.format(parts=self._parts()))
         let_take(self.db, max(sort_mb(found.statements), self.most_mb))
-        return write_parquet(self.db, final_query(self._parts(), found.begin, found.end), out)
+        values = {
+            name: [value for (value,) in self.db.execute(query).fetchall() if value is not None]
+            for name, query in values_queries(self._parts()).items()
+        }
+        return write_parquet(self.db, final_query(self._parts(), found.begin, found.end, values), out)

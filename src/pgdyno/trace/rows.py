@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pgdyno.trace.refusals import BEGUN, FASTPATH, FETCH, LOGIN, OURS, REPLICATION
 from pgdyno.trace.schema import TRACE
 
@@ -130,11 +132,46 @@ REFUSED = f"""CASE WHEN refused IS NULL AND tx = 0 AND sid IN (SELECT sid FROM s
   THEN '{BEGUN}' ELSE refused END"""
 """Of a row of a part, once all sessions are known."""
 _NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid", "place")
+FEW = 250
+"""Values of a column that few have; parts have a dictionary of them then, and each is looked up once."""
+_SORTED_AS_NUMBERS = {
+    "kind": "SELECT kind FROM {parts} UNION SELECT unnest(['connect', 'disconnect'])",
+    "statement": "SELECT statement FROM {parts}",
+    "fingerprint": "SELECT fingerprint FROM {parts}",
+    "sqlstate": "SELECT state FROM {parts} UNION SELECT state FROM late",
+    "user": "SELECT usr FROM {parts}",
+    "database": "SELECT db FROM {parts}",
+    "application": "SELECT app FROM {parts}",
+    "refused": "SELECT refused FROM {parts} UNION SELECT unnest([{known}])",
+}
+"""Columns of a trace that often have few values, and the query of all that they have."""
 
 
-def final_query(parts: str, begin: int, end: int) -> str:
-    """Return the query of all rows of a trace that begins and ends at these microseconds since 1970."""
-    columns = ", ".join(f'"{one.name}"::{one.type} AS "{one.name}"' for one in TRACE)
+def values_queries(parts: str) -> dict[str, str]:
+    """Return queries of the distinct values of columns of a trace, one more than FEW at most."""
+    known = ", ".join(map(_literal, (LOGIN, OURS)))
+    return {
+        name: f"SELECT DISTINCT * FROM ({query.format(parts=f'read_parquet({parts})', known=known)}) LIMIT {FEW + 2}"
+        for name, query in _SORTED_AS_NUMBERS.items()
+    }
+
+
+def final_query(parts: str, begin: int, end: int, values: Mapping[str, Sequence[str]]) -> str:
+    """Return the query of all rows of a trace that begins and ends at these microseconds since 1970.
+
+    `values` has all that a column holds besides NULL, where they are few: these are numbers while the rows are sorted,
+    since a sort moves each text that it holds, and what does not fit into memory goes through the disk.
+    """
+    few = {name: f"[{', '.join(map(_literal, each))}]" for name, each in values.items() if 0 < len(each) <= FEW}
+    columns = ", ".join(
+        f'list_position({few[one.name]}, "{one.name}")::UTINYINT AS "{one.name}"'
+        if one.name in few
+        else f'"{one.name}"::{one.type} AS "{one.name}"'
+        for one in TRACE
+    )
+    restored = ", ".join(
+        f'{few[one.name]}["{one.name}"] AS "{one.name}"' if one.name in few else f'"{one.name}"' for one in TRACE
+    )
     numbers = ", ".join(f'nullif(part."{name}", -1) AS "{name}"' for name in _NUMBERS)
     return f"""
 WITH numbered AS (
@@ -167,4 +204,8 @@ WITH numbered AS (
     NULL
   FROM edges
 )
-SELECT {columns} FROM whole ORDER BY due_us, session, seq"""
+SELECT {restored} FROM (SELECT {columns} FROM whole ORDER BY due_us, session, seq)"""
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
