@@ -23,7 +23,7 @@ from pgdyno.trace.refusals import BEGUN, LOGIN, OURS
 from pgdyno.trace.schema import Lost, TraceMeta
 
 LOGS = Path(__file__).parents[1] / "data" / "traces"
-NAMES = ["13-A.csv", "13-B.csv", "15-A.csv", "15-B.csv", "18-A.csv", "18-B.csv"]
+NAMES = ["13-A.csv", "13-B.csv", "15-A.csv", "15-B.csv", "18-A.csv", "18-B.csv", "18-pgreplay.csv"]
 pytestmark = pytest.mark.usefixtures("compiled_engine")
 slow = settings(
     max_examples=40 if NIGHT else 4,

@@ -235,12 +235,17 @@ pub fn started(sid: i64) -> i64 {
 fn begins(first: &Line, then: &Line, text: &[u8]) -> bool {
     let fails = then.kind == b'E' && (!then.sql.is_some() || then.sql.of(text) == first.sql.of(text));
     let joins = match first.kind {
-        b'S' | b'X' => matches!(then.kind, b'D' | b'E'),
+        b'S' | b'X' => then.kind == b'D' || (then.kind == b'E' && !is_before_begin(then.tag.of(text))),
         b'P' => matches!(then.kind, b'B' | b'X' | b'U') || fails,
         b'B' => matches!(then.kind, b'X' | b'U') || fails,
         _ => false,
     };
     !joins
+}
+
+/// Whether an error's statement failed before it was begun, by what its session did.
+fn is_before_begin(tag: Option<&[u8]>) -> bool {
+    tag.is_some_and(|tag| [b"idle".as_slice(), b"PARSE", b"BIND"].iter().any(|word| tag.starts_with(word)))
 }
 
 fn make_rows(

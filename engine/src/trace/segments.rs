@@ -251,10 +251,8 @@ impl Builder {
                 for (seq, error) in &paired.late {
                     self.lost.late += i64::from(lines[*error].kind == b'E');
                     let state = lines[*error].state.of(text).unwrap_or_default();
-                    let known = self
-                        .late
-                        .entry((session.slot, seq + i64::from(!session.connected)))
-                        .or_insert_with(|| state.into());
+                    let key = (session.slot, seq + i64::from(!session.connected));
+                    let known = self.late.entry(key).or_insert_with(|| state.into());
                     if state < &**known {
                         *known = state.into();
                     }
@@ -344,7 +342,8 @@ impl Builder {
             ("lines", self.counts[0]),
             ("alone", self.counts[1]),
             ("whole", self.counts[2]),
-            ("truncated", counts.broken + self.pairing.orphans + self.pairing.unworded),
+            ("truncated", counts.broken + self.pairing.orphans),
+            ("unworded", self.pairing.unworded),
             ("doubtful", counts.doubtful),
             ("cut_values", counts.cut_values()),
             ("unreadable", self.lost.unreadable),

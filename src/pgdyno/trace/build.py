@@ -384,7 +384,8 @@ class _Builder:
         late = db.execute("SELECT count(*) FROM late").fetchall()[0][0]
         lost = replace(
             self.lost,
-            truncated=broken + pairing_.orphans + pairing_.unworded,
+            truncated=broken + pairing_.orphans,
+            unworded=pairing_.unworded,
             without_params=unbound,
             gaps=pairing_.gaps,
             cut_statements=pairing_.cut,

@@ -199,6 +199,7 @@ def _found(told: dict[str, object]) -> FoundLoad:
         truncated=counts["truncated"],
         unreadable=counts["unreadable"],
         without_params=counts["without_params"],
+        unworded=counts["unworded"],
         gaps=counts["gaps"],
         cut_sessions=counts["cut_sessions"],
         cut_statements=counts["cut_statements"],

@@ -116,7 +116,8 @@ WITH given AS (
   FROM kinds
 )
 SELECT sid, n, t, zone, usr, db, app, coalesce(vx, -1) AS vx, coalesce(nullif(xid, 0), -1) AS xid, kind,
-  coalesce(dur, -1) AS dur, label, sql,
+  CASE WHEN kind = 'E' AND regexp_matches(tag, '^(?:idle|PARSE|BIND)') THEN 0 ELSE coalesce(dur, -1) END AS dur,
+  label, sql,
   CASE WHEN kind IN ('B', 'U', 'X') THEN detail WHEN kind = 'E' THEN context END AS detail,
   CASE WHEN kind IN ('E', 'L') THEN state END AS state, CASE WHEN kind = 'E' THEN tag END AS tag,
   CASE WHEN kind NOT IN {_TEXTS} OR NOT regexp_matches(sql, '{_EITHER}') THEN 0

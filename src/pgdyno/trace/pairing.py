@@ -47,7 +47,7 @@ class Events:
     t: Ints
     """Microseconds since 1970."""
     kind: Ints
-    dur: Ints
+    dur: Ints  # of an error 0 where its statement failed before it was begun
     vx: Ints
     """Local transaction: 0 for none, NONE where the log does not say."""
     xid: Ints
@@ -158,7 +158,7 @@ class Pairing:
         same = np.zeros(size + 1, np.bool_)  # same[i]: line i - 1 is of the same session
         same[1:size] = events.sid[1:] == events.sid[:-1]
         fresh = ~same  # fresh[i]: line i begins a group
-        fresh[1:size] |= _begins(kind[:-1], kind[1:], events.h[:-1], events.h[1:])
+        fresh[1:size] |= _begins(kind[:-1], kind[1:], events.h[:-1], events.h[1:], events.dur[1:])
         unended = _are(kind, S, X, P, B) & fresh[1:]
         is_open = np.zeros(size, np.bool_) if is_last else unended & ~same[1:]
         carried = is_open.copy()
@@ -319,10 +319,10 @@ def _are(kinds: Ints, *wanted: int) -> Bools:
     return table[kinds]
 
 
-def _begins(first: Ints, then: Ints, first_hash: Ints, then_hash: Ints) -> Bools:
+def _begins(first: Ints, then: Ints, first_hash: Ints, then_hash: Ints, then_dur: Ints) -> Bools:
     """Tell for neighbours whether the second begins a new group."""
     fails = (then == E) & ((then_hash == 0) | (then_hash == first_hash))
-    joins = _are(first, S, X) & _are(then, D, E)
+    joins = _are(first, S, X) & ((then == D) | ((then == E) & (then_dur == NONE)))
     joins |= (first == P) & (_are(then, B, X, U) | fails)
     joins |= (first == B) & (_are(then, X, U) | fails)
     return np.asarray(~joins, np.bool_)

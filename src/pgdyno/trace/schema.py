@@ -111,6 +111,8 @@ class Lost:
     """Records that are no log lines."""
     without_params: int = 0
     """Statements that were bound and whose values the log does not have."""
+    unworded: int = 0
+    """Statements that failed, and of which the log has the error alone."""
     gaps: int = 0
     """Lines that are missing within sessions, by their numbers."""
     cut_sessions: int = 0

@@ -16,6 +16,7 @@ _MISSING = {
     "truncated": ("statement", "whose text or values the log truncated or left out"),
     "unreadable": ("record", "that the log does not have as lines of its own"),
     "without_params": ("statement", "whose bound values are not in the log"),
+    "unworded": ("statement", "that failed, whose text the log does not have"),
     "gaps": ("line", "missing within sessions"),
 }
 _CUT = {
@@ -23,9 +24,10 @@ _CUT = {
     "cut_statements": ("statement", "cut off by the beginning or the end of the log"),
 }
 HINTS = {
-    "truncated": "Set log_parameter_max_length = -1 and log_min_error_statement = error, and capture again.",
+    "truncated": "Set log_parameter_max_length = -1, and capture again.",
     "unreadable": "Look whether the files are whole, and whether --prefix is the server's log_line_prefix.",
     "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged.",
+    "unworded": "Set log_min_error_statement = error, so that the texts of failed statements are logged.",
     "gaps": "The server's log collector lost lines, or a file is missing: name all files of the time.",
 }
 HOLE_HINT = "Take that setting back, and capture again; pgdyno capture check names such gaps beforehand."

@@ -13,6 +13,8 @@ from pgdyno.errors import UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.parquet import MEMORY_MB, connection, read_meta, read_rows
 from pgdyno.trace.schema import Lost
+from pgdyno.trace.summary import summarize
+from pgdyno.trace.whole import missing_words
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
 TRUTH = json.loads((LOGS / "truth.json").read_text())
@@ -52,7 +54,26 @@ def built(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return out
 
 
-@pytest.mark.requirement("R-RPL-18")  # style A is how pgreplay has a server log
+@pytest.mark.requirement("R-RPL-18")
+@pytest.mark.parametrize("built", ["13-pgreplay.csv", "18-pgreplay.csv"], indirect=True)
+def test_a_log_with_the_settings_of_pgreplay_gives_every_statement_that_was_begun(built: Path) -> None:
+    """log_statement = all, log_min_error_statement = log: what fails before it begins has its error alone."""
+    begun = [one for one in _truth() if one[1] != "parse" and one[2] not in UNBEGUN]
+    rows, meta = _rows(built), read_meta(built)
+    assert _sent(rows) == begun
+    assert meta.style == "csvlog without durations"
+    assert meta.lost == Lost(unworded=len(UNBEGUN))
+    assert missing_words(meta) == ["3 statements that failed, whose text the log does not have"]
+    assert {row["execute_us"] for row in rows} == {None}
+    summary = summarize(built)
+    assert (summary.server_seconds, summary.most_at_once, summary.think.p50) == (None, None, None)
+    assert {one.seconds for one in summary.classes} == {None}
+
+
+UNBEGUN = ("selec 1", "select 1 / $1::int", "select * from nothing_of_that_name where x = $1")
+"""Texts of the load that fail at their parse, or as they are bound."""
+
+
 @pytest.mark.parametrize(
     "built", ["13-A.csv", "13-B.csv", "15-A.csv", "15-B.json", "18-A.csv", "18-B.csv", "18-A.json", "18-B.json"],
     indirect=True,

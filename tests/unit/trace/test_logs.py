@@ -350,7 +350,7 @@ def test_an_error_at_the_commit_belongs_to_the_statement_before_it(tmp_path: Pat
     sent = [row for row in rows if row[2] != "disconnect"]
     assert [row[:14] for row in sent] == [row[:14] for row in whole if row[2] != "disconnect"][: len(sent)]
     assert sent[-1][16] == "23503"
-    assert meta.lost.truncated == 1
+    assert meta.lost.unworded == 1
 
 
 def test_a_statement_of_megabytes(tmp_path: Path) -> None:
