@@ -199,7 +199,7 @@ impl Pairing {
             }
             session.seq = last.seq + 1;
             session.ended = last_kind == b'Q';
-            session.end = last.end.max(last.due);
+            session.end = last.end.max(last.due + last.parse.max(0) + last.bind.max(0));
         }
         let kind = at(size - 1).kind;
         session.last_kind = if kind != b'D' || is_row[size - 1] { kind } else { b'.' };

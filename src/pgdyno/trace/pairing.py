@@ -287,7 +287,8 @@ class Pairing:
                 session.connected = bool(kinds[first] == C)
             session.seq = int(rows.seq[last]) + 1
             session.ended = bool(kinds[last] == Q)
-            session.end = int(max(rows.end[last], rows.due[last]))
+            begun = rows.due[last] + max(rows.parse[last], 0) + max(rows.bind[last], 0)
+            session.end = int(max(rows.end[last], begun))
         is_place = np.zeros(len(events.sid), np.bool_)
         is_place[places] = True
         firsts, lasts = _ends(events.sid)

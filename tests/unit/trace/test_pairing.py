@@ -65,6 +65,11 @@ def test_any_cut_gives_the_same_rows(lines: list[tuple[int, str, int, int, int, 
     assert paired(lines, cuts) == paired(lines, [])
 
 
+def test_what_follows_an_execute_without_an_end_waits_for_its_parse_in_the_next_segment_too() -> None:
+    lines = [(1, "P", 2, 2, 2, 1), (1, "X", 2, 2, 1, 2), (1, "B", 0, 2, 1, 1), (1, "E", 0, -1, 1, 1)]
+    assert paired(lines, [3]) == paired(lines, [])
+
+
 @given(st.lists(line, min_size=1, max_size=30))
 def test_rows_of_a_session_are_numbered_and_do_not_overlap(lines: list[tuple[int, str, int, int, int, int]]) -> None:
     rows, _, _ = paired(lines, [])
