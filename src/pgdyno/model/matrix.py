@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 BASELINE_NAME = "default"
 """The configuration that changes nothing: the server as it was found."""
@@ -62,35 +62,19 @@ class Cell:
         """Return the sessions of all load generators together."""
         return self.instances * self.clients
 
-    def form(self) -> Mapping[str, str]:
-        """Return it as JSON has it."""
-        return self.factors()
-
     def factors(self) -> dict[str, str]:
         """Return every factor as a word, for the trial that measures the cell; what is left as it is has none."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
         return {name: word for name, word in words.items() if word}
 
     @classmethod
-    def of_form(cls, form: Mapping[str, str]) -> Cell:
-        """Return what JSON says. Errors as those of `of_factors`."""
-        return cls.of_factors(form)
-
-    @classmethod
     def of_factors(cls, factors: Mapping[str, str]) -> Cell:
         """Rebuild a cell. Raises KeyError or ValueError on words that no matrix wrote."""
-        return cls(
-            instances=int(factors["instances"]),
-            clients=int(factors["clients"]),
-            jobs=int(factors["jobs"]),
-            mode=factors["mode"],
-            scale=int(factors["scale"]),
-            configuration=factors["configuration"],
-            smt=factors.get("smt", ""),
-            server_cpus=factors.get("server_cpus", ""),
-            placement=factors["placement"],
-            stands_for=factors.get("stands_for", ""),
-        )
+        words: dict[str, Any] = {name: int(factors[name]) for name in ("instances", "clients", "jobs", "scale")}
+        words |= {name: factors[name] for name in ("mode", "configuration", "placement")}
+        return cls(**words | {name: factors.get(name, "") for name in ("smt", "server_cpus", "stands_for")})
+
+    form, of_form = factors, of_factors  # as JSON has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.shapes import Json, plain, shaped
 from pgdyno.model.study import Study, StudyKind, result_type
-from pgdyno.model.trial import Outcome, Trial, TrialSpec, TrialState
+from pgdyno.model.trial import LatencySummary, Outcome, Trial, TrialSpec, TrialState
 
 Row = Mapping[str, object]
 
@@ -91,39 +91,18 @@ def spec_to_row(study_id: str, spec: TrialSpec) -> dict[str, object]:
     }
 
 
-_FLOATS = (
-    "began_at",
-    "elapsed_s",
-    "steady_from",
-    "ended_at",
-    "throughput",
-    "driver_cpu_s",
-    "server_cpu_s",
-    "server_cpu_ms_per_tx",
-    "foreign_cpu_pct",
-    "steal_pct",
-)
-_COUNTS = ("transactions", "failed", "retried", "skipped")
-_LATENCY = ("p50", "p95", "p99", "p999", "max", "mean")
+_LATENCY = tuple(field.name for field in fields(LatencySummary))
 
 
 def outcome_to_row(outcome: Outcome) -> dict[str, object]:
     """Return the columns of table `trial` that a finished trial fills. Raises StoreError on a number not finite."""
-    latency = outcome.latency_ms
-    floats = {name: getattr(outcome, name) for name in _FLOATS}
-    floats |= {f"latency_{name}_ms": None if latency is None else getattr(latency, name) for name in _LATENCY}
-    for name, value in floats.items():
-        if value is not None and not math.isfinite(value):
+    row = {field.name: getattr(outcome, field.name) for field in fields(outcome)}
+    latency = row.pop("latency_ms")
+    row |= {f"latency_{name}_ms": None if latency is None else getattr(latency, name) for name in _LATENCY}
+    for name, value in row.items():
+        if isinstance(value, float) and not math.isfinite(value):
             raise StoreError(f'outcome "{name}" is {value}: what was not measured is None')
-    return {
-        "state": outcome.state.value,
-        "reason": outcome.reason,
-        **floats,
-        **{name: getattr(outcome, name) for name in _COUNTS},
-        "settings_fingerprint": outcome.settings_fingerprint,
-        "counters": to_json(outcome.counters),
-        "warnings": to_json(outcome.warnings),
-    }
+    return {name: to_json(value) for name, value in row.items()}
 
 
 def trial_from_row(row: Row, settings: Iterable[tuple[str, str]], factors: Iterable[tuple[str, str]] = ()) -> Trial:
