@@ -6,11 +6,12 @@ maximum and words are not here: they come from the running server's `pg_settings
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.expressions import Expression, parse
@@ -130,20 +131,8 @@ class Knob:
         return f"{self.low.text} .. {self.high.text}{special}"
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue(Mapping[str, Knob]):
-    """An immutable mapping of knob name to knob, in the order of the file."""
-
-    knobs: Mapping[str, Knob]
-
-    def __getitem__(self, name: str) -> Knob:
-        return self.knobs[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.knobs)
-
-    def __len__(self) -> int:
-        return len(self.knobs)
+Catalogue = Mapping[str, Knob]
+"""Knobs by their names, in the order of the file; it cannot be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +169,7 @@ def parse_catalogue(text: str, beside: Collection[str] = ()) -> Catalogue:
         for other in knob.interactions:
             if other not in knobs and other not in beside:
                 raise UsageError(f'knob catalogue: {knob.name}: interacts with "{other}", which is not in it')
-    return Catalogue(knobs)
+    return MappingProxyType(knobs)
 
 
 def _knob(name: str, table: object) -> Knob:

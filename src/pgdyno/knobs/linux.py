@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 
 from pgdyno.errors import UsageError
 from pgdyno.knobs.catalogue import Catalogue, load_catalogue, parse_catalogue
@@ -25,7 +26,7 @@ def load_linux_catalogue() -> Catalogue:
 @cache
 def load_all_knobs() -> Catalogue:
     """Load both catalogues as one, PostgreSQL's knobs first."""
-    return Catalogue({**load_catalogue(), **load_linux_catalogue()})
+    return MappingProxyType({**load_catalogue(), **load_linux_catalogue()})
 
 
 def checked_for_persisting(knobs: Mapping[str, str], kernel: Mapping[str, KernelFact]) -> dict[str, str]:

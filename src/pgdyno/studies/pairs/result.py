@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TypedDict
 
 from pgdyno.knobs.catalogue import Catalogue, TakesEffect
@@ -187,7 +188,7 @@ def effects_of(
     """
     rows = sorted(effects.items(), key=lambda item: -abs(item[1].interval.ratio - 1))
     return tuple(
-        Effect(**_retained(knob, winner, facts, catalogue), interval=verdict.interval, word=verdict.word)
+        Effect(**asdict(_retained(knob, winner, facts, catalogue)), interval=verdict.interval, word=verdict.word)
         for knob, verdict in rows
     )
 
@@ -196,27 +197,18 @@ def unmeasured_of(
     effects: Mapping[str, Verdict], winner: Configuration, facts: Facts, catalogue: Catalogue
 ) -> tuple[Unmeasured, ...]:
     """Return each retained setting whose own effect was not measured; arguments as in `effects_of`."""
-    return tuple(Unmeasured(**_retained(knob, winner, facts, catalogue)) for knob in winner if knob not in effects)
+    return tuple(_retained(knob, winner, facts, catalogue) for knob in winner if knob not in effects)
 
 
-class _Retained(TypedDict):
-    knob: str
-    before: str
-    after: str
-    why: str
-    durability: str
-    context: str
-
-
-def _retained(knob: str, winner: Configuration, facts: Facts, catalogue: Catalogue) -> _Retained:
-    return {
-        "knob": knob,
-        "before": current_text(facts, knob),
-        "after": winner[knob],
-        "why": catalogue[knob].why,
-        "durability": catalogue[knob].durability.value,
-        "context": _context(facts, catalogue, knob),
-    }
+def _retained(knob: str, winner: Configuration, facts: Facts, catalogue: Catalogue) -> Unmeasured:
+    return Unmeasured(
+        knob=knob,
+        before=current_text(facts, knob),
+        after=winner[knob],
+        why=catalogue[knob].why,
+        durability=catalogue[knob].durability.value,
+        context=_context(facts, catalogue, knob),
+    )
 
 
 def _context(facts: Facts, catalogue: Catalogue, knob: str) -> str:
