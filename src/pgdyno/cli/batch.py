@@ -146,7 +146,7 @@ def compare_sides(flags: _CompareFlags) -> int:
     from pgdyno.cli.requests.study import require_two_studies
     from pgdyno.studies.batch.compare_page import compare_page
     from pgdyno.studies.batch.comparing import compare
-    from pgdyno.studies.batch.plans import changed_plans
+    from pgdyno.studies.batch.keeping import changed_plans
     from pgdyno.studies.batch.words import EXIT_CODES
 
     chain = _read(flags.chain)

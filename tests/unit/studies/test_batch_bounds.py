@@ -20,7 +20,7 @@ from pgdyno.model.record import PlanRecord
 from pgdyno.model.results.batch import BatchExecution, BatchResult, JobEnd, JobRun
 from pgdyno.report.drawing import markdown
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.studies.batch import plans
+from pgdyno.studies.batch import keeping
 from pgdyno.studies.batch.compare_page import compare_page, comparison_json
 from pgdyno.studies.batch.comparing import compare
 from pgdyno.studies.batch.page import batch_page
@@ -76,15 +76,15 @@ def test_plans_are_those_of_jobs_that_succeeded_and_of_no_statement_with_a_passw
         asked.extend(statements)
         return [PlanRecord(one, "a", "Seq Scan on t") for one in dict.fromkeys(statements)]
 
-    monkeypatch.setattr(plans, "plan_records", records)
+    monkeypatch.setattr(keeping, "plan_records", records)
     sql = "TRUNCATE t; SELECT 1 FROM t; UPDATE t SET n = 1; SELECT * FROM t WHERE password = 'x'"
     chain = chain_of(SMALL.replace("SELECT 1", sql))
     jobs = [JobRun(execution=1, process="load", job="copy", end=JobEnd.SUCCEEDED)]
-    found = plans.plans_of(None, "app", chain, jobs)  # type: ignore[arg-type]  # nobody is asked
+    found = keeping.plans_of(None, "app", chain, jobs)  # type: ignore[arg-type]  # nobody is asked
     assert asked == ["SELECT 1 FROM t", "UPDATE t SET n = 1"]
     assert [one.statement for one in found] == ["load/copy: SELECT 1 FROM t", "load/copy: UPDATE t SET n = 1"]
     failed = [replace(jobs[0], end=JobEnd.FAILED)]
-    assert plans.plans_of(None, "app", chain, failed) == []  # type: ignore[arg-type]
+    assert keeping.plans_of(None, "app", chain, failed) == []  # type: ignore[arg-type]
 
 
 def executed(study: str, runs: Sequence[int]) -> BatchResult:
@@ -104,9 +104,9 @@ def test_a_plan_that_changed_between_two_sides_is_told_by_page_and_json() -> Non
     kept: Mapping[int, Sequence[PlanRecord]] = {1: [SCAN], 2: [SCAN], 7: [INDEX], 8: [INDEX]}
     store: Any = SimpleNamespace(records=lambda run, _kind: kept[run])
     old, new = executed("old", (1, 2)), executed("new", (7, 8))
-    changes = plans.changed_plans(store, old, new)
+    changes = keeping.changed_plans(store, old, new)
     assert [one.word for one in changes] == ["changed"]
-    assert plans.changed_plans(store, replace(old, imported=True), new) == []
+    assert keeping.changed_plans(store, replace(old, imported=True), new) == []
     chain = chain_of()
     rows = "process,job,start,end\nload,fetch,2026-10-30 22:00:00,2026-10-30 22:30:00\n"
     sides = recorded(chain, rows), recorded(chain, rows)

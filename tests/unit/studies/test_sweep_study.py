@@ -15,10 +15,9 @@ from pgdyno.model.verdict import Metric
 from pgdyno.report.drawing.markdown import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
-from pgdyno.studies.sweep.options import SweepOptions
 from pgdyno.studies.sweep.page import sweep_page
 from pgdyno.studies.sweep.result import measure
-from pgdyno.studies.sweep.run import level_numbers
+from pgdyno.studies.sweep.run import SweepOptions, level_numbers
 from simulated_laboratory import SimulatedLaboratory
 from staircase_climbing import thin_laboratory
 

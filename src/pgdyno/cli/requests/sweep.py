@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.session.study_session import StudySession
-    from pgdyno.studies.sweep.options import SweepOptions
+    from pgdyno.studies.sweep.run import SweepOptions
 
 OPTION = "sweep"
 
@@ -30,7 +30,7 @@ def run_sweep_study(flags: ExperimentFlags, store: Store, progress: Progress) ->
 
 def resume_sweep(flags: ExperimentFlags, store: Store, progress: Progress, study: Study) -> int:
     """Go on with an interrupted sweep or factorial, `study`: its own options hold. Returns the exit code."""
-    from pgdyno.studies.sweep.options import SweepOptions
+    from pgdyno.studies.sweep.run import SweepOptions
 
     return _sweep(kept_options(SweepOptions, study, OPTION), flags, store, progress, study)
 
@@ -54,7 +54,7 @@ def _sweep(
 
 def _options(flags: ExperimentFlags) -> SweepOptions:
     from pgdyno.model.verdict import Metric
-    from pgdyno.studies.sweep.options import SweepOptions
+    from pgdyno.studies.sweep.run import SweepOptions
 
     design, sweep = design_of(flags), flags.sweep
     knob, values = (

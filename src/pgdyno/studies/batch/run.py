@@ -29,9 +29,8 @@ from pgdyno.studies.batch.job_process import (
     run_program,
     tags_of,
 )
-from pgdyno.studies.batch.keeping import load_of, plan_of, spec_of
+from pgdyno.studies.batch.keeping import load_of, plan_of, plans_of, spec_of
 from pgdyno.studies.batch.observing import ServerOnlooker
-from pgdyno.studies.batch.plans import plans_of
 from pgdyno.studies.batch.session_ender import SessionEnder
 from pgdyno.studies.project.build import peak_of
 from pgdyno.studies.session.guarding import guarded, halting

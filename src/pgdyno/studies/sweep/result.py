@@ -11,8 +11,7 @@ from pgdyno.model.results.sweep import UNRESOLVED, FactorialArm, FactorialFigure
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.pairs.result import company_of, parts_of, refusals, side_of
 from pgdyno.studies.staircase.result import start_of, sweep_figures
-from pgdyno.studies.sweep.options import SweepOptions
-from pgdyno.studies.sweep.run import FACTORIAL, FactorialFound, run_factorial, run_sweep, unmeasured_text
+from pgdyno.studies.sweep.run import FACTORIAL, FactorialFound, SweepOptions, run_factorial, run_sweep, unmeasured_text
 from pgdyno.trial.laboratory import Laboratory
 
 FIRST_BLOCK = 1
