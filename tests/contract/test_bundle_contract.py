@@ -126,7 +126,7 @@ def test_a_second_import_changes_nothing_and_another_content_is_refused(
     assert [one.unchanged for one in import_studies(there, tmp_path / "a.pgdyno")] == [True]
     assert [one.unchanged for one in import_studies(here, tmp_path / "a.pgdyno")] == [True]
     assert (there.study("s1"), len(there.trials("s1"))) == (before, 3)
-    here.update_study(study.id, options={"seed": 2})
+    here.update_study(study.id, state=StudyState.FAILED, ended="the budget ran out")
     make(here, "s2")
     export_studies(here, ["s2", "s1"], tmp_path / "b.pgdyno")
     with pytest.raises(UsageError, match="already, with other contents"):

@@ -70,8 +70,8 @@ def store(url: str) -> Iterator[Store]:
 
 
 def test_a_study_comes_back_as_it_was(store: Store, url: str) -> None:
-    store.add_study(study())
-    store.update_study(study().id, state=StudyState.COMPLETE, result=RESULT, options={"seed": 2})
+    store.add_study(replace(study(), options={"seed": 2}))
+    store.update_study(study().id, state=StudyState.COMPLETE, result=RESULT)
     expected = replace(study(), state=StudyState.COMPLETE, result=RESULT, options={"seed": 2})
     assert store.study(study().id) == expected
     with Store.open(url) as again:

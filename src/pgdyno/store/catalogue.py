@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,10 +99,9 @@ class Store:
         *,
         state: StudyState | None = None,
         result: StudyResult | None = None,
-        options: Mapping[str, object] | None = None,
         ended: str = "",
     ) -> None:
-        """Replace what is given of a study's state, result and options.
+        """Replace what is given of a study's state and result.
 
         With a state goes what `ended` the study before its end, or that nothing did.
         """
@@ -111,15 +110,12 @@ class Store:
             changes["state"] = state.value
         if result is not None:
             changes["result"] = codec.to_json(result)
-        if options is not None and state is None:
-            changes["options"] = codec.to_json(options)
         if not changes:
             return
         with self.write() as connection:
             if state is not None:
                 kept = connection.execute(select(STUDY.c.options).where(STUDY.c.id == study_id)).scalar() or {}
-                given = kept if options is None else options
-                others = {name: value for name, value in given.items() if name != ENDED}
+                others = {name: value for name, value in kept.items() if name != ENDED}
                 changes["options"] = codec.to_json({**others, ENDED: ended} if ended else others)
             done = connection.execute(update(STUDY).where(STUDY.c.id == study_id).values(changes))
             if done.rowcount != 1:
