@@ -174,15 +174,12 @@ def _request(flags: _Flags) -> AdviceRequest:
     from pgdyno.model.finding import Depth
     from pgdyno.studies.advice.advise import AdviceRequest
 
-    return AdviceRequest(
+    return flags.into(
+        AdviceRequest,
         rules=flags.rule_files,
         depth=None if flags.depth is None else Depth(flags.depth),
         criticality=None if flags.criticality is None else Criticality(flags.criticality),
         window_s=flags.window,
-        logs=flags.logs,
-        iostat=flags.iostat,
-        sadf=flags.sadf,
-        wal_device=flags.wal_device,
     )
 
 

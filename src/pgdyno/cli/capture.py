@@ -197,12 +197,9 @@ def _options(flags: _WhatFlags, guards: Sequence[str] = (), watch: Deadlines | N
             "--sampled 100% leaves nothing out, and a sample is never replayed",
             hint="Leave --sampled out: all is logged then, and can be replayed.",
         )
-    return CaptureOptions(
-        seconds=flags.seconds,
+    return flags.into(
+        CaptureOptions,
         max_bytes=_bytes(flags.max_size),
-        style=flags.style,
-        sampled=flags.sampled,
-        commit_order=flags.commit_order,
         guards=guard_plan(guards, 1, {**GUARDS, **CAPTURE_GUARDS}),
         watch=watch or Deadlines(),
     )

@@ -48,17 +48,13 @@ def command(flags: _Flags) -> None:
     program = find_program(flags.program)
     server = Postgres(flags.target)
     named = {**_environment(), **server.parameters}
-    test = HammerTest(
+    test = flags.into(
+        HammerTest,
         host=named.get("host") or "localhost",
         port=named.get("port") or "5432",
         superuser=named.get("user") or "postgres",
-        database=flags.database,
-        warehouses=flags.warehouses,
-        users=flags.users,
         rampup_min=flags.rampup,
         duration_min=flags.duration,
-        stored_procedures=flags.stored_procedures,
-        all_warehouses=flags.all_warehouses,
     )
     folder = places.ensure(places.state_dir() / "hammerdb")
     text = _run(program, test, folder, named.get("password") or "", build=flags.build)

@@ -250,24 +250,16 @@ def _options(flags: _Flags) -> ReplayOptions:
     if level is not None:
         speed = level_speed(level, meta.captured_level)
     output = flags.output or flags.trace.parent / f"{flags.trace.stem}-{time.strftime('%Y%m%d-%H%M%S')}.outcome"
-    return ReplayOptions(
-        trace=flags.trace,
+    return flags.into(
+        ReplayOptions,
         output=output,
         speed=1.0 if speed is None else speed,
         clock=Clock(flags.clock),
         order=Order(flags.order),
-        processes=flags.processes,
-        engine=flags.engine,
-        max_seconds=flags.max_seconds,
-        stop_file=flags.stop_file,
-        pause_file=flags.pause_file,
         users=_map(flags.user_words, "--user-map"),
         databases=_map(flags.database_words, "--database-map"),
-        stand_in=flags.stand_in,
         error_limit_percent=flags.error_limit,
         guards=guards,
-        source_identifier=flags.source_identifier,
-        data_of=flags.data_of,
     )
 
 

@@ -136,17 +136,8 @@ def cut(flags: _CutFlags) -> None:
     """Make a trace of a part of a trace: whole sessions that match, within a time."""
     from pgdyno.trace.cut import CutOptions, cut_trace
 
-    options = CutOptions(
-        from_s=flags.from_s,
-        to_s=flags.to_s,
-        users=flags.users,
-        databases=flags.databases,
-        applications=flags.applications,
-        read_only=flags.read_only,
-        mask=flags.mask,
-    )
     out = _new_trace(flags.output)
-    meta = cut_trace(flags.trace, out, options)
+    meta = cut_trace(flags.trace, out, flags.into(CutOptions))
     _tell(meta, out, as_json=flags.as_json)
 
 
@@ -161,14 +152,7 @@ def _options(flags: _ReadingFlags, captured_level: float = 100.0) -> BuildOption
         if not equals or not database:
             raise UsageError(f'--encoding "{word}" names no database', hint="Write it as --encoding shop=LATIN1.")
         encodings[database] = codec(name)
-    return BuildOptions(
-        encodings=encodings,
-        log_timezone=flags.log_timezone,
-        prefix=flags.prefix,
-        allow_truncated=flags.allow_truncated,
-        captured_level=captured_level,
-        builder=flags.builder,
-    )
+    return flags.into(BuildOptions, encodings=encodings, captured_level=captured_level)
 
 
 def _new_trace(path: Path) -> Path:

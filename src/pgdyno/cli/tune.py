@@ -182,21 +182,11 @@ def _new(flags: _Flags) -> tuple[StudyRequest, TuneOptions]:
     from pgdyno.studies.tune.options import TuneOptions
 
     least, most = least_and_most("pairs", flags.pairs)
-    options = TuneOptions(
+    options = flags.into(
+        TuneOptions,
         metric=Metric(flags.metric),
-        smallest_effect=flags.smallest_effect,
-        tolerance=flags.tolerance,
-        confidence=flags.confidence,
-        seed=flags.seed,
-        trials=flags.trials,
         budget_s=None if flags.budget is None else 60 * flags.budget,
-        include=flags.include,
-        exclude=flags.exclude,
-        only=flags.only,
-        reload_only=flags.reload_only,
         restarts=_budget(flags.restarts),
-        linux=flags.linux,
-        noise_runs=flags.noise_runs,
         confirm_min=least,
         confirm_max=most,
         rivals={name: settings_from(Path(path)) for name, path in map(_rival, flags.rivals)},

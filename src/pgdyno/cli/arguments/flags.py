@@ -15,10 +15,22 @@ takes two words; what may be left out and has no default is `... | None`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Self, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Any,
+    NamedTuple,
+    Self,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import click
 
@@ -72,6 +84,14 @@ class Flags:
     def but(self, **values: object) -> Self:
         """Return the flags with other values."""
         return type(self)(**{**vars(self), **values})
+
+    def into(self, kind: Callable[..., T], **others: object) -> T:
+        """Return a dataclass whose fields are `others`, and the flags of the same names where they have no other.
+
+        A flag of a field's name has the field's type or an other value: `tests/unit/cli/test_flag_fields.py`.
+        """
+        same = {one.name for one in fields(cast(Any, kind))} & vars(self).keys()
+        return kind(**{name: vars(self)[name] for name in same} | others)
 
 
 class JsonFlag(Flags):

@@ -121,24 +121,18 @@ def _options(flags: ExperimentFlags, store: Store, text: str, name: str) -> Stai
     from pgdyno.studies.staircase.options import StaircaseOptions
 
     design, given = design_of(flags), flags.candidates
-    options = StaircaseOptions(
+    options = flags.into(
+        StaircaseOptions,
         plan=text,
         source=name,
         metric=Metric(flags.metric),
-        smallest_effect=design.smallest_effect,
-        confidence=design.confidence,
         min_pairs=design.min_pairs,
         max_pairs=design.max_pairs,
         seed=drawn_seed(flags),
         mode=flags.mode or "",
         stage=flags.stage or "",
+        candidates=None,
         only=flags.step or "",
-        noise_runs=flags.noise_runs,
-        baseline_runs=flags.baseline_runs,
-        sweep_blocks=flags.sweep_blocks,
-        stop_after=flags.stop_after,
-        manual=flags.manual,
-        skip_manual=flags.skip_manual,
     )
     if given is None:
         return options

@@ -66,17 +66,15 @@ def _options(flags: ExperimentFlags) -> SweepOptions:
             f'--sweep "{sweep}" has fewer than two values, or one of them twice',
             hint=f"Write two or more, such as --sweep {knob}=VALUE1,VALUE2; pgdyno knobs show {knob} has its range.",
         )
-    return SweepOptions(
+    return flags.into(
+        SweepOptions,
         knob=knob,
         values=levels,
         factors=tuple(map(_factor, flags.factorial or ())),
         metric=Metric(flags.metric),
-        smallest_effect=design.smallest_effect,
-        confidence=design.confidence,
         min_pairs=design.min_pairs,
         max_pairs=design.max_pairs,
         seed=drawn_seed(flags),
-        sweep_blocks=flags.sweep_blocks,
     )
 
 
