@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli.arguments.flags import NEW_FILE, JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.store.bundle_format import BundleManifest
@@ -55,7 +56,6 @@ def import_(flags: _ImportFlags) -> None:
     as measured elsewhere, and keep the facts of the machine that they were measured on.
     """
     from pgdyno.studies.bundles import import_studies
-    from pgdyno.units import plural
 
     with open_store(flags.store_url) as store:
         done = import_studies(store, flags.file)
@@ -80,8 +80,6 @@ def show(flags: _ShowFlags) -> None:
 
 
 def _tell(manifest: BundleManifest, *, as_json: bool) -> None:
-    from pgdyno.units import plural
-
     if as_json:
         click.echo(json.dumps(asdict(manifest)))
         return

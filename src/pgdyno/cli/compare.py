@@ -11,8 +11,10 @@ import click
 from pgdyno.cli.arguments.flags import verb
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
+from pgdyno.cli.comparing.steps import generations_command, steps_command
 from pgdyno.cli.terminal.reporting import emit, format_of
 from pgdyno.errors import UsageError
+from pgdyno.model.verdict import RUN_METRICS, Metric
 
 if TYPE_CHECKING:
     from pgdyno.model.results.pair import PairResult
@@ -59,12 +61,8 @@ def command(flags: CompareFlags) -> int:
 
         return iostat_command(flags, flags.iostat)
     if flags.generations:
-        from pgdyno.cli.comparing.steps import generations_command
-
         return generations_command(flags)
     if flags.steps:
-        from pgdyno.cli.comparing.steps import steps_command
-
         return steps_command(flags)
     return _compare_runs(flags)
 
@@ -72,7 +70,6 @@ def command(flags: CompareFlags) -> int:
 def _compare_runs(flags: CompareFlags) -> int:
     from pgdyno.model.results.parts import EXIT_CODES
     from pgdyno.model.shapes import plain
-    from pgdyno.model.verdict import Metric
     from pgdyno.stats.sequential import Design
     from pgdyno.studies.pairs.comparison import compare_runs, run_meant
 
@@ -95,7 +92,6 @@ def _compare_runs(flags: CompareFlags) -> int:
 def _print(comparison: PairResult) -> None:
     from rich.table import Table
 
-    from pgdyno.model.verdict import RUN_METRICS
     from pgdyno.report.drawing.console import PlainConsole, pipe_width
     from pgdyno.report.wording import number_text
 

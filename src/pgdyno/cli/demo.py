@@ -19,6 +19,7 @@ from pgdyno.cli.arguments.flags import FOLDER, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.study_request import EndFlags
 from pgdyno.cli.terminal.files import write_text
+from pgdyno.cli.tune import checks, run_tune
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ def command(flags: _Flags) -> int:
     """
     from pgdyno.cli.requests.study import told_json
     from pgdyno.cli.terminal.progress import Progress
-    from pgdyno.cli.tune import run_tune
     from pgdyno.server import places
 
     output = flags.output
@@ -95,7 +95,6 @@ def demo_request(sandbox: str, options: TuneOptions, *, keep: bool) -> StudyRequ
 
     Shared buffers are full when a run begins, so that a second of warm-up is enough.
     """
-    from pgdyno.cli.tune import checks
     from pgdyno.model.study import StudyKind
     from pgdyno.model.trial import LoadPlan
     from pgdyno.studies.session.study_session import StudyRequest

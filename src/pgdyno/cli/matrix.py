@@ -11,6 +11,7 @@ import click
 from pgdyno.cli.arguments.flags import verb
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.arguments.target import target_request
+from pgdyno.cli.requests.dry_run import pgbench_of
 from pgdyno.cli.requests.matrix_options import MatrixFlags, plan_of
 from pgdyno.cli.requests.study_request import (
     Check,
@@ -24,6 +25,7 @@ from pgdyno.cli.requests.study_request import (
     resumed_request,
 )
 from pgdyno.errors import ExitCode
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -70,7 +72,6 @@ def command(flags: MatrixFlags) -> int:
 def _new(plan: MatrixPlan, flags: MatrixFlags) -> tuple[StudyRequest, MatrixPlan]:
     from pgdyno.model.study import StudyKind
     from pgdyno.studies.matrix.plan import to_json
-    from pgdyno.units import plural
 
     server, first = target_request(flags), plan.cells()[0]
     request = new_request(
@@ -122,7 +123,6 @@ def _checks(plan: MatrixPlan, *, ask: bool) -> Check:
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.requests.study import confirm_changes, outage_text
         from pgdyno.studies.matrix.run import configurations, require_cells, room_of, split
-        from pgdyno.units import plural
 
         cells, skipped = split(plan, room_of(target, facts, plan.placements))
         require_cells(cells, skipped)
@@ -146,7 +146,6 @@ def _print_dry_run(plan: MatrixPlan, flags: MatrixFlags) -> int:
 
 
 def _write_manifests(plan: MatrixPlan, flags: MatrixFlags) -> int:
-    from pgdyno.cli.requests.dry_run import pgbench_of
     from pgdyno.studies.matrix.manifests import Cluster, PodServer, write_manifests
 
     assert flags.manifests is not None, "the flag was given"

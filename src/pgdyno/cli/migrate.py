@@ -14,6 +14,8 @@ from pgdyno.cli.arguments.flags import FILE, FOLDER, JsonFlag, argument, flag, v
 from pgdyno.cli.arguments.numbers import Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
+from pgdyno.errors import UsageError, naming
+from pgdyno.units import parse_quantity, plural
 
 if TYPE_CHECKING:
     from pgdyno.model.results.migrate import MigrateResult
@@ -68,7 +70,6 @@ def rehearse(flags: _RehearseFlags) -> int:
     from pgdyno.cli.requests.study import agree, check_report_path, print_result, write_report
     from pgdyno.cli.terminal.columns import print_plan
     from pgdyno.cli.terminal.progress import Progress
-    from pgdyno.errors import UsageError, naming
     from pgdyno.server.postgres import refuse_secrets
     from pgdyno.studies.batch.job_process import read_own
     from pgdyno.studies.migrate.dry_run import plan_lines
@@ -81,7 +82,6 @@ def rehearse(flags: _RehearseFlags) -> int:
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts
     from pgdyno.trial.guard_settings import guard_plan
-    from pgdyno.units import parse_quantity, plural
 
     check_report_path(flags.report)
     plan = parse_plan(
@@ -206,7 +206,6 @@ def forecast(flags: _ForecastFlags) -> int:
     """
     from pgdyno.cli.terminal.reporting import print_found
     from pgdyno.studies.migrate.forecast import forecast_of
-    from pgdyno.units import parse_quantity
 
     with open_store(flags.store_url) as store:
         results = [_result(store, one) for one in flags.studies]
@@ -216,7 +215,6 @@ def forecast(flags: _ForecastFlags) -> int:
 
 
 def _jobs(text: str | None, planned: int) -> tuple[int, ...]:
-    from pgdyno.errors import UsageError
     from pgdyno.studies.migrate.file import MOST_JOBS
 
     if text is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,7 @@ from pgdyno.cli.requests.study import settings_from
 from pgdyno.cli.terminal.columns import print_columns
 from pgdyno.errors import ExitCode
 from pgdyno.model.shapes import plain
-
-if TYPE_CHECKING:
-    from pgdyno.preflight.result import Result
+from pgdyno.preflight.result import Result, State
 
 
 class _Flags(TargetFlags):
@@ -35,7 +32,6 @@ def command(flags: _Flags) -> int:
     """
     from pgdyno.knobs.policy import check_settings
     from pgdyno.preflight.examine import examine
-    from pgdyno.preflight.result import State
     from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
 

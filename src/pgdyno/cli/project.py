@@ -14,6 +14,7 @@ from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.terminal.files import read_text, write_text
 from pgdyno.cli.terminal.reporting import ReportFlags, emit
+from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
@@ -36,7 +37,6 @@ class _FileFlags(Flags):
 @verb("new", command)
 def new(flags: _FileFlags) -> None:
     """Write a project file to fill in; one that exists is not overwritten."""
-    from pgdyno.errors import UsageError
     from pgdyno.studies.project.file import TEMPLATE
 
     if flags.path.exists():
@@ -62,7 +62,6 @@ class _AmendFlags(_FileFlags):
 @verb("amend", command)
 def amend(flags: _AmendFlags) -> None:
     """Record edits of what was fixed: the old text, who made them, and why."""
-    from pgdyno.errors import UsageError
     from pgdyno.studies.project.fix import amend as put_on_record
     from pgdyno.studies.project.fix import read_record
 
@@ -118,7 +117,6 @@ def check(flags: _CheckFlags) -> int:
 
 def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
     """Print how every criterion stands, and return the exit code."""
-    from pgdyno.errors import ExitCode
     from pgdyno.model.project import CriterionStatus
     from pgdyno.studies.project.judged import bound_text, judged, overall
     from pgdyno.units import plural

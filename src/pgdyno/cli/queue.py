@@ -22,11 +22,10 @@ from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.queue_words import check_words, target_of, words_of
 from pgdyno.cli.terminal.files import make_folder, write_text
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.model.job import JobState
+from pgdyno.model.job import Job, JobState
 from pgdyno.outputs import PUBLIC
 
 if TYPE_CHECKING:
-    from pgdyno.model.job import Job
     from pgdyno.studies.night.runner import Night
 
 _TO_SAY_SO_S = 60.0

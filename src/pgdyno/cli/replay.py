@@ -14,15 +14,15 @@ from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, two_sides, verb
 from pgdyno.cli.arguments.numbers import Finite, Time, Whole
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
-from pgdyno.errors import ExitCode, UsageError
+from pgdyno.errors import ExitCode, UsageError, naming
 from pgdyno.model.trial import SPEEDS
-from pgdyno.units import agreeing, plural
+from pgdyno.studies.session.target_request import TargetRequest
+from pgdyno.units import agreeing, plural, seconds_text
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.studies.replay.options import ReplayOptions
     from pgdyno.studies.replay.run import Ready
-    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
     from pgdyno.trace.engine.tally import RunTally
 
@@ -184,7 +184,6 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
     from pgdyno.replay.restore import restore_of
     from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, check_rounds, check_settings, rounds_json, run_rounds
     from pgdyno.studies.session.opening import opened
-    from pgdyno.studies.session.target_request import TargetRequest as Request
 
     if flags.check:
         raise UsageError("--check examines one target as it is", hint="Use it without --restore, --runs and --versus.")
@@ -197,7 +196,7 @@ def _rounds(flags: _Flags, target: Target, request: TargetRequest, options: Repl
     with ExitStack() as stack:
         sides = [ReplayArm(OLD, target, request, options)]
         if flags.versus:
-            other = Request(dsn=flags.versus)
+            other = TargetRequest(dsn=flags.versus)
             sides.append(ReplayArm(NEW, stack.enter_context(opened(other)), other, options))
         if flags.versus_set:
             settings = _map(flags.versus_set, "--versus-set")
@@ -273,10 +272,8 @@ def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
 
 
 def _mark(target: Target, source: str, options: ReplayOptions, progress: Progress) -> None:
-    from pgdyno.errors import naming
     from pgdyno.replay.target_facts import identify, mark_copy
     from pgdyno.studies.session.opening import opened
-    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.inspect import read_facts
     from pgdyno.trace.parquet import read_meta
 
@@ -290,7 +287,6 @@ def _mark(target: Target, source: str, options: ReplayOptions, progress: Progres
 
 def _plan(ready: Ready, options: ReplayOptions, progress: Progress) -> None:
     from pgdyno.trace.whole import missing_words
-    from pgdyno.units import seconds_text
 
     meta, announce = ready.meta, progress.announce
     announce(
@@ -343,7 +339,6 @@ def _check(ready: Ready, options: ReplayOptions, *, as_json: bool) -> int:
 def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:
     """Say every few seconds how far a run is, and when it pauses and goes on."""
     from pgdyno.studies.replay.words import pause_text
-    from pgdyno.units import seconds_text
 
     told, was_paused = 0.0, False
 

@@ -23,7 +23,7 @@ from pgdyno.cli.requests.study_request import (
     resumed_request,
 )
 from pgdyno.cli.terminal.progress import Progress
-from pgdyno.units import plural
+from pgdyno.units import parse_quantity, plural
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -194,7 +194,6 @@ def _resumed(store: Store, flags: _Flags) -> tuple[StudyRequest, ScalePlan]:
 
 def _course(plan: ScalePlan, flags: _Flags, own: str) -> Course:
     from pgdyno.studies.scale.plan import bounds_of
-    from pgdyno.units import parse_quantity
 
     names = bounds_of(plan)
     most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.arguments.flags import Flags, flag
 from pgdyno.cli.arguments.numbers import Finite, Time
 from pgdyno.model.matrix import BUILTIN, MODES
-from pgdyno.model.trial import PROTOCOLS, RATES
-
-if TYPE_CHECKING:
-    from pgdyno.model.trial import LoadPlan
+from pgdyno.model.trial import PROTOCOLS, RATES, LoadPlan, check_length
 
 _BEYOND = 1e15  # a float has no digits for more: such a number stays a text
 
@@ -111,8 +107,6 @@ def _typed(value: str) -> str | int | float | bool:
 
 def load_plan(flags: LoadFlags) -> LoadPlan:
     """Build the load plan; clients default to the host's cores. Raises UsageError where it is too short."""
-    from pgdyno.model.trial import LoadPlan, check_length
-
     check_length(flags.warmup, flags.measure)
     cores = os.cpu_count() or 1
     clients = flags.clients or cores

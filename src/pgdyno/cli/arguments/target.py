@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from pgdyno.cli.arguments.flags import Flags, flag
 from pgdyno.cli.arguments.safety import SafetyFlags
 from pgdyno.cli.arguments.store import warn_of_password
+from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.remote.deploy import HostRequest
@@ -99,7 +100,6 @@ def target_request(flags: TargetFlags) -> TargetRequest:
 
 
 def _memory(text: str | None) -> int | None:
-    from pgdyno.errors import UsageError
     from pgdyno.units import parse_quantity
 
     if text is None:
@@ -114,8 +114,6 @@ def _memory(text: str | None) -> int | None:
 
 def host_request(flags: HostFlags) -> HostRequest | None:
     """Build the request of a database host; None without --host."""
-    from pgdyno.errors import UsageError
-
     host, user = flags.host, flags.sudo_user or ("root" if flags.sudo else None)
     if host is None:
         if user is not None:
@@ -134,8 +132,6 @@ def _absolute(path: Path | None) -> Path | None:
 
 def restart_words(text: str | None) -> tuple[str, ...] | None:
     """Return the words of --restart-command. Raises UsageError when a quote has no end."""
-    from pgdyno.errors import UsageError
-
     try:
         return tuple(shlex.split(text)) if text else None
     except ValueError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pgdyno.cli.arguments.flags import Flags, argument, flag, two_sides
-from pgdyno.cli.arguments.load import whole_name
+from pgdyno.cli.arguments.load import whole_name, workload_parameters
 from pgdyno.cli.arguments.numbers import Time
 from pgdyno.cli.requests.study_request import MeasuringFlags
 from pgdyno.cli.terminal.files import read_text
@@ -148,8 +148,6 @@ def _configurations(
 
 def _parameters(flags: MatrixFlags, plan: MatrixPlan) -> dict[str, object]:
     """Return what -D changes of a plan; scale is a factor, as --scale has it."""
-    from pgdyno.cli.arguments.load import workload_parameters
-
     given = workload_parameters(None, flags.params)
     scale = given.pop("scale", None)
     if scale is not None and flags.scale is not None:
@@ -161,8 +159,6 @@ def _parameters(flags: MatrixFlags, plan: MatrixPlan) -> dict[str, object]:
 
 
 def _custom(flags: MatrixFlags) -> dict[str, str | int]:
-    from pgdyno.cli.arguments.load import workload_parameters
-
     # What scripts and init mean is told by the flags of the other verbs.
     given = workload_parameters("custom", (), flags.scripts, flags.init)
     return {name: value for name, value in given.items() if isinstance(value, str)}

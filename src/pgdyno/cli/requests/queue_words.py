@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.target import environment_names_server
+from pgdyno.cli.arguments.target import TargetFlags, environment_names_server, target_request
 from pgdyno.errors import UsageError
 
 SERVICE, TIMER = "pgdyno-night.service", "pgdyno-night.timer"
@@ -116,7 +116,6 @@ def words_of(job: Job, study: Study | None) -> tuple[str, ...] | None:
 
 def target_of(job: Job) -> TargetRequest:
     """Return the server that the job's words name."""
-    from pgdyno.cli.arguments.target import TargetFlags, target_request
     from pgdyno.studies.session.target_request import TargetRequest
 
     params = parsed(job.argv, job.folder)

@@ -14,13 +14,12 @@ from pgdyno.cli.arguments.target import target_request
 from pgdyno.cli.requests.experiment_request import Experiment, ExperimentFlags, conduct, design_of, drawn_seed
 from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError
-from pgdyno.model.study import StudyKind
+from pgdyno.model.study import Study, StudyKind
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
     from pgdyno.model.facts import Facts
     from pgdyno.model.results.parts import StudyResult
-    from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.session.study_session import StudySession
     from pgdyno.studies.staircase.options import StaircaseOptions

@@ -17,6 +17,7 @@ from pgdyno.cli.arguments.store import StoreFlag
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import UsageError
 from pgdyno.model.shapes import shaped
+from pgdyno.studies.session.target_request import TargetRequest
 
 T = TypeVar("T")
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.session.study_session import StudyRequest, StudySession
-    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
 Check = Callable[["Target", "Facts", "WorkloadSpec", "Outage | None"], None]
@@ -121,7 +121,6 @@ def named_server(flags: TargetFlags) -> TargetRequest | None:
 def resumed_request(flags: MeasuringFlags, study: Study, **course: Unpack[Course]) -> StudyRequest:
     """Rebuild the request of an interrupted study; --target, --keep-data, guards and watchdog still count."""
     from pgdyno.studies.session.study_session import StudyRequest
-    from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.trial.assess import Bounds
 
     parts = {key: value for key, value in study.options.items() if isinstance(value, Mapping)}
