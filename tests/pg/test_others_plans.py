@@ -16,7 +16,6 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.workloads import others_plans as module
 from pgdyno.workloads.others_plans import others_plans
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
-from pgdyno.workloads.statement_plans import others_plans
 
 pytestmark = pytest.mark.pg
 

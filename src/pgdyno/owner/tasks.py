@@ -132,9 +132,10 @@ def forget_cached(folder: str) -> None:
                 os.close(descriptor)
 
 
-TASKS: Mapping[str, Callable[..., Answer]] = LOOKING | {
+TASKS: Mapping[str, Callable[..., Answer]] = {
     task.__name__: task
     for task in (
+        *LOOKING.values(),
         resolve,
         pin,
         capture,

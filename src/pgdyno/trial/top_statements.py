@@ -10,9 +10,9 @@ from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.sampled_rows import rows_of
+from pgdyno.workloads.others_plans import others_plans
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
 from pgdyno.workloads.script_statements import is_planned, label
-from pgdyno.workloads.statement_plans import others_plans
 
 TOP = 10
 CUT_AT = 1000

@@ -80,7 +80,7 @@ def _full(case: Case) -> int | None:
 
 def synchronous_commit(case: Case) -> Judgement:
     """Flag synchronous_commit = off, for the server or for a role or database."""
-    where = " on its primary" if is_standby(case) else ""
+    where = " on its primary" if case.server.in_recovery is True else ""
     back = (
         {} if case.text("synchronous_commit") != "off" else {"the server": "ALTER SYSTEM SET synchronous_commit = on"}
     )

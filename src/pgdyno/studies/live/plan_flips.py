@@ -21,8 +21,8 @@ from pgdyno.probes.statements import StatementKey
 from pgdyno.server.postgres import Postgres
 from pgdyno.stats.body_index import StatementReference
 from pgdyno.trial.plan_changes import plan_changes
+from pgdyno.workloads.others_plans import others_plans
 from pgdyno.workloads.script_statements import is_planned
-from pgdyno.workloads.statement_plans import others_plans
 
 MOST = 50
 """So many of the dearest statements are planned."""
