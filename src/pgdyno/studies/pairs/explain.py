@@ -130,7 +130,7 @@ def _double_buffering(
     return (
         f"Double buffering: {100 * (1 - physical):.1f} % of those copies were served by the kernel's page cache and "
         "not by the disk. The pages were in memory already, once in the page cache; each read copied them again into "
-        f"{bytes_text(old)} of shared buffers, which soon evicted them. With {bytes_text(new)}{of_ram} "
+        f"{bytes_text(old)} of shared buffers, which soon evicted them. With {bytes_text(new)}{of_ram}, "
         f"{100 * gone:.0f} % of these copies are no longer made."
     )
 

@@ -157,4 +157,4 @@ def description(parameters: Mapping[str, Value]) -> str:
     how = "runit, " if parameters["shape"] == "procedure" else ""
     loops = ", sessions in a loop" if parameters["driver"] == "loop" else ""
     share = f"{parameters['pct_update']} % updates"
-    return f"{how}reads of {batch} rows by index, scattered over {plural(rows, 'row')}, {share}{loops}"
+    return f"{how}reads of {plural(batch, 'row')} by index, scattered over {plural(rows, 'row')}, {share}{loops}"
