@@ -16,7 +16,7 @@ PRIVATE_PLACES = {
     "workloads/held_start.py",
     "owner/runner.py", "undo/watch_record.py",  # outputs of children and the session's record, in private folders
     "remote/bootstrap.py", "remote/ssh.py",  # the agent's own cache, and its log in a private folder
-    "workloads/driver_process.py", "workloads/hammerdb/driver.py", "workloads/script.py",
+    "workloads/driver_process.py", "workloads/hammerdb/script.py", "workloads/script.py",
     "workloads/session_loop.py",
     "studies/project/run_platforms.py",  # the folder of a run, which is made for it and removed
     "trace/logs.py",  # segments of a log, in memory

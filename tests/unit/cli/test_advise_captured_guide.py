@@ -86,7 +86,7 @@ def test_recorded_bench_runs_reach_the_evidence(monkeypatch: pytest.MonkeyPatch,
         return Evidence()
 
     points = ((4, 100.0), (16, 390.0), (64, 402.0))
-    monkeypatch.setattr("pgdyno.studies.advice.advise.client_matrix", lambda *_: points)
+    monkeypatch.setattr("pgdyno.studies.advice.client_matrix.client_matrix", lambda *_: points)
     monkeypatch.setattr("pgdyno.studies.advice.advise.evidence_of_capture", gathered)
     run(*MACHINE, "--store", f"sqlite:///{tmp_path / 'store.db'}")
     run(*MACHINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.model.results.staircase import StaircaseResult
 from pgdyno.model.study import Study
-from pgdyno.report.judgement import Judgement, SideNames
+from pgdyno.report.judgement import Judgement, SideNames, company_text
 from pgdyno.report.wording import TONES, Tone, change_text, range_text, sentence
 from pgdyno.studies.kind import Kind
 from pgdyno.units import plural
@@ -13,7 +13,7 @@ from pgdyno.units import plural
 def judgement(state: str, result: StaircaseResult) -> Judgement:
     """Return the verdict on all kept steps together, else how far it came; `state` is how its study stands."""
     title, word, tone, said = _words(state, result)
-    return Judgement(title, word, tone, said, result.exit_code)
+    return Judgement(f"{title}{company_text(result.beside_others)}", word, tone, said, result.exit_code)
 
 
 def _words(state: str, result: StaircaseResult) -> tuple[str, str, Tone, str]:
