@@ -80,13 +80,15 @@ def reduce(
     tolerance: float | None,
     is_possible: Callable[[Point], bool],
     needed: Collection[str] = (),
+    surely: bool = False,
 ) -> FrugalChoice:
     """Return the frugal part of a winner: at least one setting, of which at most `most` parts are to be measured.
 
     A part is a setting, or all settings beyond the others together (`rest`), where LEAST_PARTS or more are allowed.
-    Fewer allow that many settings where constraints let that be. What may be lost is what `may_lose` says. `amounts`
-    are the knobs that count memory, each with the value above which more can do nothing (inf: not known). The history
-    must hold at least one measured trial.
+    Fewer allow that many settings where constraints let that be. What may be lost is what `may_lose` says; `surely`
+    counts a loss as where a gain is spread, however few settings the model expects to matter. `amounts` are the knobs
+    that count memory, each with the value above which more can do nothing (inf: not known). The history must hold at
+    least one measured trial.
     """
     data = gather(dimensions, history, [winner])
     encoding, model = data.encoding, fit_sceptical(data)
@@ -116,8 +118,8 @@ def reduce(
         left.take_back(allowed)  # a setting that only made room for an amount can go now
         return left
 
-    left = left_by(0.0)
-    if allowed > most and np.count_nonzero(left.row != encoding.default) > most:
+    left = left_by(CAUTION if surely else 0.0)
+    if not surely and allowed > most and np.count_nonzero(left.row != encoding.default) > most:
         left = left_by(CAUTION)
     rest = left.least_of_all(most) if allowed > most else ()
     if rest is None:

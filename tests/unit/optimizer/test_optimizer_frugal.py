@@ -104,6 +104,19 @@ def test_of_a_gain_that_is_spread_only_that_goes_of_which_the_model_is_sure(
     assert len(changed(sure.point)) - len(sure.rest) == 3
 
 
+def test_what_is_asked_for_as_a_whole_loses_nothing_that_the_model_merely_expects_to_do_nothing() -> None:
+    """A whole that was to be proved after its parts had lost went into that proof as one setting of seventeen."""
+    rng = np.random.default_rng(1)
+    points = [{name: 2 ** int(rng.integers(5, 10)) for name in DEFAULT} for _ in range(14)]
+    history = [ScoredPoint(point, 0.1 * float(rng.normal())) for point in [DEFAULT, *points]]
+    asked = {"noise_sd": 0.1, "amounts": {}, "tolerance": 0.0, "is_possible": lambda point: True, "most": 5}
+    few = reduce(SPACE, history, dict.fromkeys(DEFAULT, 256), **asked)  # type: ignore[arg-type]
+    whole = reduce(SPACE, history, dict.fromkeys(DEFAULT, 256), surely=True, **asked)  # type: ignore[arg-type]
+    assert len(changed(few.point)) <= 5
+    assert len(changed(whole.point)) >= 6
+    assert len(changed(whole.point)) - len(whole.rest) == 4
+
+
 def test_a_part_that_may_fail_where_the_winner_did_not_is_left_whole() -> None:
     """Without room made by k1, k0 cannot have that much; the gain is that of k0 alone."""
     rng = np.random.default_rng(1)

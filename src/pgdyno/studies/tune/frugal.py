@@ -77,6 +77,7 @@ def frugal(
         needed=needed,
         amounts=amounts,
         tolerance=0.0 if whole else search.options.tolerance,
+        surely=whole,
         is_possible=is_possible,
     )
     settings = point_to_configuration(space, left.point)

@@ -22,8 +22,10 @@ from pgdyno.trial.stopwatch import BudgetSpent
 ARM, WHOLE = "part of what was found", "all that was found"
 TRIALS = 4
 """So many halvings leave one of sixteen settings."""
-LOOK_TRIALS = 2 + TRIALS + 1
-"""The whole and the part, the halvings, and what they come to."""
+SEEN_TRIALS = TRIALS + 1
+"""The halvings, and what they come to."""
+LOOK_TRIALS = 2 + SEEN_TRIALS
+"""The whole and the part before them."""
 PLAIN = 5.0
 """In deviations of the difference of two trials: a loss so large is told by one trial of each."""
 
@@ -92,12 +94,13 @@ def seek_missing(search: Search, loss: Loss, needed: Sequence[str], *, block: in
     return (*needed, *lacking)
 
 
-def seek_seen(search: Search, loss: Loss, *, block: int) -> tuple[str, ...] | None:
-    """Return the setting that has most of the gain by itself, seen in a trial of it; None where there is none.
+def seek_seen(search: Search, loss: Loss, needed: Sequence[str], *, block: int) -> tuple[str, ...] | None:
+    """Return what `seek_missing` does if a trial of that has most of what was lost; None where it has not.
 
-    After one trial of a part, which may have met a busy neighbour: what halving comes to is looked at before a proof.
+    Where the loss is spread over many settings, or a trial met a busy neighbour, halving comes to one that does not
+    matter, and a proof of it would be wasted.
     """
-    missing = seek_missing(search, loss, (), block=block)
+    missing = seek_missing(search, loss, needed, block=block)
     figure = None if missing is None else _figure(search, _only(loss.found, missing), block, TRIALS)
     return missing if figure is not None and loss.keeps_most(figure) else None
 

@@ -5,7 +5,8 @@
     proof     fresh randomised blocks: baseline, the frugal part of what was found, that part without each of its
               settings, all that was found, rivals. Where the part is worse than the whole, or only the whole is
               shown to be better, the model that chose it learns from these blocks and chooses another one for the
-              next. What is not shown to matter goes, of what was left out together half by half.
+              next; all of it goes into the last. What is not shown to matter goes, of what was left out together half
+              by half.
 
 The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
 and the laboratory gives back the trials that the store has.
@@ -30,7 +31,7 @@ from pgdyno.studies.pairs.drowned import contradicts, drowned
 from pgdyno.studies.pairs.judging import Unjudged
 from pgdyno.studies.tune.frugal import FrugalWinner, frugal, lacking
 from pgdyno.studies.tune.halves import split_group
-from pgdyno.studies.tune.missing import LOOK_TRIALS, TRIALS, loss_at_a_look, loss_in_proof, seek_missing, seek_seen
+from pgdyno.studies.tune.missing import LOOK_TRIALS, SEEN_TRIALS, loss_at_a_look, loss_in_proof, seek_seen
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import GivenUp, Proof, needed_settings, prove
@@ -154,7 +155,7 @@ def search_and_prove(
     first_block, refused = TUNE_PROOF_BLOCKS, [BASELINE]
     needed: Sequence[str] = ()
     held: list[str] = []
-    idle, is_told, whole = frozenset[str](), False, False
+    idle, aside, is_told, whole = frozenset[str](), frozenset[str](), False, False
     before = _timed(laboratory)
     if _can_look(laboratory, options):
         needed, poor = _look(search, found, options, first_block, announce)
@@ -168,7 +169,7 @@ def search_and_prove(
             break
         most = _most_settings(arms, options, again=turn > 0)
         kept = [*needed, *(name for name in held if name not in needed and most >= LEAST_PARTS)]
-        part = frugal(search, found, most=most, refused=refused, needed=kept, idle=idle, whole=whole)
+        part = frugal(search, found, most=most, refused=refused, needed=kept, idle=idle | aside, whole=whole)
         if part.settings in refused:
             announce("proof: no other part of it is worth one")
             break
@@ -230,26 +231,28 @@ def search_and_prove(
         search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
         refused.append(part.settings)
         if isinstance(proof, Proof) and not proof.lacks_something:
-            needed, idle, whole = (), frozenset(), False
+            needed, idle, aside, whole = (), frozenset(), frozenset(), False
             found = search.winner()  # another draw
             if not found:
                 announce("proof: the model expects nothing to be better now")
                 break
             continue
-        needed = needed_settings(proof.blocks, options, search.noise_sd)
-        if part.rest:  # a gain that is spread: no single setting is missing, and all of them explain it together
-            whole = True
+        needed, aside = needed_settings(proof.blocks, options, search.noise_sd), frozenset()
+        if part.rest or (turn + 2 == options.MOST_PROOFS and most >= LEAST_PARTS):
+            whole, idle = True, frozenset()  # no single setting is missing: all of them explain the gain together
             continue
         if isinstance(proof, Proof) and not (proof.is_vetoed or proof.is_given_up):
             continue  # no loss is shown that halving could find, and none of its settings is known to do nothing
         idle |= frozenset(part.settings) - frozenset(needed)
         if is_last or not _can_repair(laboratory, options):
             needed = needed[:1]
-        elif (loss := loss_in_proof(proof, search)) and (
-            missing := seek_missing(search, loss, needed, block=first_block)
-        ):
-            needed, idle = missing, frozenset(found) - frozenset(missing)
+        elif loss := loss_in_proof(proof, search):
+            missing = seek_seen(search, loss, needed, block=first_block)
             first_block += 1
+            if missing is not None:
+                needed, aside = missing, frozenset(found) - frozenset(missing)
+            elif most >= LEAST_PARTS:
+                whole, idle = True, frozenset()
     others = [proof for proof in proofs if proof is not tuned.proof]
     first_block = leave_out_unshown(tuned, judged_by, first_block=first_block, announce=announce)
     split_group(tuned, judged_by, first_block=first_block, announce=announce)
@@ -279,7 +282,7 @@ def _can_repair(laboratory: Laboratory, options: TuneOptions) -> bool:
     """Tell whether there is room to find what a vetoed winner lacks, and to prove another one in the fewest blocks."""
     watch, arms = laboratory.stopwatch, arms_with_restarts(laboratory, options, (BASELINE,))
     has_restarts = arms is None or arms >= REPAIR_ARMS
-    return has_restarts and (watch is None or watch.has_room(TRIALS + REPAIR_ARMS * options.confirm_min))
+    return has_restarts and (watch is None or watch.has_room(SEEN_TRIALS + REPAIR_ARMS * options.confirm_min))
 
 
 def _can_look(laboratory: Laboratory, options: TuneOptions) -> bool:
@@ -301,7 +304,7 @@ def _look(
         f"a trial of {which_settings(len(part), len(found))} that the search found has less than half of their gain: "
         "what they lack is sought"
     )
-    return seek_seen(search, loss, block=block + 1) or (), [part]
+    return seek_seen(search, loss, (), block=block + 1) or (), [part]
 
 
 def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = False) -> int:
