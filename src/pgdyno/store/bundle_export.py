@@ -7,6 +7,7 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from sqlalchemy.engine import Connection
@@ -100,7 +101,7 @@ def _write(archive: zipfile.ZipFile, connection: Connection, studies: Sequence[S
                 continue
             tally = _Tally(study.id, table, columns)
             with archive.open(_info(f"{study.id}/{table}.jsonl"), "w", force_zip64=True) as stream:
-                for line in _chain(first, lines):
+                for line in chain((first,), lines):
                     tally.add(line)
                     stream.write(line)
             own.append(tally.member())
@@ -140,11 +141,6 @@ def _line(row: dict[str, Cell]) -> bytes:
             detail=str(error),
             hint="Read it with pgdyno store export STUDY --format csv.",
         ) from error
-
-
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _info(name: str) -> zipfile.ZipInfo:

@@ -25,6 +25,7 @@ from pgdyno.store.migrate import ensure_current
 from pgdyno.store.schema import CHANGE, ID_LIMIT, STUDY, TRIAL, TRIAL_FACTOR, TRIAL_SETTING
 
 _LIST = "List the studies with pgdyno store list."
+_NEWEST = STUDY.c.created_at.desc(), STUDY.c.id.desc()
 
 
 class Store:
@@ -123,8 +124,7 @@ class Store:
 
     def study(self, id_or_prefix: str) -> Study:
         """Return a study by its id, by a prefix that only it has, or the newest one for `last`."""
-        newest = STUDY.c.created_at.desc(), STUDY.c.id.desc()
-        query = select(STUDY).order_by(*newest)
+        query = select(STUDY).order_by(*_NEWEST)
         if id_or_prefix == "last":
             query = query.limit(1)
         else:
@@ -148,10 +148,9 @@ class Store:
     def studies_on(self, data_directory: str) -> list[Study]:
         """Return the studies of servers with this data directory, the newest first; others are not even read."""
         place = STUDY.c.facts["server"]["data_directory"].as_string()
-        newest = STUDY.c.created_at.desc(), STUDY.c.id.desc()
         try:
             with self.read() as connection:
-                rows = connection.execute(select(STUDY).where(place == data_directory).order_by(*newest)).mappings()
+                rows = connection.execute(select(STUDY).where(place == data_directory).order_by(*_NEWEST)).mappings()
                 return [codec.study_from_row(dict(row)) for row in rows]
         except StoreError:  # a damaged row, perhaps of another server, must not hide the others
             found = self.studies()
@@ -164,17 +163,16 @@ class Store:
 
         Of a store with many, `most` of them after the first `skip`; of one target, by its name, only its own are read.
         """
-        order = STUDY.c.created_at.desc(), STUDY.c.id.desc()
         which = true() if target is None else STUDY.c.target == target
         try:
             with self.read() as connection:
-                chosen = select(STUDY).where(which).order_by(*order).limit(most).offset(skip)
+                chosen = select(STUDY).where(which).order_by(*_NEWEST).limit(most).offset(skip)
                 rows = connection.execute(chosen).mappings()
                 return [codec.study_from_row(dict(row)) for row in rows], {}
         except StoreError:  # one row must not hide the others: each is read by itself
             pass
         with self.read() as connection:
-            names = select(STUDY.c.id).where(which).order_by(*order).limit(most).offset(skip)
+            names = select(STUDY.c.id).where(which).order_by(*_NEWEST).limit(most).offset(skip)
             ids = [str(one) for one in connection.execute(names).scalars()]
         found, unreadable = [], {}
         for one in ids:
@@ -251,12 +249,12 @@ class Store:
     def add_histograms(self, run_id: int, rows: Iterable[HistogramRow]) -> int:
         """Record latency histograms of a running trial and return how many rows they were."""
         with self._recording(run_id) as connection:
-            return recordings.write_histograms(connection, run_id, rows)
+            return recordings.write_records(connection, run_id, rows)
 
     def add_events(self, run_id: int, events: Iterable[Event]) -> int:
         """Record events of a running trial and return how many they were."""
         with self._recording(run_id) as connection:
-            return recordings.write_events(connection, run_id, events)
+            return recordings.write_records(connection, run_id, events)
 
     def samples(self, run_id: int, table: str) -> dict[str, list[SampleValue]]:
         """Return one sample table of a run as columns, `t` first; empty lists when nothing was recorded."""
@@ -272,12 +270,12 @@ class Store:
     def histograms(self, run_id: int) -> list[HistogramRow]:
         """Return the latency histograms of a run in the order of time."""
         with self.read() as connection:
-            return recordings.read_histograms(connection, run_id)
+            return recordings.read_records(connection, run_id, HistogramRow)
 
     def events(self, run_id: int) -> list[Event]:
         """Return the events of a run in the order of time."""
         with self.read() as connection:
-            return recordings.read_events(connection, run_id)
+            return recordings.read_records(connection, run_id, Event)
 
     def add_records(self, run_id: int, records: Iterable[Record]) -> int:
         """Record what a running trial left beside its samples and return how many records they were."""
@@ -296,7 +294,7 @@ class Store:
 
     def add_changes(self, changes: Iterable[ChangeRecord]) -> None:
         """Record changes, all of them or none."""
-        rows = [codec.change_to_row(change) for change in changes]
+        rows = [codec.to_row(change) for change in changes]
         if rows:
             with self.write() as connection:
                 connection.execute(insert(CHANGE), rows)

@@ -37,13 +37,9 @@ def result_from_json(kind: StudyKind, value: object) -> StudyResult:
     return shaped(result_type(kind), value, "the result", strict=False)
 
 
-def _to_row(record: Study | ChangeRecord) -> dict[str, object]:
+def to_row(record: Study | ChangeRecord) -> dict[str, object]:
+    """Return the columns of table `study` or `change`."""
     return {field.name: to_json(getattr(record, field.name)) for field in fields(record)}
-
-
-def change_to_row(change: ChangeRecord) -> dict[str, object]:
-    """Return the columns of table `change`."""
-    return _to_row(change)
 
 
 def change_from_row(row: Row) -> ChangeRecord:
@@ -59,7 +55,7 @@ def study_to_row(study: Study) -> dict[str, object]:
     for name, value in asdict(study.plan).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise StoreError(f"{name} of the load is {value}", hint="Give a number of seconds, sessions or CPUs.")
-    return _to_row(study)
+    return to_row(study)
 
 
 def study_from_row(row: Row) -> Study:

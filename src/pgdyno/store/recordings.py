@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from itertools import groupby, islice
-from typing import TypeVar
+from itertools import groupby
+from typing import TypeAlias, TypeVar
 
-from sqlalchemy import Select, insert, select
+from sqlalchemy import Select, Table, insert, select
 from sqlalchemy.engine import Connection
 
 from pgdyno.errors import UsageError
@@ -17,29 +17,18 @@ from pgdyno.model.samples import Event, HistogramRow, SampleRow, SampleValue
 from pgdyno.store.schema import EVENT, HISTOGRAM, RECORDS, SAMPLES
 from pgdyno.units import plural
 
-R = TypeVar("R", InstanceRecord, ClientRecord, CheckRecord, PlanRecord, TextRecord)
+Recorded: TypeAlias = Record | Event | HistogramRow
+R = TypeVar("R", InstanceRecord, ClientRecord, CheckRecord, PlanRecord, TextRecord, Event, HistogramRow)
 
 _ROWS_AT_ONCE = 500
-_HISTOGRAM_FIELDS = ("second", "instance", "script", "count", "total_us", "failed", "retried", "skipped", "blob")
+_TABLES = RECORDS | {Event: EVENT, HistogramRow: HISTOGRAM}
+_KEY_FIELDS: Mapping[type[Recorded], int] = {HistogramRow: 3}
+"""How many of the first fields order the rows of a kind, where it is not the first alone."""
 
 
 def write_samples(connection: Connection, run_id: int, rows: Iterable[SampleRow]) -> int:
-    """Insert the rows, some hundred of a table a statement and in memory, and return how many they were."""
-    written = 0
-    waiting: dict[str, list[dict[str, SampleValue]]] = defaultdict(list)
-    for row in rows:
-        names = _sample_columns(row.table)
-        if len(row.values) != len(names):
-            raise UsageError(f'a row of "{row.table}" has {len(row.values)} values for {plural(len(names), "column")}')
-        some = waiting[row.table]
-        some.append({"run_id": run_id, "t": row.t, **dict(zip(names, row.values, strict=True))})
-        if len(some) == _ROWS_AT_ONCE:
-            written += len(some)
-            connection.execute(insert(SAMPLES[row.table]), waiting.pop(row.table))
-    for table, values in waiting.items():
-        written += len(values)
-        connection.execute(insert(SAMPLES[table]), values)
-    return written
+    """Insert the rows and return how many they were."""
+    return _insert(connection, run_id, (_sample_row(row) for row in rows))
 
 
 def read_samples(connection: Connection, run_id: int, table: str) -> dict[str, list[SampleValue]]:
@@ -67,58 +56,18 @@ def read_study_samples(
         yield run_id, {name: [row[index] for row in cells] for index, name in enumerate(columns, start=1)}
 
 
-def write_histograms(connection: Connection, run_id: int, rows: Iterable[HistogramRow]) -> int:
-    """Insert the rows, some hundred a statement and in memory, and return how many they were."""
-    written, left = 0, iter(rows)
-    while some := list(islice(left, _ROWS_AT_ONCE)):
-        values: list[Mapping[str, object]] = [
-            {"run_id": run_id, **{name: getattr(row, name) for name in _HISTOGRAM_FIELDS}} for row in some
-        ]
-        connection.execute(insert(HISTOGRAM), values)
-        written += len(some)
-    return written
-
-
-def read_histograms(connection: Connection, run_id: int) -> list[HistogramRow]:
-    """Return the rows of one run by second, instance and script."""
-    query = (
-        select(*(HISTOGRAM.c[name] for name in _HISTOGRAM_FIELDS))
-        .where(HISTOGRAM.c.run_id == run_id)
-        .order_by(HISTOGRAM.c.second, HISTOGRAM.c.instance, HISTOGRAM.c.script)
-    )
-    return [HistogramRow(*row) for row in connection.execute(query)]
-
-
-def write_events(connection: Connection, run_id: int, events: Iterable[Event]) -> int:
-    """Insert the events in one bulk statement and return how many they were."""
-    values = [{"run_id": run_id, "t": event.t, "kind": event.kind, "text": event.text} for event in events]
-    if values:
-        connection.execute(insert(EVENT), values)
-    return len(values)
-
-
-def read_events(connection: Connection, run_id: int) -> list[Event]:
-    """Return the events of one run in the order of time."""
-    query = select(EVENT.c.t, EVENT.c.kind, EVENT.c.text).where(EVENT.c.run_id == run_id).order_by(EVENT.c.t)
-    return [Event(*row) for row in connection.execute(query)]
-
-
-def write_records(connection: Connection, run_id: int, records: Iterable[Record]) -> int:
-    """Insert the records, one bulk statement for each table, and return how many they were."""
-    grouped: dict[type[Record], list[dict[str, object]]] = defaultdict(list)
-    for record in records:
-        values = {field.name: getattr(record, field.name) for field in fields(record)}
-        grouped[type(record)].append({"run_id": run_id, **values})
-    for kind, rows in grouped.items():
-        connection.execute(insert(RECORDS[kind]), rows)
-    return sum(len(rows) for rows in grouped.values())
+def write_records(connection: Connection, run_id: int, records: Iterable[Recorded]) -> int:
+    """Insert the records and return how many they were."""
+    rows = ((_TABLES[type(one)], {field.name: getattr(one, field.name) for field in fields(one)}) for one in records)
+    return _insert(connection, run_id, rows)
 
 
 def read_records(connection: Connection, run_id: int, kind: type[R]) -> list[R]:
-    """Return the records of one kind of a run, in the order of their key."""
-    table, names = RECORDS[kind], [field.name for field in fields(kind)]
-    query = select(*(table.c[name] for name in names)).where(table.c.run_id == run_id).order_by(table.c[names[0]])
-    return [kind(*row) for row in connection.execute(query)]
+    """Return the records of one kind of a run: events in the order of time, others in the order of their key."""
+    table, names = _TABLES[kind], [field.name for field in fields(kind)]
+    query = select(*(table.c[name] for name in names)).where(table.c.run_id == run_id)
+    key = names[: _KEY_FIELDS.get(kind, 1)]
+    return [kind(*row) for row in connection.execute(query.order_by(*(table.c[name] for name in key)))]
 
 
 def read_study_records(connection: Connection, runs: Select[tuple[object, ...]]) -> dict[int, tuple[Record, ...]]:
@@ -129,6 +78,27 @@ def read_study_records(connection: Connection, runs: Select[tuple[object, ...]])
         for run_id, *values in connection.execute(query):
             found[run_id].append(kind(*values))
     return {run_id: tuple(records) for run_id, records in found.items()}
+
+
+def _insert(connection: Connection, run_id: int, rows: Iterable[tuple[Table, dict[str, object]]]) -> int:
+    """Insert the rows, some hundred of a table a statement and in memory, and return how many they were."""
+    written = 0
+    waiting: dict[Table, list[dict[str, object]]] = defaultdict(list)
+    for table, values in rows:
+        waiting[table].append({"run_id": run_id, **values})
+        written += 1
+        if len(waiting[table]) == _ROWS_AT_ONCE:
+            connection.execute(insert(table), waiting.pop(table))
+    for table, left in waiting.items():
+        connection.execute(insert(table), left)
+    return written
+
+
+def _sample_row(row: SampleRow) -> tuple[Table, dict[str, object]]:
+    names = _sample_columns(row.table)
+    if len(row.values) != len(names):
+        raise UsageError(f'a row of "{row.table}" has {len(row.values)} values for {plural(len(names), "column")}')
+    return SAMPLES[row.table], {"t": row.t, **dict(zip(names, row.values, strict=True))}
 
 
 def _sample_columns(table: str) -> list[str]:
