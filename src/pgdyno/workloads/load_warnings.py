@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,44 +76,41 @@ class LoadFacts:
 
 def judge_load(facts: LoadFacts, log: FoldedLog) -> tuple[LoadWarning, ...]:
     """Return every warning that holds, in the order of the enumeration."""
-    found = [
-        _driver(facts),
-        _throttled(facts),
-        _cores(facts, log),
-        _scale(facts, log),
-        _short(facts),
-        _rate(facts),
-        _lag(log),
-        _failed(facts),
-        _stalled(facts, log),
-        _damaged(facts),
-        _connect(facts),
-        *(_plan(plan) for plan in facts.plans),
-    ]
-    return tuple(warning for warning in found if warning is not None)
+    return tuple(LoadWarning(*told) for told in (*_of_driver(facts, log), *_of_figures(facts, log), *_of_plans(facts)))
 
 
-def _driver(facts: LoadFacts) -> LoadWarning | None:
+def _of_driver(facts: LoadFacts, log: FoldedLog) -> Iterator[tuple[LoadWarningKind, str, str]]:
+    """Yield what the load generators and their clients may have measured instead of the server."""
     threads = min(facts.plan.jobs, facts.plan.clients)
     busy = 100 * facts.driver_cpu_s / (facts.seconds * threads) if facts.seconds > 0 else 0.0
-    if busy <= DRIVER_SATURATED_PCT:
-        return None
-    return LoadWarning(
-        LoadWarningKind.DRIVER_SATURATED,
-        f"each of pgbench's {threads} threads used {busy:.0f} % of a core: the driver may be the bottleneck",
-        "Raise --jobs, or run the driver on another machine.",
-    )
-
-
-def _throttled(facts: LoadFacts) -> LoadWarning | None:
-    if facts.throttled_pct is None or facts.throttled_pct <= THROTTLED_PCT:
-        return None
-    return LoadWarning(
-        LoadWarningKind.DRIVER_THROTTLED,
-        f"the CPU limit of the load generators stopped them in up to {facts.throttled_pct:.0f} % of its periods: "
-        "the limit is measured, not the server",
-        "Raise --vcpus-total, or take fewer load generators.",
-    )
+    if busy > DRIVER_SATURATED_PCT:
+        yield (
+            LoadWarningKind.DRIVER_SATURATED,
+            f"each of pgbench's {threads} threads used {busy:.0f} % of a core: the driver may be the bottleneck",
+            "Raise --jobs, or run the driver on another machine.",
+        )
+    if facts.throttled_pct is not None and facts.throttled_pct > THROTTLED_PCT:
+        yield (
+            LoadWarningKind.DRIVER_THROTTLED,
+            f"the CPU limit of the load generators stopped them in up to {facts.throttled_pct:.0f} % of its periods: "
+            "the limit is measured, not the server",
+            "Raise --vcpus-total, or take fewer load generators.",
+        )
+    at_work = _at_work(facts, log)
+    if at_work is not None and at_work > CLIENTS_PER_CORE * facts.cores:
+        yield (
+            LoadWarningKind.CLIENTS_EXCEED_CORES,
+            f"{at_work:.0f} clients share {facts.cores} cores: where no lock or disk is waited for, latency is mostly "
+            "waiting for a CPU",
+            f"Lower --clients to {CLIENTS_PER_CORE * facts.cores} or less, or use --rate for latency.",
+        )
+    if facts.scale is not None and at_work is not None and at_work > facts.scale:
+        branches = "1 branch" if facts.scale == 1 else f"{facts.scale} branches"
+        yield (
+            LoadWarningKind.CLIENTS_EXCEED_SCALE,
+            f"{at_work:.0f} clients update {branches}: they wait for each other's row locks",
+            f"Use scale={facts.plan.clients} or more.",
+        )
 
 
 def _at_work(facts: LoadFacts, log: FoldedLog) -> float | None:
@@ -127,130 +126,54 @@ def _at_work(facts: LoadFacts, log: FoldedLog) -> float | None:
     return (log.total_us() - lag_us) / 1e6 / facts.seconds
 
 
-def _cores(facts: LoadFacts, log: FoldedLog) -> LoadWarning | None:
-    at_work = _at_work(facts, log)
-    if at_work is None or at_work <= CLIENTS_PER_CORE * facts.cores:
-        return None
-    return LoadWarning(
-        LoadWarningKind.CLIENTS_EXCEED_CORES,
-        f"{at_work:.0f} clients share {facts.cores} cores: where no lock or disk is waited for, latency is mostly "
-        "waiting for a CPU",
-        f"Lower --clients to {CLIENTS_PER_CORE * facts.cores} or less, or use --rate for latency.",
-    )
-
-
-def _scale(facts: LoadFacts, log: FoldedLog) -> LoadWarning | None:
-    at_work = _at_work(facts, log)
-    if facts.scale is None or at_work is None or at_work <= facts.scale:
-        return None
-    branches = "1 branch" if facts.scale == 1 else f"{facts.scale} branches"
-    return LoadWarning(
-        LoadWarningKind.CLIENTS_EXCEED_SCALE,
-        f"{at_work:.0f} clients update {branches}: they wait for each other's row locks",
-        f"Use scale={facts.plan.clients} or more.",
-    )
-
-
-def _short(facts: LoadFacts) -> LoadWarning | None:
-    if facts.seconds >= SHORT_RUN_S and facts.counts.committed >= FEW_TRANSACTIONS:
-        return None
-    few = facts.counts.committed < FEW_TRANSACTIONS
-    words = (
-        agreeing(facts.counts.committed, "transaction", "is too few", "are few")
-        if few
-        else f"{facts.seconds:.0f} s are a short load"
-    )
-    return LoadWarning(
-        LoadWarningKind.RUN_TOO_SHORT,
-        f"{words}: percentiles above p95 mean little",
-        "Raise --measure.",
-    )
-
-
-def _rate(facts: LoadFacts) -> LoadWarning | None:
-    rate = facts.plan.rate
-    if rate is None or facts.seconds <= 0:
-        return None
-    reached = facts.counts.committed / facts.seconds
-    if 100 * reached >= RATE_REACHED_PCT * rate:
-        return None
-    return LoadWarning(
-        LoadWarningKind.RATE_NOT_REACHED,
-        f"the load came to {reached:.0f} of {rate:g} transactions per second",
-        "The server or the driver is over capacity at this rate: lower --rate, or measure without it.",
-    )
-
-
-def _lag(log: FoldedLog) -> LoadWarning | None:
-    ends = log.lag_ms_of_ends()
-    if ends is None or len(log) < FEW_TRANSACTIONS:
-        return None
-    early, late = ends
-    if late <= 2 * early or late - early <= GROWING_LAG_MS:
-        return None
-    return LoadWarning(
-        LoadWarningKind.LAG_GROWING,
-        f"the lag behind the schedule grew from {early:.0f} to {late:.0f} ms: this is a queue, not a latency",
-        "Lower --rate until the lag stays level.",
-    )
-
-
-def _failed(facts: LoadFacts) -> LoadWarning | None:
-    counts = facts.counts
-    if not counts.failed:
-        return None
-    total = counts.committed + counts.failed
-    return LoadWarning(
-        LoadWarningKind.TRANSACTIONS_FAILED,
-        f"{counts.failed} of {total} transactions failed: failing is often faster than working",
-        "Allow retries with the workload's max_tries, or correct the script.",
-    )
-
-
-def _stalled(facts: LoadFacts, log: FoldedLog) -> LoadWarning | None:
-    if log.tally().committed < 10 * max(facts.seconds, 1.0):
-        return None
+def _of_figures(facts: LoadFacts, log: FoldedLog) -> Iterator[tuple[LoadWarningKind, str, str]]:
+    """Yield what the figures of the load hide, or do not say."""
+    counts, rate = facts.counts, facts.plan.rate
+    if facts.seconds < SHORT_RUN_S or counts.committed < FEW_TRANSACTIONS:
+        few = agreeing(counts.committed, "transaction", "is too few", "are few")
+        words = few if counts.committed < FEW_TRANSACTIONS else f"{facts.seconds:.0f} s are a short load"
+        yield LoadWarningKind.RUN_TOO_SHORT, f"{words}: percentiles above p95 mean little", "Raise --measure."
+    reached = counts.committed / facts.seconds if facts.seconds > 0 else math.inf
+    if rate is not None and 100 * reached < RATE_REACHED_PCT * rate:
+        yield (
+            LoadWarningKind.RATE_NOT_REACHED,
+            f"the load came to {reached:.0f} of {rate:g} transactions per second",
+            "The server or the driver is over capacity at this rate: lower --rate, or measure without it.",
+        )
+    early, late = log.lag_ms_of_ends() or (0.0, 0.0)
+    if len(log) >= FEW_TRANSACTIONS and late > 2 * early and late - early > GROWING_LAG_MS:
+        yield (
+            LoadWarningKind.LAG_GROWING,
+            f"the lag behind the schedule grew from {early:.0f} to {late:.0f} ms: this is a queue, not a latency",
+            "Lower --rate until the lag stays level.",
+        )
+    if counts.failed:
+        yield (
+            LoadWarningKind.TRANSACTIONS_FAILED,
+            f"{counts.failed} of {counts.committed + counts.failed} transactions failed: failing is often faster than "
+            "working",
+            "Allow retries with the workload's max_tries, or correct the script.",
+        )
     inside = log.committed_by_second()[1:-1]
     empty = int(np.count_nonzero(inside == 0))
-    if not empty:
-        return None
-    return LoadWarning(
-        LoadWarningKind.STALLED,
-        f"nothing committed in {empty} of {len(inside) + 2} seconds: a closed loop's percentiles hide that",
-        "Look at these seconds in the report (locks, checkpoints), or measure latency with --rate.",
-    )
-
-
-def _damaged(facts: LoadFacts) -> LoadWarning | None:
-    if not facts.malformed_lines:
-        return None
-    return LoadWarning(
-        LoadWarningKind.LOG_DAMAGED,
-        f"{facts.malformed_lines} lines of the transaction log could not be read and are not counted",
-        "A kill leaves one unfinished line for each thread; check the disk when the run ended by itself.",
-    )
-
-
-def _connect(facts: LoadFacts) -> LoadWarning | None:
-    if not facts.plan.connect_each:
-        return None
-    return LoadWarning(
-        LoadWarningKind.CONNECT_EACH,
-        "every transaction opens a session of its own: this measures connecting more than the workload",
-        "Leave connect_each out unless the application does so.",
-    )
-
-
-def _plan(plan: str) -> LoadWarning | None:
-    for words, why in _PLANS.items():
-        if words in plan:
-            name = plan.splitlines()[0].rstrip(":")
-            return LoadWarning(
-                LoadWarningKind.PLAN,
-                f"{name} runs by {words.lower()}: {why}",
-                "See the plan with the run; random_page_cost, the batch size and the statistics decide it.",
-            )
-    return None
+    if empty and log.tally().committed >= 10 * max(facts.seconds, 1.0):
+        yield (
+            LoadWarningKind.STALLED,
+            f"nothing committed in {empty} of {len(inside) + 2} seconds: a closed loop's percentiles hide that",
+            "Look at these seconds in the report (locks, checkpoints), or measure latency with --rate.",
+        )
+    if facts.malformed_lines:
+        yield (
+            LoadWarningKind.LOG_DAMAGED,
+            f"{facts.malformed_lines} lines of the transaction log could not be read and are not counted",
+            "A kill leaves one unfinished line for each thread; check the disk when the run ended by itself.",
+        )
+    if facts.plan.connect_each:
+        yield (
+            LoadWarningKind.CONNECT_EACH,
+            "every transaction opens a session of its own: this measures connecting more than the workload",
+            "Leave connect_each out unless the application does so.",
+        )
 
 
 _PLANS = {
@@ -258,3 +181,14 @@ _PLANS = {
     "Bitmap Heap Scan": "pages are read in their order on disk, not by key; past work_mem it rechecks whole pages",
     "Seq Scan": "the whole table is read, not scattered rows",
 }
+
+
+def _of_plans(facts: LoadFacts) -> Iterator[tuple[LoadWarningKind, str, str]]:
+    for plan in facts.plans:
+        words = next((words for words in _PLANS if words in plan), None)
+        if words is not None:
+            yield (
+                LoadWarningKind.PLAN,
+                f"{plan.splitlines()[0].rstrip(':')} runs by {words.lower()}: {_PLANS[words]}",
+                "See the plan with the run; random_page_cost, the batch size and the statistics decide it.",
+            )
