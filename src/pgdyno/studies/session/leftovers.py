@@ -91,26 +91,18 @@ def rehearsals() -> list[Leftover]:
 
 
 def _rehearsal(record: LeftRecord, path: Path) -> Leftover:
-    def remove() -> str | None:
-        record.take_away()
-        path.unlink(missing_ok=True)
-        return None
-
     try:
         about = "; ".join(record.found()) or "nothing is left of it but this note"
     except PgdynoError as error:
         about = f"what it left is not known: {error.message}"
     refused = "the rehearsal runs, and puts it away itself" if record.is_running else ""
-    return Leftover(LeftoverKind.MIGRATION, record.study, about, refused, _telling(remove))
+    remove = _by(record.take_away, lambda: path.unlink(missing_ok=True))
+    return Leftover(LeftoverKind.MIGRATION, record.study, about, refused, remove)
 
 
 def _exchange(record: ExchangeRecord, path: Path) -> Leftover:
-    def remove() -> str | None:
-        finish_left(record, path)
-        return None
-
     about = f"a restore of {record.target} that was killed: it is finished, and the server started"
-    return Leftover(LeftoverKind.RESTORE, record.directory, about, "", _telling(remove))
+    return Leftover(LeftoverKind.RESTORE, record.directory, about, "", _by(lambda: finish_left(record, path)))
 
 
 def _open_session(target: Target, undo_root: Path) -> str:
@@ -163,13 +155,9 @@ def _database(target: Target, database: OwnDatabase, needed: str, *, is_used: bo
 
 def _unfinished(target: Target, database: UnfinishedDatabase, needed: str) -> Leftover:
     """Return a database that was being made for another name, by a process that is gone or is at it."""
-
-    def remove() -> str | None:
-        database.drop(target.postgres)
-        return None
-
     refused = f"process {database.maker.pid} is making it" if database.maker.is_alive() else needed
-    return Leftover(LeftoverKind.DATABASE, database.name, "its making was interrupted", refused, _telling(remove))
+    remove = _by(lambda: database.drop(target.postgres))
+    return Leftover(LeftoverKind.DATABASE, database.name, "its making was interrupted", refused, remove)
 
 
 def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
@@ -201,24 +189,17 @@ def _files(target: Target, undo_root: Path, needed: str) -> Iterator[Leftover]:
 
 def _lock(directory: Path, undo_root: Path) -> Leftover:
     """Return a lock of no session: who was killed between making and signing it had changed nothing yet."""
-
-    def remove() -> str | None:
-        ServerLock.take(directory, is_over=server_lock.is_over_for(undo_root)).release()
-        return None
-
     about = "of a session that was killed before it changed anything, or is over"
-    return Leftover(LeftoverKind.LOCK, str(directory / server_lock.NAME), about, "", _telling(remove))
+    remove = _by(lambda: ServerLock.take(directory, is_over=server_lock.is_over_for(undo_root)).release())
+    return Leftover(LeftoverKind.LOCK, str(directory / server_lock.NAME), about, "", remove)
 
 
 def _restore(target: Target, folder: Path) -> Leftover:
     """Return files that a restore for a replay was at when it was killed."""
-
-    def remove() -> str | None:
-        target.runner.run(["rm", "-rf", "--", str(folder)], user=target.os_user, cwd=Path("/"))
-        return None
-
     about = "files of a restore that did not end: the server runs without them"
-    return Leftover(LeftoverKind.RESTORE, str(folder), about, "", _telling(remove))
+    argv = ["rm", "-rf", "--", str(folder)]
+    remove = _by(lambda: target.runner.run(argv, user=target.os_user, cwd=Path("/")))
+    return Leftover(LeftoverKind.RESTORE, str(folder), about, "", remove)
 
 
 def _is_written(target: Target, status: os.stat_result) -> bool:
@@ -246,14 +227,13 @@ def _dropin(target: Target, dropin: DropIn, undo_root: Path, needed: str) -> Lef
     whose = "the open session" if needed else "a session that is over"
     about = f"{settings} {noun} of {whose}" if settings else "empty"
 
-    def remove() -> str | None:
+    def remove() -> None:
         if included:
             dropin.hands.replace(dropin.main_real, _without_include(main))
         dropin.put_back(None)
         target.postgres.execute("SELECT pg_reload_conf()")
-        return None
 
-    return Leftover(LeftoverKind.DROP_IN, str(dropin.path), about, refused, _telling(remove))
+    return Leftover(LeftoverKind.DROP_IN, str(dropin.path), about, refused, _by(remove))
 
 
 def _without_include(main: bytes) -> bytes:
@@ -292,12 +272,18 @@ def _sandbox(record: SandboxRecord, undo_root: Path) -> Leftover:
         directory = "" if info.bundle is None else info.bundle.manifest.data_directory
         if info.state is SessionState.ABANDONED and Path(directory).is_relative_to(folder):
             refused = f"session {info.directory.name} is open: run pgdyno rollback {info.directory.name} first"
+    remove = _by(lambda: Sandbox.open_or_create(record.name).destroy())
+    return Leftover(LeftoverKind.SANDBOX, record.name, f"PostgreSQL {record.version}", refused, remove)
 
-    def remove() -> str | None:
-        Sandbox.open_or_create(record.name).destroy()
-        return None
 
-    return Leftover(LeftoverKind.SANDBOX, record.name, f"PostgreSQL {record.version}", refused, _telling(remove))
+def _by(*steps: Callable[[], object]) -> Callable[[], str | None]:
+    """Return the removal by these steps, one after the other; what the system refuses is told."""
+
+    def remove() -> None:
+        for step in steps:
+            step()
+
+    return _telling(remove)
 
 
 def _telling(remove: Callable[[], str | None]) -> Callable[[], str | None]:
