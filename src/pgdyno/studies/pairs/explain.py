@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pgdyno.model import linux
 from pgdyno.model.configuration import Configuration
@@ -40,9 +40,7 @@ def explain(
         *(() if _is_dwarfed(before, after, baseline, winner) else reads),
         _cpu(baseline, winner, verdicts),
         user_time(baseline, winner, settings, verdicts),
-        _temp_files(before, after),
-        _wal(before, after),
-        _read_only(workload),
+        *_written(before, after, workload),
     )
     return [sentence for sentence in candidates if sentence]
 
@@ -181,26 +179,17 @@ def _user_share(trials: Sequence[Trial]) -> float | None:
     return sum(counters.get("user_cpu_s", 0.0) for counters in counted) / capacity if capacity else None
 
 
-def _temp_files(before: dict[str, float], after: dict[str, float]) -> str | None:
+def _written(before: dict[str, float], after: dict[str, float], workload: WorkloadSpec) -> Iterator[str]:
+    """Yield what became of temporary files and WAL, and that a load which only reads writes none."""
     was, now = before.get("temp_bytes"), after.get("temp_bytes")
-    if was is None or now is None or was < 8192 or now > 0.9 * was:
-        return None
-    return (
-        f"Sorts and hashes spill less: {bytes_text(was)} of temporary files per transaction became {bytes_text(now)}."
-    )
-
-
-def _wal(before: dict[str, float], after: dict[str, float]) -> str | None:
+    if was is not None and now is not None and was >= 8192 and now <= 0.9 * was:
+        files = f"{bytes_text(was)} of temporary files per transaction became {bytes_text(now)}"
+        yield f"Sorts and hashes spill less: {files}."
     was, now = before.get("wal_bytes"), after.get("wal_bytes")
-    if was is None or now is None or was < 64 or abs(now / was - 1) < 0.1:
-        return None
-    return f"WAL per transaction went from {bytes_text(was)} to {bytes_text(now)}."
-
-
-def _read_only(workload: WorkloadSpec) -> str | None:
-    if not workload.read_only:
-        return None
-    return (
-        "This load only reads. Under writes, checkpoints and WAL come in as well: measure again before carrying "
-        "this over."
-    )
+    if was is not None and now is not None and was >= 64 and abs(now / was - 1) >= 0.1:
+        yield f"WAL per transaction went from {bytes_text(was)} to {bytes_text(now)}."
+    if workload.read_only:
+        yield (
+            "This load only reads. Under writes, checkpoints and WAL come in as well: measure again before carrying "
+            "this over."
+        )
