@@ -118,6 +118,13 @@ class Section:
     question: str
     blocks: tuple[Block, ...]
 
+    @classmethod
+    def of_table(
+        cls, name: str, title: str, question: str, table: Table, caption: str, *, folded: bool = False
+    ) -> Section | None:
+        """Return the section of one table, called `name`; None where the table has no rows."""
+        return cls(name, title, question, (TableBlock(table, caption, folded),)) if table.rows else None
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -75,16 +75,14 @@ def _window(runs: Sequence[JobRun], execution: int, process: str) -> str:
 
 def trouble(result: BatchResult) -> Section | None:
     """Return the jobs that should have succeeded and did not, None where all did."""
-    if not result.unsuccessful:
-        return None
     rows = tuple(
         (str(one.execution), one.key, one.end.value, "" if one.code is None else str(one.code), str(one.attempts),
          one.reason)
         for one in result.unsuccessful
     )  # fmt: skip
     table = Table(("execution", "job", "end", "code", "attempts", "reason"), rows, ("code", "attempts"))
-    blocks = (TableBlock(table, "A job whose check fails is not successful, whatever it returned."),)
-    return Section("trouble", "Jobs that did not succeed", "What needs attention?", blocks)
+    told = "A job whose check fails is not successful, whatever it returned."
+    return Section.of_table("trouble", "Jobs that did not succeed", "What needs attention?", table, told)
 
 
 def _chart(result: BatchResult) -> Section | None:
@@ -141,21 +139,19 @@ def _seconds(value: float | None) -> str:
 def skipped(result: BatchResult) -> Section | None:
     """Return the jobs that the chain leaves out, with their reasons; None where there is none."""
     found = {one.key: one.reason or "no reason is given" for one in result.jobs if one.end is JobEnd.SKIPPED}
-    if not found:
-        return None
-    table = TableBlock(Table(("job", "reason"), tuple(found.items())), "Left out of every execution.")
-    return Section("skipped", "Skipped jobs", "What was not done, and why?", (table,))
+    table = Table(("job", "reason"), tuple(found.items()))
+    question = "What was not done, and why?"
+    return Section.of_table("skipped", "Skipped jobs", question, table, "Left out of every execution.")
 
 
 def _checks(result: BatchResult) -> Section | None:
     rows = tuple((str(one.execution), one.key, check.check, check.found, _passed(check))
                  for one in result.jobs for check in one.checks)  # fmt: skip
-    if not rows:
-        return None
-    table = TableBlock(
-        Table(("execution", "job", "check", "found", "passed"), rows), "Checks of what the jobs left behind."
+    table, question = (
+        Table(("execution", "job", "check", "found", "passed"), rows),
+        "Is what the jobs left behind correct?",
     )
-    return Section("checks", "Functional checks", "Is what the jobs left behind correct?", (table,))
+    return Section.of_table("checks", "Functional checks", question, table, "Checks of what the jobs left behind.")
 
 
 def _plans(record: StudyRecord, result: BatchResult) -> Section | None:

@@ -11,7 +11,7 @@ from pgdyno.model.trial import Outcome, Trial, TrialState
 from pgdyno.report import chapters, digest, reliability, tiles
 from pgdyno.report.page_frame import framed, inside_runs
 from pgdyno.report.reads import reads_facts, reads_section
-from pgdyno.report.sections import FactList, Report, Section, TableBlock, Tile, Tone
+from pgdyno.report.sections import FactList, Report, Section, Tile, Tone
 from pgdyno.report.sizes import sizes_of
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import latency_text, number_text, quantity_text, told_once
@@ -55,11 +55,9 @@ def _warnings(result: BenchResult | None) -> tuple[str, ...]:
 def own_settings(trials: Sequence[Trial]) -> Section | None:
     """List what a bench set before it measured; None where it measured the server as it was."""
     settings = trials[-1].spec.configuration if trials else Configuration.of({})
-    if not settings:
-        return None
-    rows = tuple((name, value) for name, value in settings.items())
-    table = TableBlock(Table(("setting", "value"), rows), "Set for these runs, and taken back after them.")
-    return Section("change", "What was set", "With which settings was it measured?", (table,))
+    table, question = Table(("setting", "value"), tuple(settings.items())), "With which settings was it measured?"
+    told = "Set for these runs, and taken back after them."
+    return Section.of_table("change", "What was set", question, table, told)
 
 
 def run_facts(trial: Trial) -> FactList:

@@ -12,7 +12,7 @@ from pgdyno.report.digest import pointer
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.page_frame import framed
 from pgdyno.report.runs_page import runs_page
-from pgdyno.report.sections import Block, FactList, Prose, Report, Section, TableBlock, Tone
+from pgdyno.report.sections import Block, FactList, Prose, Report, Section, Tone
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import number_text
 from pgdyno.units import plural
@@ -33,26 +33,23 @@ def imported_page(record: StudyRecord) -> Report:
     unknown = _UNKNOWN.format("" if result is not None and result.machine_told else "the machine, of ")
     told: tuple[Block, ...] = (Prose(sentences, points=True), Prose((unknown,)))
     answer = Section("answer", "Answer", "What do the files say?", told)
-    times = _times(record.trials)
-    sections = [answer]
-    if times:
-        caption = "Each procedure for itself: percentiles of several cannot be put together."
-        sections.append(Section("times", "Times", "How long did a procedure take?", (TableBlock(times, caption),)))
+    caption = "Each procedure for itself: percentiles of several cannot be put together."
+    times = Section.of_table("times", "Times", "How long did a procedure take?", _times(record.trials), caption)
     files = [(name, f"sha256 {seal}") for name, seal in files_of(study)]
     facts = FactList((("said to be made on", study.target), ("workload", study.workload.description), *files))
-    sections.append(Section("about", "Environment and method", "Where do these figures come from?", (facts,)))
+    about = Section("about", "Environment and method", "Where do these figures come from?", (facts,))
     title = result.title if result else f"{plural(len(record.trials), 'run')}, imported"
     return framed(
         record,
         Judgement(title, result.word if result else study.state.value, Tone.NEUTRAL),
-        sections,
+        (answer, times, about),
         (answer, pointer(study)),
         lead=f"{study.workload.description}, on {study.target}",
         stamp="Read from files: environment, settings and disturbances unknown",
     )
 
 
-def _times(trials: Sequence[Trial]) -> Table | None:
+def _times(trials: Sequence[Trial]) -> Table:
     columns = ("run", "procedure", *(label for _, label in TIMES))
     rows: list[tuple[str, ...]] = []
     for trial in trials:
@@ -61,4 +58,4 @@ def _times(trials: Sequence[Trial]) -> Table | None:
             cells = [counters.get(f"{name}_{key}") for key, _ in TIMES]
             figures = ("" if cell is None else number_text(cell) for cell in cells)
             rows.append((str(trial.id), name, *figures))
-    return Table(columns, tuple(rows), (columns[0], *columns[2:])) if rows else None
+    return Table(columns, tuple(rows), (columns[0], *columns[2:]))

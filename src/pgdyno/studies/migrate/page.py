@@ -125,11 +125,9 @@ def _limits(result: MigrateResult) -> Section | None:
         for one in result.phases
         if one.seconds is not None
     )  # fmt: skip
-    if not rows:
-        return None
     table = Table(("phase", "source", "target", "what was seen"), rows)
     told = "The resource that limited each side."
-    return Section("limits", "What limited it", "Which resource was short?", (TableBlock(table, told),))
+    return Section.of_table("limits", "What limited it", "Which resource was short?", table, told)
 
 
 def _seen(limits: Mapping[str, str]) -> str:
@@ -139,8 +137,6 @@ def _seen(limits: Mapping[str, str]) -> str:
 
 def _items(result: MigrateResult) -> Section | None:
     ran = sorted((one for one in result.items if one.seconds is not None), key=lambda one: -(one.seconds or 0.0))
-    if not ran:
-        return None
     columns = ("phase", "item", "kind", "end", "begins", "time", "size", "rows", "attempt")
     rows = tuple(
         (
@@ -151,8 +147,8 @@ def _items(result: MigrateResult) -> Section | None:
         for one in ran[:MOST_ITEMS]
     )  # fmt: skip
     left = f"The {MOST_ITEMS} longest of {len(ran)}." if len(ran) > MOST_ITEMS else "The longest first."
-    block = TableBlock(Table(columns, rows, columns[4:]), left, folded=True)
-    return Section("items", "The items", "What did each table and index take?", (block,))
+    table, question = Table(columns, rows, columns[4:]), "What did each table and index take?"
+    return Section.of_table("items", "The items", question, table, left, folded=True)
 
 
 def _validation(result: MigrateResult) -> Section:
@@ -181,10 +177,11 @@ def _compared(counts: Mapping[str, int]) -> str:
 
 def _assessment(result: MigrateResult) -> Section | None:
     rows = tuple((one.weight.value, one.topic, one.object, one.text, one.hint) for one in result.assessment)
-    if not rows:
-        return None
-    table = TableBlock(Table(("weight", "topic", "object", "what", "hint"), rows), "Found before anything was moved.")
-    return Section("assessment", "Assessment", "What must be known about both servers?", (table,))
+    table, question = (
+        Table(("weight", "topic", "object", "what", "hint"), rows),
+        "What must be known about both servers?",
+    )
+    return Section.of_table("assessment", "Assessment", question, table, "Found before anything was moved.")
 
 
 def _settings(result: MigrateResult) -> Section | None:
@@ -194,11 +191,9 @@ def _settings(result: MigrateResult) -> Section | None:
          words[one.is_reverted])
         for one in result.settings
     )  # fmt: skip
-    if not rows:
-        return None
     table = Table(("setting", "before", "during the load", "after", "reverted"), rows)
     told = "Each read back from the target by a new session, a Linux knob from its kernel."
-    return Section("settings", "Settings for the load", "Is the target as it was?", (TableBlock(table, told),))
+    return Section.of_table("settings", "Settings for the load", "Is the target as it was?", table, told)
 
 
 def _back(result: MigrateResult) -> Section | None:

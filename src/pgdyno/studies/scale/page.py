@@ -114,17 +114,14 @@ def _criteria(result: ScaleResult) -> Section | None:
         for one in result.levels
         for check in one.checks
     )
-    if not rows:
-        return None
-    table = TableBlock(
-        Table(
-            ("level", "criterion", "against the reference", "tolerance", "verdict", "pairs"),
-            rows,
-            ("tolerance", "pairs"),
-        ),
+    columns = ("level", "criterion", "against the reference", "tolerance", "verdict", "pairs")
+    return Section.of_table(
+        "criteria",
+        "The criterion",
+        "Which figure stays within its tolerance?",
+        Table(columns, rows, ("tolerance", "pairs")),
         "Fixed in the plan beforehand. Not resolved means that the runs do not decide it, not that nothing was found.",
     )
-    return Section("criteria", "The criterion", "Which figure stays within its tolerance?", (table,))
 
 
 def _curve(curve: ClientCurve) -> Section:
@@ -159,17 +156,12 @@ def _curve(curve: ClientCurve) -> Section:
 
 def _bottlenecks(result: ScaleResult) -> Section | None:
     found = [one for one in result.levels if one.bottleneck]
-    if not found:
-        return None
-    rows = tuple((f"{one.percent:g} %", str(one.run), one.bottleneck, _next(one)) for one in found)
-    table = TableBlock(
-        Table(("level", "run", "limited by", "evidence"), rows, ("run",)), "Of the run that stands for each level."
+    rows = tuple((f"{one.percent:g} %", str(one.run), one.bottleneck, " ".join(one.evidence[:2])) for one in found)
+    table, question = (
+        Table(("level", "run", "limited by", "evidence"), rows, ("run",)),
+        "Which resource was short at each level?",
     )
-    return Section("bottleneck", "What limited it?", "Which resource was short at each level?", (table,))
-
-
-def _next(one: LevelFigures) -> str:
-    return " ".join(one.evidence[:2])
+    return Section.of_table("bottleneck", "What limited it?", question, table, "Of the run that stands for each level.")
 
 
 def _percent(value: float | None, digits: int) -> str:

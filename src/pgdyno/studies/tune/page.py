@@ -124,8 +124,8 @@ def gain_memory(points: Sequence[ParetoPoint], metric: Metric) -> Section | None
         return None
     rows = tuple(_row(point) for point in points)
     caption = f"By {metric.label}. {CAPTION}"
-    block = TableBlock(Table(COLUMNS, rows, COLUMNS[:3]), caption)
-    return Section("memory", "Gain against memory", "What would less memory cost?", (block,))
+    table = Table(COLUMNS, rows, COLUMNS[:3])
+    return Section.of_table("memory", "Gain against memory", "What would less memory cost?", table, caption)
 
 
 def _row(point: ParetoPoint) -> tuple[str, ...]:
