@@ -19,7 +19,7 @@ from pgdyno.model.results.matrix import MatrixResult
 from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.matrix.result import data_sentence, rows_parts
+from pgdyno.studies.matrix.result import data_sentence, rows_result
 from pgdyno.studies.matrix.rows import CellRun, Surroundings, build_row, group_runs
 from pgdyno.studies.matrix.run import label
 from pgdyno.studies.session.new_study import imported_study, keep_import, sha256_of
@@ -151,12 +151,10 @@ def _result(store: Store, study: Study, jobs: Sequence[PodJob]) -> MatrixResult:
     around = Surroundings(durability=_durability(jobs))
     cells = dict.fromkeys(job.run.cell for job in jobs)
     rows = [replace(build_row(cell, runs.get(cell, []), around), driver_cpu_pct=None) for cell in _in_order(cells)]
-    return MatrixResult(
-        study=study.id,
-        **rows_parts(rows),
+    driver = "The load generators ran as pods of a cluster, away from the database's host."
+    return replace(
+        rows_result(study.id, rows, driver=driver, method=_method(jobs[0].run, jobs)),
         data=data_sentence([False]),
-        driver="The load generators ran as pods of a cluster, away from the database's host.",
-        method=_method(jobs[0].run, jobs),
         network=dict(jobs[0].run.network),
         notes=tuple(_notes(jobs)),
         environment=study.environment,

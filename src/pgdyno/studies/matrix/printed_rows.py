@@ -21,7 +21,7 @@ from pgdyno.model.study import PRINTED, Study, StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.outside.documents import load_csv, load_json
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.matrix.result import rows_parts
+from pgdyno.studies.matrix.result import rows_result
 from pgdyno.studies.matrix.run import label
 from pgdyno.studies.session.new_study import imported_study, keep_import, sha256_of
 
@@ -108,15 +108,8 @@ def import_rows(store: Store, rows: Sequence[MatrixRow], *, name: str, text: str
 
     def body() -> MatrixResult:
         kept = [replace(row, trials=(_keep(store, study, row, slot),)) for slot, row in enumerate(rows)]
-        return MatrixResult(
-            study=study.id,
-            **rows_parts(kept),
-            printed=True,
-            driver="",
-            method={"rows": f"{len(rows)} of {name}"},
-            notes=(_UNKNOWN,),
-            environment=study.environment,
-        )
+        result = rows_result(study.id, kept, driver="", method={"rows": f"{len(rows)} of {name}"})
+        return replace(result, printed=True, notes=(_UNKNOWN,), environment=study.environment)
 
     return keep_import(store, study, body)
 

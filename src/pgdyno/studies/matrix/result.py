@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.model.results.matrix import (
@@ -25,45 +25,35 @@ from pgdyno.workloads.registry import make_workload
 def matrix_result(session: StudySession, plan: MatrixPlan, matrix: Matrix) -> MatrixResult:
     """Return what `pgdyno matrix --json` prints and what the report is made from."""
     rows = matrix.rows
-    return MatrixResult(
+    return replace(
+        rows_result(session.study.id, rows, driver=driver_sentence(session, rows), method=method(plan)),
         **parts_of(session.laboratory),
-        **rows_parts(rows),
         skipped=tuple(matrix.skipped),
         data=data_sentence([_reads_only(plan, row.cell) for row in rows]),
-        driver=driver_sentence(session, rows),
-        method=method(plan),
         network=dict(plan.network),
         refused=refusals(matrix.trials),
     )
 
 
-class RowsParts(TypedDict):
-    """What rows give to a result."""
-
-    rows: tuple[RowRecord, ...]
-    best: CellFigure | None
-    best_by_mode: tuple[CellFigure, ...]
-    knees: tuple[CellFigure, ...]
-    lock_growth: tuple[LockGrowthRecord, ...]
-    contrasts: tuple[ContrastRecord, ...]
-
-
-def rows_parts(rows: Sequence[MatrixRow]) -> RowsParts:
-    """Return the rows and all that follows from them alone."""
+def rows_result(study: str, rows: Sequence[MatrixRow], *, driver: str, method: Mapping[str, str]) -> MatrixResult:
+    """Return a result with the rows and all that follows from them alone; `driver` and `method` say how they came."""
     best_rows = tuple(CellFigure(cell=row.cell, tps=row.tps) for row in best_by_mode(rows))
     found = curves(rows)
     growths = (lock_growth(curve) for curve in found)
-    return {
-        "rows": tuple(RowRecord(row=row, connections=row.cell.connections, little=little(row)) for row in rows),
-        "best": best_rows[0] if best_rows else None,
-        "best_by_mode": best_rows,
-        "knees": tuple(CellFigure(cell=row.cell, tps=row.tps) for curve in found if (row := knee(curve))),
-        "lock_growth": tuple(
+    return MatrixResult(
+        study=study,
+        driver=driver,
+        method=method,
+        rows=tuple(RowRecord(row=row, connections=row.cell.connections, little=little(row)) for row in rows),
+        best=best_rows[0] if best_rows else None,
+        best_by_mode=best_rows,
+        knees=tuple(CellFigure(cell=row.cell, tps=row.tps) for curve in found if (row := knee(curve))),
+        lock_growth=tuple(
             LockGrowthRecord(load=one.load, throughput=one.throughput, locks=one.locks)
             for one in growths
             if one is not None
         ),
-        "contrasts": tuple(
+        contrasts=tuple(
             ContrastRecord(
                 axis=one.axis,
                 before=one.level_a,
@@ -76,7 +66,7 @@ def rows_parts(rows: Sequence[MatrixRow]) -> RowsParts:
             )
             for one in contrasts(rows)
         ),
-    }
+    )
 
 
 def _reads_only(plan: MatrixPlan, cell: Cell) -> bool:
