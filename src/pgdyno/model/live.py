@@ -139,17 +139,11 @@ class Live:
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Live:
         """Rebuild what `to_json` gave; what a newer pgdyno added is left out. Raises ValueError for anything else."""
-        known = {field.name for field in fields(cls)}
-        found: dict[str, Any] = {name: value for name, value in values.items() if name in known}
         try:
-            found["lamps"] = tuple(LiveIndicator(**one) for one in _objects(found.get("lamps", ())))
-            found["notices"] = tuple(LiveNotice(**one) for one in _objects(found.get("notices", ())))
-            rows = _rows(found.get("points", ()))
-            found["points"] = tuple(LivePoint(*row[: len(POINT_COLUMNS)]) for row in rows)
-            if found.get("desk") is not None:
-                found["desk"] = shaped(LiveDesk, found["desk"], "the desk", strict=False)
-            return cls(**found)
-        except (TypeError, KeyError, AttributeError) as error:
+            rows = shaped(list[list[Any]], values.get("points", ()), "points")
+            points = tuple(LivePoint(*row[: len(POINT_COLUMNS)]) for row in rows)
+            return replace(shaped(cls, {**values, "points": ()}, "it", strict=False), points=points)
+        except (TypeError, ValueError) as error:
             raise ValueError(f"not the state of a study: {error}") from error
 
 
@@ -164,15 +158,3 @@ def _short(value: float | None) -> float | None:
         return None
     short = float(f"{value:.5g}")
     return int(short) if short.is_integer() else short
-
-
-def _objects(values: object) -> Sequence[Mapping[str, Any]]:
-    if not isinstance(values, list | tuple) or not all(isinstance(one, Mapping) for one in values):
-        raise TypeError("a list of objects was expected")
-    return values
-
-
-def _rows(values: object) -> Sequence[Sequence[float]]:
-    if not isinstance(values, list | tuple) or not all(isinstance(one, list | tuple) for one in values):
-        raise TypeError("a list of rows was expected")
-    return values
