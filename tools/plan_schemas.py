@@ -16,7 +16,6 @@ from typing import Union
 
 from generated import keep_page
 from pgdyno.model.matrix import MODES as WORKLOADS
-from pgdyno.model.result_schema import schema_of
 from pgdyno.model.shapes import Annotation, Json, members_of, taken_apart
 from pgdyno.model.trial import PROTOCOLS
 from pgdyno.studies.matrix import file as matrix
@@ -24,6 +23,7 @@ from pgdyno.studies.matrix.plan import MatrixPlan
 from pgdyno.studies.session import plan_load
 from pgdyno.studies.staircase import plan_file
 from pgdyno.studies.staircase.plan import Plan, Step
+from results_schema import schema_of
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 TEXT: Json = {"type": "string"}
