@@ -16,7 +16,6 @@ from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
-from pgdyno.model.trial import LatencySummary
 
 LOWEST_US = 1
 HIGHEST_US = 3_600_000_000
@@ -116,15 +115,6 @@ class LatencyHistogram:
         counts = self._counts
         total, last = int(counts.sum()), int(bucket_of(np.array([round(ms * 1000)]))[0])
         return float(counts[: last + 1].sum()) / total if total else 0.0
-
-    def summary(self) -> LatencySummary:
-        """Return percentiles, maximum and mean in ms, each within 0.1 %. Raises UsageError when empty."""
-        counts = self._counts
-        used = np.flatnonzero(counts)
-        p50, p95, p99, p999, largest = (self.quantile_ms(q) for q in (0.5, 0.95, 0.99, 0.999, 1.0))
-        middle = (lowest_of(used) + highest_of(used)) / 2
-        mean = float((middle * counts[used]).sum() / counts[used].sum()) / 1000.0
-        return LatencySummary(p50=p50, p95=p95, p99=p99, p999=p999, max=largest, mean=mean)
 
     def encode(self) -> bytes:
         """Return the V2 compressed encoding, which every HdrHistogram implementation reads."""
