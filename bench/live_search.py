@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_simulation import LiveSimulation, SimulatedLoad
+from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.dimension import Dimension
 from pgdyno.knobs.space import (
     SearchSpace,
-    TrialBudget,
     build_space,
     configuration_to_point,
     point_to_configuration,

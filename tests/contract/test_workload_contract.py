@@ -17,8 +17,9 @@ from pgdyno.model.trial import LoadPlan
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.stats.histogram import LatencyHistogram
 from pgdyno.targets.target import Target
-from pgdyno.workloads.protocol import LoadResult, Workload
+from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.result import LoadResult
 
 pytestmark = pytest.mark.pg
 
@@ -235,7 +236,7 @@ def test_terminate_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
     load.terminate()
     assert load.poll()
     with pytest.raises(ProcessLookupError):
-        os.killpg(load.pid, 0)
+        os.killpg(load.pids[0], 0)
     result = load.finish()
     assert result.reason is not None
     assert result.transactions >= reading.transactions

@@ -20,8 +20,9 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.workloads.disk_room import require_room
-from pgdyno.workloads.protocol import LoadResult, Workload
+from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.template import APPLICATION_NAME
 from pgdyno.workloads.tprocc.conditions import CONDITIONS, INITIAL, Condition, ask_together, violations
 

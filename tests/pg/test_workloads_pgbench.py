@@ -20,8 +20,9 @@ from pgdyno.workloads.dataset import LoadSite, PgbenchTables
 from pgdyno.workloads.load_warnings import LoadWarningKind
 from pgdyno.workloads.pgbench.log import PgbenchLogFormat, parse_lines
 from pgdyno.workloads.pgbench.workload import PgbenchWorkload
-from pgdyno.workloads.protocol import LoadResult, RunningLoad
+from pgdyno.workloads.protocol import RunningLoad
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.result import LoadResult
 from server_image import eventually
 
 pytestmark = pytest.mark.pg
@@ -159,7 +160,7 @@ def test_a_killed_driver_still_gives_what_it_logged(bench: Bench) -> None:
     dbname = workload.reset(bench.target)
     load = workload.begin(bench.target, dbname, replace(SECOND, measure_s=120.0), bench.folder / "run")
     until_working(load)
-    os.kill(load.pid, signal.SIGKILL)
+    os.kill(load.pids[0], signal.SIGKILL)
     result = load.finish()
     assert result.exit_code == -signal.SIGKILL
     assert result.reason is not None

@@ -33,11 +33,6 @@ class GroupLoad:
         self._began_at = clock()
 
     @property
-    def pid(self) -> int:
-        """Return the process id of the first load generator."""
-        return self._loads[0].pid
-
-    @property
     def pids(self) -> tuple[int, ...]:
         """Return the processes of all load generators."""
         return tuple(pid for load in self._loads for pid in load.pids)

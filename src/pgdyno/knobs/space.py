@@ -25,16 +25,6 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.linux import COUNTERPARTS, LINUX_KNOBS, is_linux_knob
 
-__all__ = [
-    "Exclusion",
-    "SearchSpace",
-    "TrialBudget",
-    "build_space",
-    "configuration_to_point",
-    "point_to_configuration",
-    "starting_points",
-]
-
 _UNSEARCHABLE_CONTEXTS = ("internal", "backend", "superuser-backend")
 _SHRINKING = ("work_mem", "maintenance_work_mem", "temp_buffers", "shared_buffers")
 _HALVINGS = 40

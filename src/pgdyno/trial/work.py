@@ -18,8 +18,8 @@ from pgdyno.store.catalogue import Store
 from pgdyno.trial.assess import Bounds, assess, with_failures
 from pgdyno.trial.extension import Extension
 from pgdyno.trial.hopeless import Rates, poor_outcome
-from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
-from pgdyno.workloads.result import client_records
+from pgdyno.workloads.protocol import RunningLoad, Workload
+from pgdyno.workloads.result import LoadResult, client_records
 
 
 @dataclass

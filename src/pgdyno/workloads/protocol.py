@@ -15,20 +15,7 @@ from pgdyno.model.record import Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.targets.target import Target
 from pgdyno.workloads.gate import StartGate
-from pgdyno.workloads.load_warnings import LoadWarning, LoadWarningKind
-from pgdyno.workloads.result import CountBins, LoadResult, WindowResult
-
-__all__ = [
-    "CountBins",
-    "LoadReading",
-    "LoadResult",
-    "LoadWarning",
-    "LoadWarningKind",
-    "Progress",
-    "RunningLoad",
-    "WindowResult",
-    "Workload",
-]
+from pgdyno.workloads.result import CountBins, LoadResult
 
 Progress = Callable[[str], None]
 
@@ -54,10 +41,6 @@ class LoadReading:
 
 class RunningLoad(Protocol):
     """A load under way. Whoever began it must end it: `finish` when all went well, `terminate` otherwise."""
-
-    @property
-    def pid(self) -> int:
-        """Return the process id of the driver."""
 
     @property
     def pids(self) -> tuple[int, ...]:

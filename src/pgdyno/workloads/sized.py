@@ -11,7 +11,8 @@ from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.target import Target
 from pgdyno.workloads.gate import StartGate
-from pgdyno.workloads.protocol import LoadResult, RunningLoad, Workload
+from pgdyno.workloads.protocol import RunningLoad, Workload
+from pgdyno.workloads.result import LoadResult
 
 DATABASE = "database"
 """The name under which the size of the whole database stands among those of its tables."""

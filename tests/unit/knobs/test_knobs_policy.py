@@ -6,6 +6,7 @@ import pytest
 
 from facts_from_params import all_names, make_facts, settings_of
 from pgdyno.errors import PolicyError, UsageError
+from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue, parse_catalogue
 from pgdyno.knobs.policy import (
     Durability,
@@ -19,7 +20,7 @@ from pgdyno.knobs.policy import (
     ruling_of,
     worst_class,
 )
-from pgdyno.knobs.space import TrialBudget, build_space
+from pgdyno.knobs.space import build_space
 from pgdyno.model.facts import SUPPORTED_MAJORS
 from pgdyno.model.linux import LINUX_KNOBS
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from facts_from_params import GB, make_facts
 from pgdyno.errors import UsageError
+from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
 from pgdyno.knobs.constraints import check
 from pgdyno.knobs.policy import SearchPolicy, check_settings
 from pgdyno.knobs.space import (
     SearchSpace,
-    TrialBudget,
     build_space,
     configuration_to_point,
     point_to_configuration,

@@ -10,8 +10,9 @@ import pytest
 
 from facts_from_params import make_facts
 from fix_postgres import NIGHT
+from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import TrialBudget, build_space
+from pgdyno.knobs.space import build_space
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.verdict import Metric, Word
 from pgdyno.stats.body_index import PairIndex, StatementBody

@@ -9,8 +9,9 @@ import pytest
 from facts_from_params import make_facts
 from fix_postgres import NIGHT
 from pgdyno.errors import UsageError
+from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import TrialBudget, build_space
+from pgdyno.knobs.space import build_space
 from pgdyno.model.results.live import LiveCandidate
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.live.candidates import Reply

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError, UsageError
+from pgdyno.knobs.budget import TrialBudget
 from pgdyno.knobs.catalogue import load_catalogue
-from pgdyno.knobs.space import SearchSpace, TrialBudget, build_space, configuration_to_point, starting_points
+from pgdyno.knobs.space import SearchSpace, build_space, configuration_to_point, starting_points
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.person.live_question import LiveQuestion

@@ -15,7 +15,8 @@ from pgdyno.model.matrix import WITH_HISTORY
 from pgdyno.model.record import CheckRecord
 from pgdyno.targets.target import Target
 from pgdyno.units import agreeing, plural
-from pgdyno.workloads.protocol import LoadResult, Workload
+from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.result import LoadResult
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.template import checkpoint
 

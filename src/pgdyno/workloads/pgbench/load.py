@@ -183,11 +183,6 @@ class PgbenchLoad:
         self._count_reads()
 
     @property
-    def pid(self) -> int:
-        """Return the process id of pgbench."""
-        return self._process.pid
-
-    @property
     def pids(self) -> tuple[int, ...]:
         """Return the process id of pgbench, which has threads but no children; of a driver of ours its engine too."""
         pid = self._process.pid
