@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import Fires
@@ -14,7 +14,7 @@ from pgdyno.knobs.values import bounds, number_of, setting_text
 from pgdyno.model.evidence import SPILL_SETTINGS, Concurrency, LogEvidence, Statistics, WorkingSet, WorkloadClass
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.finding import Change, ChangeKind, Cost, Resolution, Severity
-from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
+from pgdyno.units import BYTES, MICROSECONDS, moment_text, parse_quantity, split_unit
 
 
 def planned(case: Case, name: str) -> float:
@@ -146,10 +146,11 @@ def counted(case: Case, *settings: str) -> Statistics:
             continue
         since = settled.since(name, by_restart=case.row(name).context == "postmaster")
         if began_of(found) < since:
+            began = moment_text(began_of(found)) if found.window.began else "a time that is not known"
             raise Missing(
                 what,
-                f"the counters began at {found.window.began}, and {name} may have had another value until "
-                f"{moment_text(since)}; {WATCH}",
+                f"the counters began at {began}, and {name} may have had another value until {moment_text(since)}; "
+                f"{WATCH}",
             )
     return found
 
@@ -165,11 +166,6 @@ def began_of(found: Statistics) -> float:
         return datetime.fromisoformat(found.window.began).timestamp()
     except ValueError:
         return 0.0
-
-
-def moment_text(seconds: float) -> str:
-    """Write a moment in UTC, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
 
 
 MEMORY_SETTINGS = ("shared_buffers", "max_connections", *SPILL_SETTINGS)

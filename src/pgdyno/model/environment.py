@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from pgdyno.model.facts import Unknown
@@ -38,8 +38,11 @@ def name_of(inventory: Inventory) -> str:
 
 def _stable(inventory: Inventory) -> dict[str, object]:
     host, server = inventory.host, inventory.server
-    processor, memory, kernel = _plain(host.processor), _plain(host.memory), _plain(host.kernel)
-    processor.pop("layout")  # its counts stay: a hypervisor may move a CPU while nothing else changes
+    # The layout is left out, its counts stay: a hypervisor may move a CPU while nothing else changes. Neither it nor
+    # the hundreds of sysctls are copied value by value.
+    processor, memory = _plain(replace(host.processor, layout=())), _plain(host.memory)
+    kernel = _plain(replace(host.kernel, sysctls=Unknown("they follow")))
+    processor.pop("layout")
     moving = ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap")
     for name in (*moving, "group_oom_kills", "group_available_bytes"):
         memory.pop(name)

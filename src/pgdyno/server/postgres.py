@@ -62,12 +62,18 @@ def redact(text: str, conninfo: str = "") -> str:
 
     libpq also quotes a password alone, when it cannot decode it: those of `conninfo` are replaced wherever they are.
     """
+    if "=" not in text and ":" not in text and "password" not in text.lower():
+        return _without_quoted(text, conninfo) if conninfo else text  # most texts by far: no pattern can be in it
     hidden = _KEY_PASSWORD.sub(r"\1***", _URI_PASSWORD.sub(r"\1***", text))
-    hidden = _SQL_PASSWORD.sub(r"\1***", hidden)
+    return _without_quoted(_SQL_PASSWORD.sub(r"\1***", hidden), conninfo)
+
+
+def _without_quoted(text: str, conninfo: str) -> str:
+    """Return the text without the passwords of a connection string, which libpq may quote alone."""
     found = [*_URI_PASSWORD.findall(conninfo), *_KEY_PASSWORD.findall(conninfo)]
     for secret in sorted((value.strip("'") for _, value in found), key=len, reverse=True):
-        hidden = hidden.replace(secret, "***") if secret else hidden
-    return hidden
+        text = text.replace(secret, "***") if secret else text
+    return text
 
 
 def refuses_us(error: ConnectError) -> bool:

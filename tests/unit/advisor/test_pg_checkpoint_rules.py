@@ -350,6 +350,8 @@ def test_counters_count_from_the_last_change_of_what_they_judge(began, settled, 
     assert finding.answer is answer
     if answer is Answer.UNKNOWN:
         assert "may have had another value" in finding.reason
+        assert "the counters began at 1970-01-01 0" in finding.reason
+        assert "+00:00" not in finding.reason, "a moment is written in one way, as the log writes it"
         assert "--window" in finding.reason
 
 

@@ -9,7 +9,7 @@ from pgdyno.advisor.planned import change_to, cost_of, moment_text, shown
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
-from pgdyno.units import bytes_text, percent_text
+from pgdyno.units import bytes_text, moment_text, percent_text
 
 MB = 1 << 20
 MOSTLY_READ = 0.05
