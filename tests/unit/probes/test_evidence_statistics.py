@@ -82,6 +82,17 @@ def test_what_was_counted_since_a_late_reset_is_no_rate_over_the_whole_time():
     assert between.amount("commits_s") == 20.0
 
 
+def test_what_monitoring_makes_in_a_month_is_no_load():
+    """It was OLTP from 10,000 transactions on, and got advice for one: an hour of monitoring, or a day."""
+    month = Window(30 * 86_400.0, "since the statistics were reset")
+    idle = Statistics(month, commits_s=2.0, rows_read_s=400.0, rows_written_s=20.0, write_share=0.05)
+    found = classify(idle)
+    assert isinstance(found, NoLoad)
+    assert found.reason.startswith("2 to 5 transactions a second since the reset are as few as monitoring makes")
+    assert classify(replace(idle, commits_s=6.0))[0] is WorkloadClass.OLTP
+    assert classify(replace(idle, rows_read_s=30_000.0, write_share=0.01, analytic_share=1.0))[0] is WorkloadClass.OLAP
+
+
 def test_database_that_was_reset_by_itself_has_its_own_age():
     last = snapshot(1010.0, 3)
     last["databases"][0]["reset_at"] = 1000.0

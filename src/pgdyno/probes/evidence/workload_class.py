@@ -28,7 +28,7 @@ BATCH_ROWS = 1_000
 
 IDLE_TRANSACTIONS_S = 5.0
 IDLE_ROWS_S = 1_000.0
-"""A sampled window below both is idle: monitoring and autovacuum make about as much."""
+"""A window below both is idle: monitoring and autovacuum make about as much. In a month they come to millions."""
 FEWEST_TRANSACTIONS = 10_000
 FEWEST_ROWS = 10_000_000
 """Since a reset: what monitoring makes in a day, a thousand rows of catalogues each time; of a server that did less its
@@ -61,6 +61,11 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
         return NoLoad(
             f"fewer than {FEWEST_TRANSACTIONS:,} transactions and {FEWEST_ROWS // 1_000_000} million rows were counted "
             "since the reset, which is not a load"
+        )
+    if not is_sampled and transactions < IDLE_TRANSACTIONS_S * seconds and rows < IDLE_ROWS_S * seconds:
+        return NoLoad(
+            f"{plural(rate_text(transactions / seconds), 'transaction')} a second since the reset are as few as "
+            "monitoring makes, or a load with much idle time; --window SECONDS watches it"
         )
     reads_each, writes_each = read / ended, written / ended
     words = (
