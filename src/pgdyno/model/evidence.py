@@ -130,11 +130,11 @@ class LogEvidence:
 
     def anew(self, *settings: str) -> str | None:
         """Return in words since when the counts that rest on these settings hold; None: for the whole log."""
+        # What changed did so after the start, which some logs tell with a time and the change without one.
         moments = [(at, f"{name} changed") for name, at in self.changed.items() if name in settings]
-        moments += [] if self.started is None else [(self.started, "the server started")]
-        if not moments:
+        if not moments and self.started is None:
             return None
-        at, what = max(moments)
+        at, what = max(moments, default=(self.started, "the server started"))
         return f"{what} at {at}" if at else what
 
 

@@ -48,6 +48,14 @@ def test_another_setting_takes_nothing_away() -> None:
     assert found.anew("max_wal_size") == "the server started at 2026-11-24 03:00:00.000 UTC"
 
 
+def test_a_change_that_the_log_tells_without_a_time_is_still_what_came_last() -> None:
+    """As where log_line_prefix was emptied: the start has its time, and the change after it has none."""
+    untimed = CHANGE.format("max_wal_size", "8GB").partition("[7] ")[2]
+    found, _ = read(BUSY + untimed)
+    assert found.earlier == {"too_frequent": 1, "checkpoint_starts": 1}
+    assert found.anew("max_wal_size") == "max_wal_size changed"
+
+
 def test_spills_begin_anew_with_work_mem() -> None:
     found, _ = read(BUSY + CHANGE.format("work_mem", "64MB"))
     assert (found.temp_files, found.temp_bytes, found.largest_temp_bytes, found.killed_by_9) == (0, 0, 0, 0)
