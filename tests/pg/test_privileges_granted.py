@@ -18,6 +18,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.privileges import missing, privileges, read_role, script
+from pgdyno.targets.connect_routes import open_sql_only
 from pgdyno.targets.inspect import read_facts
 from pgdyno.undo.apply import Session
 from warm_program import run_pgdyno
@@ -93,3 +94,28 @@ def test_bench_with_the_rights_of_bench_alone(
     assert done.returncode == 0 or json.loads(done.stdout)["state"] in ("unsteady", "disturbed"), done.stderr
     assert not missing(privileges("bench", read_role(as_role(owner, "measurer"))))
     assert missing(privileges("tune", read_role(as_role(owner, "measurer"))))
+
+
+def test_a_role_that_sets_by_sql_alone_is_told_all_that_it_lacks_at_once(
+    make_sandbox: Callable[..., Sandbox], tmp_path: Path, pgdyno_home: Path
+) -> None:
+    """The route by SQL is refused to a role that may not reload: what else is missing was told one by one."""
+    sandbox = make_sandbox("rights-by-sql")
+    sandbox.start()
+    owner = sandbox.target().postgres
+    owner.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(ROLE)))
+    role = as_role(owner, ROLE)
+    words = ("privileges", "--for", "live", "--sql-only", "--json", "--target", role.conninfo)
+    lacking = run_pgdyno(*words)
+    assert lacking.returncode == 1, lacking.stderr
+    rights = {one["name"]: one for one in json.loads(lacking.stdout)["privileges"]}
+    alters = rights["ALTER SYSTEM on each parameter"]
+    assert not alters["held"]
+    assert '"work_mem"' in alters["statement"]
+    assert "shared_buffers" not in alters["statement"], "live restarts nothing unasked"
+    told = run_pgdyno(*(word for word in words if word != "--json")).stdout
+    grant(owner, told.partition("-- for psql, as a superuser\n")[2])
+    assert run_pgdyno(*words).returncode == 0
+    with Session.begin(open_sql_only(role.conninfo), study="test", undo_root=tmp_path / "undo") as session:
+        session.apply(Configuration.of({"work_mem": "7MB"}))
+        assert owner.fetch("SHOW work_mem") == [{"work_mem": "7MB"}]

@@ -211,15 +211,15 @@ def test_rights_are_named_with_the_grant(server: Sandbox) -> None:
         ("pg_reload_conf", 'GRANT EXECUTE ON FUNCTION pg_reload_conf() TO "Tuner"'),
     ]
     try:
+        if server.record.version_num < 150_000:  # no grant helps, and none is asked for
+            with pytest.raises(EnvironmentUnsuitable, match="needs a superuser"):
+                SqlRoute.open(plain)
+            return
         for words, grant in grants:
             with pytest.raises(EnvironmentUnsuitable) as caught:
                 SqlRoute.open(plain)
             assert words in (caught.value.hint or "")
             admin.execute(grant)  # type: ignore[arg-type]  # the literal is above
-        if server.record.version_num < 150_000:
-            with pytest.raises(EnvironmentUnsuitable, match="needs a superuser"):
-                SqlRoute.open(plain)
-            return
         with pytest.raises(EnvironmentUnsuitable, match="pg_file_settings"):
             SqlRoute.open(plain)
         admin.execute('GRANT SELECT ON pg_file_settings TO "Tuner"')

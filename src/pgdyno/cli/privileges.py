@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -55,11 +55,17 @@ def command(flags: _Flags) -> int:
     Ends with the GRANT statements for psql, to be run by a superuser. Exit code 1 when a right that the verb needs is
     missing; one that only adds to what is seen is marked optional.
     """
+    from pgdyno.knobs.policy import SearchPolicy, load_policy
     from pgdyno.server.privileges import missing, privileges, read_role, restarting, script
     from pgdyno.studies.session.opening import opened
 
-    with opened(target_request(flags)) as target:
-        state, can_restart, seen = read_role(target.postgres), target.control is not None, target.no_control
+    request = target_request(flags)
+    altered = None
+    if request.sql_only:  # what a role lacks is to be told as a whole, and that route is opened only by one that has it
+        altered = [name for name, one in load_policy().rulings.items() if one.search is SearchPolicy.DEFAULT]
+    with opened(replace(request, sql_only=False)) as target:
+        state = read_role(target.postgres, altered, reload_only=flags.verb == "live")
+        can_restart, seen = target.control is not None, target.no_control
     found = privileges(flags.verb, state) + restarting(flags.verb, is_possible=can_restart, seen=seen)
     if flags.as_json:
         rights = [asdict(privilege) for privilege in found]

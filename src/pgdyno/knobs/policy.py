@@ -188,7 +188,7 @@ def _changeable(name: str, facts: Facts) -> SettingFact:
         raise EnvironmentUnsuitable(
             f"{name} cannot be set here: it {obstacle.reason}",
             detail="Nothing was changed.",
-            hint=f"{obstacle.remedy.rstrip('.')}, or leave this knob out.",
+            hint=f"{obstacle.remedy.rstrip('.;')}, or leave this knob out.",
         )
     if row is not None and (kernel is None or kernel.obstacle is None):
         return row

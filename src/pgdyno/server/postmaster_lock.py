@@ -105,7 +105,9 @@ def postmaster_pid(data_directory: Path) -> int | None:
         return None
     except OSError as error:
         raise EnvironmentUnsuitable(
-            f'file "{path}" cannot be read', detail=str(error), hint="Run pgdyno as root or as the server's own user."
+            f'file "{path}" cannot be read',
+            detail=str(error),
+            hint="Run pgdyno as root or as the server's own user; with --sql-only it looks at no file of the server.",
         ) from error
 
 

@@ -6,7 +6,7 @@ changes the server through its files looks into them and reloads it by two funct
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -26,7 +26,8 @@ _CHANGES = frozenset({"experiment", "tune", "matrix", "selftest", "apply", "roll
 _RESTARTS = _CHANGES - {"capture"}
 _COUNTING = frozenset({"live", "watch"})
 """Verbs that know the load by its statements alone. Watching it changes nothing, and needs only to observe."""
-_CHECKPOINT_ROLE_SINCE = 150_000
+_CHECKPOINT_ROLE_SINCE = _ALTER_SYSTEM_GRANTS_SINCE = 150_000
+_ALTERS = _CHANGES - {"capture"}
 _FALLBACK = "postgres"
 _STATE = """
 SELECT r.rolname::text AS role, r.rolsuper AS superuser, r.rolcreatedb AS createdb,
@@ -43,6 +44,10 @@ SELECT r.rolname::text AS role, r.rolsuper AS superuser, r.rolcreatedb AS create
   FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
 """
 _OBSERVATION = "SELECT pg_catalog.has_database_privilege(current_user, %s::text, 'CONNECT') AS connect"
+_UNGRANTED = """
+SELECT name::text AS name FROM pg_catalog.pg_settings
+ WHERE name = ANY (%s) AND context <> ALL (%s) AND NOT has_parameter_privilege(name, 'ALTER SYSTEM') ORDER BY 1
+"""
 _STATEMENTS = "SELECT 1 AS one FROM pg_catalog.pg_extension WHERE extname = 'pg_stat_statements'"
 
 
@@ -65,7 +70,8 @@ class Privilege:
 class RoleState:
     """What a role has. `version` as `server_version_num`; `observer` is the database that we observe from,
     `database` the one that the target names: catalogs, and rights on what is in them, are each database's own.
-    `statements` is the extension in the former, `statements_here` in the latter.
+    `statements` is the extension in the former, `statements_here` in the latter. Where settings go `by_sql` alone,
+    `ungranted` are the parameters that it may not set by ALTER SYSTEM.
     """
 
     role: str
@@ -82,16 +88,27 @@ class RoleState:
     connect: bool
     statements: bool
     statements_here: bool = False
+    by_sql: bool = False
+    ungranted: tuple[str, ...] = ()
 
 
-def read_role(postgres: Postgres) -> RoleState:
-    """Read what the role of these sessions may do. Needs no right but to connect; no effect on the server."""
+def read_role(postgres: Postgres, altered: Collection[str] | None = None, *, reload_only: bool = False) -> RoleState:
+    """Read what the role of these sessions may do. Needs no right but to connect; no effect on the server.
+
+    Where settings go by SQL alone, `altered` are the parameters that may be set, `reload_only` those of them that need
+    no restart.
+    """
     row = postgres.fetch(_STATE)[0]
     observer = str(row["observer"] or _FALLBACK)
     allowed = bool(postgres.fetch(_OBSERVATION, [observer])[0]["connect"]) if row["observer"] else False
     counts = allowed and bool(postgres.fetch(_STATEMENTS, None, observer))
     here = bool(postgres.fetch(_STATEMENTS))
-    found = {**row, "observer": observer, "connect": allowed, "statements": counts, "statements_here": here}
+    ungranted: tuple[str, ...] = ()
+    passed = ["internal", "postmaster"] if reload_only else ["internal"]
+    if altered is not None and not row["superuser"] and int(str(row["version"])) >= _ALTER_SYSTEM_GRANTS_SINCE:
+        ungranted = tuple(str(one["name"]) for one in postgres.fetch(_UNGRANTED, [sorted(altered), passed]))
+    found = {**row, "observer": observer, "connect": allowed, "statements": counts, "statements_here": here,
+             "by_sql": altered is not None, "ungranted": ungranted}  # fmt: skip
     return row_as(RoleState, found, postgres.label)
 
 
@@ -109,6 +126,8 @@ def privileges(verb: str, state: RoleState) -> list[Privilege]:
         found += _file_views(state)
     if verb in _CHANGES:
         found += _reload(state)
+    if state.by_sql and verb in _ALTERS:
+        found += _alter_system(state)
     return found
 
 
@@ -215,6 +234,18 @@ def _reload(state: RoleState) -> list[Privilege]:
             "GRANT EXECUTE ON FUNCTION pg_catalog.pg_reload_conf() TO {role}",
         ),
     )
+
+
+def _alter_system(state: RoleState) -> list[Privilege]:
+    """Return the right to set by SQL alone, which is one of each parameter: what it lacks is not set."""
+    if state.version < _ALTER_SYSTEM_GRANTS_SINCE:
+        why = "--sql-only sets by ALTER SYSTEM, and before 15 that right cannot be granted"
+        return [Privilege("superuser", why, state.superuser, True, None)]
+    names = sql.SQL(", ").join(map(sql.Identifier, state.ungranted)).as_string(None)
+    why = "--sql-only sets by ALTER SYSTEM: what is to be set, here all that a search may set unasked"
+    role = sql.Identifier(state.role).as_string(None)
+    grant = f"GRANT ALTER SYSTEM ON PARAMETER {names} TO {role}" if names else None
+    return [Privilege("ALTER SYSTEM on each parameter", why, not state.ungranted, False, grant)]
 
 
 def _granted(state: RoleState, *grants: tuple[str, str, bool, LiteralString]) -> list[Privilege]:

@@ -43,6 +43,12 @@ def check(postgres: Postgres) -> Path:
             detail="allow_alter_system = off: something else keeps this server's configuration.",
             hint="Change settings where they are kept, or run pgdyno on the server's own host without --sql-only.",
         )
+    if not about["is_superuser"] and int(str(about["version"])) < _HAS_PARAMETER_GRANTS:
+        raise EnvironmentUnsuitable(
+            f'ALTER SYSTEM on "{postgres.label}" needs a superuser',
+            detail="Before PostgreSQL 15 the right to it cannot be granted.",
+            hint=_SUPERUSER,
+        )
     if not about["data_directory"]:
         raise EnvironmentUnsuitable(
             f'the role on "{postgres.label}" may not see where the data directory is',
@@ -52,12 +58,6 @@ def check(postgres: Postgres) -> Path:
         raise EnvironmentUnsuitable(
             f'the role on "{postgres.label}" may not reload the configuration',
             hint=f"GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {_quoted(about['role'])};",
-        )
-    if not about["is_superuser"] and int(str(about["version"])) < _HAS_PARAMETER_GRANTS:
-        raise EnvironmentUnsuitable(
-            f'ALTER SYSTEM on "{postgres.label}" needs a superuser',
-            detail="Before PostgreSQL 15 the right to it cannot be granted.",
-            hint=_SUPERUSER,
         )
     return Path(str(about["data_directory"]))
 

@@ -70,6 +70,25 @@ def test_a_superuser_and_a_role_with_all_lack_nothing() -> None:
     assert script(privileges("tune", replace(able, checkpoint=True, statements=True))) == ""
 
 
+def test_by_sql_alone_each_parameter_needs_a_right_of_its_own() -> None:
+    lacking = replace(NOBODY, by_sql=True, ungranted=("work_mem", "random_page_cost"))
+    (one,) = [each for each in privileges("live", lacking) if each.name.startswith("ALTER SYSTEM")]
+    assert (one.held, one.required) == (False, False), "what it lacks is left out, or refused by name"
+    assert one.statement == 'GRANT ALTER SYSTEM ON PARAMETER "work_mem", "random_page_cost" TO "bench"'
+    granted = privileges("live", replace(lacking, ungranted=()))
+    assert [each.held for each in granted if each.name == one.name] == [True]
+    for verb in ("live", "watch", "capture", "bench"):
+        names = [each.name for each in privileges(verb, lacking)]
+        assert (one.name in names) is (verb == "live")
+    assert one.name not in [each.name for each in privileges("live", NOBODY)], "files need none"
+
+
+def test_before_15_nobody_but_a_superuser_sets_by_sql_alone() -> None:
+    old = replace(NOBODY, version=140_012, by_sql=True)
+    assert "superuser" in {each.name for each in missing(privileges("live", old))}
+    assert missing(privileges("live", replace(old, superuser=True, connect=True, statements=True))) == []
+
+
 def test_before_15_nobody_can_be_given_a_checkpoint() -> None:
     old = privileges("bench", replace(NOBODY, version=140_012))
     assert [privilege.statement for privilege in old if privilege.name == "CHECKPOINT"] == [None]
