@@ -23,6 +23,7 @@ from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Role, TrialSpec, TrialState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
+from pgdyno.studies.live.kind import WATCH_ONLY
 from pgdyno.studies.session import opening
 from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.ownership import owning, runner_of
@@ -52,10 +53,13 @@ def add(store: Store) -> Add:
         *,
         facts: Mapping[str, object] | None = None,
         target: str = "db1",
+        kind: StudyKind = StudyKind.TUNE,
+        asked: Mapping[str, object] | None = None,
         **options: object,
     ) -> str:
-        study = replace(example.make_study(study_id=name), kind=StudyKind.TUNE, created_at=1e9 + next(count))
-        study = replace(study, state=state, target=target, options={"target": {}, **options})
+        study = replace(example.make_study(study_id=name), kind=kind, created_at=1e9 + next(count))
+        own = {} if asked is None else {kind.value: asked}
+        study = replace(study, state=state, target=target, options={"target": {}, **own, **options})
         store.add_study(study if facts is None else replace(study, facts=facts))
         if live is not None:
             LiveBoard(store).show(replace(live, study=name))
@@ -168,6 +172,14 @@ def test_last_is_the_newest_that_no_process_runs(store: Store, add: Add, living:
     with pytest.raises(UsageError, match="study came was imported") as refused:
         resumable(store, "came", StudyKind.TUNE)
     assert "pgdyno report came" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("state", [StudyState.COMPLETE, StudyState.INTERRUPTED])
+def test_last_passes_over_a_live_study_that_only_watched(store: Store, add: Add, state: StudyState) -> None:
+    """Whoever looks at a server again after their comparison was killed still finds that by its name."""
+    add("compared", kind=StudyKind.LIVE, state=StudyState.INTERRUPTED, asked={"seed": 1})
+    add("watched", kind=StudyKind.LIVE, state=state, asked={WATCH_ONLY: True})
+    assert resumable(store, "last", StudyKind.LIVE).id == "compared"
 
 
 def test_last_is_the_newest_of_the_server_that_was_named(store: Store, add: Add, monkeypatch) -> None:

@@ -167,6 +167,7 @@ def resumable(store: Store, name: str, *kinds: StudyKind, server: TargetRequest 
     it, StoreError when there is none of that name.
     """
     from pgdyno.model.study import StudyState
+    from pgdyno.studies.kinds import kind_of
     from pgdyno.studies.session.own_jobs import check_begun
     from pgdyno.studies.session.ownership import check_resumable, runner_of, runs_elsewhere
 
@@ -177,6 +178,8 @@ def resumable(store: Store, name: str, *kinds: StudyKind, server: TargetRequest 
         for study in store.studies():
             if study.kind not in kinds or not _was_run_here(study) or not is_of_it(study):
                 continue
+            if not kind_of(study.kind).continued_by(study):
+                continue  # such as one that only watched: it hides none that can be gone on with
             runner = runner_of(store, study.id)
             if runner is None:
                 if running is None or study.state is not StudyState.COMPLETE:
