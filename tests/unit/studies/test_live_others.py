@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.routes.file_check import FileLine, FileReading
 from pgdyno.server.role_settings import Override
 from pgdyno.studies.live import others
 from pgdyno.studies.live.world import LiveStopped
+from pgdyno.undo.server_lock import ServerInUse
 from preflight_facts import state
 
 ROWS = {one.name: one for one in (state("work_mem", "4096"), state("random_page_cost", "4"), state("jit", "on"))}
@@ -24,6 +26,30 @@ class Files:
 
     def set(self, name, value, **fields):
         self.rows[name] = replace(self.rows[name], setting=value, source="configuration file", **fields)
+
+
+def test_a_session_that_another_one_begins_is_seen_within_half_a_minute_and_a_server_away_is_none(monkeypatch):
+    """It is looked for while a server is watched: the second would be refused after half an hour for nothing."""
+    now, seen = (
+        [0.0],
+        iter([EnvironmentUnsuitable("timed out"), ConnectError("gone"), ServerInUse("session s is still open")]),
+    )
+    asked = []
+
+    def refuse(target, undo_root):
+        asked.append((target, undo_root, now[0]))
+        if (error := next(seen)) is not None:
+            raise error
+
+    monkeypatch.setattr(others, "refuse_while_open", refuse)
+    look = others.sessions_of_others("db1", Path("/undo"), clock=lambda: now[0])
+    for _ in range(89):
+        look()
+        now[0] += 1.0
+    assert asked == [("db1", Path("/undo"), 30.0), ("db1", Path("/undo"), 60.0)]
+    now[0] = 90.0
+    with pytest.raises(ServerInUse, match="still open"):
+        look()
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from pgdyno.store.requests import RequestBoard
 from pgdyno.studies.live.checking import counts_plans, surroundings
 from pgdyno.studies.live.kept import Ending, kept, mark_killed
 from pgdyno.studies.live.options import LiveOptions, cost_of_periods
-from pgdyno.studies.live.others import OthersSettings, told_by_sql
+from pgdyno.studies.live.others import OthersSettings, sessions_of_others, told_by_sql
 from pgdyno.studies.live.person.hands import Inbox, LiveHands, PairsStage
 from pgdyno.studies.live.plan_flips import PlanFlips, plan_flips
 from pgdyno.studies.live.quiet import QuietTimes
@@ -155,7 +155,8 @@ class LiveGround:
         again = "" if earlier is None else " again"
         self.announce(f'watching "{self.target.name}"{again} for {seconds_text(seconds)}; nothing is changed yet')
         recorder.phase("watch the baseline")
-        seen = _watched(self.reader, seconds, stop, self.announce)
+        looks = (lambda: require_no_stop(stop)), sessions_of_others(self.target, places.state_dir() / "undo")
+        seen = _watched(self.reader, seconds, looks, self.announce)
         names, now = self.reader.names(), reference_of(seen.whole, len(self.reader.keys))
         if earlier is not None:
             require_load(earlier.reference, now)
@@ -356,9 +357,12 @@ def live_ground(
         )  # fmt: skip
 
 
-def _watched(reader: StatementReader, reference_s: float, stop: StopFile, announce: Callable[[str], None]) -> Watched:
+def _watched(
+    reader: StatementReader, reference_s: float, looks: Sequence[Callable[[], None]], announce: Callable[[str], None]
+) -> Watched:
     def sleep(seconds: float) -> None:
-        require_no_stop(stop)
+        for look in looks:
+            look()
         time.sleep(seconds)
 
     return watch_baseline(reader, reference_s, announce=announce, sleep=sleep)

@@ -7,19 +7,48 @@ that begin after it would see neither arm.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Literal
 
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.routes.file_check import read_files
 from pgdyno.server.postgres import Postgres
 from pgdyno.server.role_settings import Override, all_overrides, subject
 from pgdyno.server.snapshot import SettingState, differences
 from pgdyno.studies.live.world import LiveStopped
 from pgdyno.targets.target import Target
-from pgdyno.undo.one_session import AdvisoryLock
+from pgdyno.undo.one_session import AdvisoryLock, refuse_while_open
 from pgdyno.undo.ours import is_computed, is_line_only, told
+from pgdyno.undo.server_lock import ServerInUse
+
+SESSIONS_S = 30.0
+
+
+def sessions_of_others(
+    target: Target, undo_root: Path, clock: Callable[[], float] = time.monotonic
+) -> Callable[[], None]:
+    """Return what looks every SESSIONS_S seconds for an open session of pgdyno, and raises ServerInUse on seeing one.
+
+    Whoever watches a server that another one switches watches that one, and could not begin to switch afterwards.
+    """
+    due = clock() + SESSIONS_S
+
+    def look() -> None:
+        nonlocal due
+        if clock() < due:
+            return
+        due = clock() + SESSIONS_S
+        try:
+            refuse_while_open(target, undo_root)
+        except ServerInUse:
+            raise
+        except PgdynoError:
+            return  # a server that is away, or too busy to answer, is waited for by who reads it
+
+    return look
 
 
 def told_by_sql(target: Target, session: str, stack: ExitStack) -> AdvisoryLock | None:
