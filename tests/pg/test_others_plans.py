@@ -31,6 +31,7 @@ CREATE INDEX plain_mood ON shop.plain (mood);
 CREATE TABLE shop."more plain" (id int, made timestamptz);
 CREATE VIEW shop.seen AS SELECT id, shop.evil(1) AS x FROM shop.plain;
 CREATE TABLE shop.defaulted (a int DEFAULT shop.evil(1));
+CREATE TABLE shop.made (a int, b int GENERATED ALWAYS AS (a + shop.evil(1)) STORED);
 CREATE TABLE shop.checked (a int);
 INSERT INTO shop.checked VALUES (1);
 ALTER TABLE shop.checked ADD CHECK (a > shop.evil(1)) NOT VALID;
@@ -79,6 +80,7 @@ HOSTILE = {
     "escaped": 'SELECT shop.U&"e\\0076il"(1) FROM plain',
     "view": "SELECT * FROM shop.seen",
     "default": "INSERT INTO shop.defaulted DEFAULT VALUES",
+    "generated column": "UPDATE shop.made SET a = 1",
     "check": "SELECT * FROM shop.checked WHERE a > 3",
     "index of a partition": "SELECT * FROM shop.parent WHERE a = $1",
     "rule": "UPDATE shop.ruled SET a = 1",
@@ -259,6 +261,27 @@ def test_a_superuser_s_rights_are_taken_only_where_nobody_else_may_have_code(ser
     finally:
         with admin.connect("postgres") as session:
             session.execute("DROP DATABASE alone")
+
+
+@pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end"])
+def test_no_function_is_made_where_that_would_run_one_of_a_user(server: tuple[Postgres, Path], event: str) -> None:
+    admin, mark = server
+    with admin.connect("postgres") as session:
+        session.execute(
+            "CREATE FUNCTION shop.seen_it() RETURNS event_trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM shop.mark(); END $$;"
+            f"ALTER FUNCTION shop.seen_it() OWNER TO {ROLE}; GRANT CREATE ON SCHEMA shop TO {ROLE}".encode()
+        )
+        session.execute(f"CREATE EVENT TRIGGER shop_sees ON {event} EXECUTE FUNCTION shop.seen_it()".encode())
+        mark.unlink(missing_ok=True)
+        try:
+            found = plans(admin, PLAIN, mark)
+            ran = mark.exists()
+        finally:
+            session.execute("SET session_replication_role = replica; DROP EVENT TRIGGER shop_sees")
+    assert not ran
+    assert {one.shape for one in found.values()} == {UNKNOWN_SHAPE}
+    assert all('event trigger "shop_sees" would run a function of role "shopper"' in one.plan for one in found.values())
 
 
 def test_a_session_without_every_right_plans_with_its_own(server: tuple[Postgres, Path]) -> None:

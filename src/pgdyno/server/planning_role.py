@@ -8,12 +8,14 @@ the transaction's end, ever runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow
 
+Asking = Callable[[psycopg.Connection[DictRow], Sequence[sql.Composed]], list[str]]
+"""Sends queries, the last of which is EXPLAIN, and returns its lines."""
 _ROLE = "SELECT rolname::text AS name, rolsuper AS is_super FROM pg_catalog.pg_roles WHERE oid = %(role)s"
 _MAKERS = """
 SELECT rolname::text AS name FROM pg_catalog.pg_roles r
@@ -25,6 +27,13 @@ WHERE oid >= 16384 AND NOT rolsuper AND rolname <> current_user AND (
                AND refobjid = r.oid AND deptype = 'o'))
 LIMIT 1
 """
+_ON_DDL = """
+SELECT evtname::text AS name, r.rolname::text AS owner FROM pg_catalog.pg_event_trigger
+JOIN pg_catalog.pg_proc f ON f.oid = evtfoid JOIN pg_catalog.pg_roles r ON r.oid = proowner
+WHERE evtenabled <> 'D' AND evtevent <> 'login' AND NOT rolsuper
+LIMIT 1
+"""
+"""What would run with our rights when a function is made."""
 _FUNCTION = """
 CREATE FUNCTION pg_temp.pgdyno_plan(texts text[]) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER AS $body$
 DECLARE last int := pg_catalog.array_length(texts, 1);
@@ -41,30 +50,42 @@ def is_superuser(connection: psycopg.Connection[DictRow]) -> bool:
     return connection.info.parameter_status("is_superuser") == "on"
 
 
-def take_role(connection: psycopg.Connection[DictRow], role: int | None) -> str:
-    """Prepare the open transaction for `as_role` and make it read-only; return why it cannot be, empty where it is.
+def take_role(connection: psycopg.Connection[DictRow], role: int | None) -> Asking | str:
+    """Return how to ask for plans as this role in the open transaction, which is read-only then, or why one cannot.
 
-    A role that is not known, or has every right itself, is refused only where others than superusers may have code in
-    this database. Raises psycopg.Error.
+    Where a role is not known, has every right itself or cannot be taken, plans are had by our own rights, and only if
+    nobody but superusers may have code in this database. Raises psycopg.Error.
     """
     row = connection.execute(_ROLE, {"role": role or 0}).fetchone()
-    if row is None or row["is_super"]:
-        maker = connection.execute(_MAKERS).fetchone()
-        if maker is not None:
-            whose = "its role is not known" if row is None else f'its role "{row["name"]}" has every right'
-            return f'{whose}, and role "{maker["name"]}" may make functions here'
-    connection.execute(_FUNCTION)
-    if row is not None:
+    trigger = connection.execute(_ON_DDL).fetchone()
+    ask: Asking = directly
+    if row is not None and not row["is_super"] and trigger is None:
+        connection.execute(_FUNCTION)
         owner = sql.SQL("ALTER FUNCTION pg_temp.pgdyno_plan(text[]) OWNER TO {}")
         connection.execute(owner.format(sql.Identifier(str(row["name"]))))
+        ask = _as_role
+    elif (maker := connection.execute(_MAKERS).fetchone()) is not None:
+        why = "its role is not known"
+        if row is not None and row["is_super"]:
+            why = f'its role "{row["name"]}" has every right'
+        elif row is not None and trigger is not None:
+            why = f'event trigger "{trigger["name"]}" would run a function of role "{trigger["owner"]}"'
+        return f'{why}, and role "{maker["name"]}" may make functions here'
     connection.execute("SET TRANSACTION READ ONLY")
-    return ""
+    return ask
 
 
-def as_role(connection: psycopg.Connection[DictRow], queries: Sequence[sql.Composed]) -> list[str]:
-    """Run the queries as the role that was taken and return what the last one tells, line by line.
+def directly(connection: psycopg.Connection[DictRow], queries: Sequence[sql.Composed]) -> list[str]:
+    """Run the queries with the session's own rights and return what the last one tells, line by line.
 
     Raises psycopg.Error.
     """
+    for query in queries[:-1]:
+        connection.execute(query)
+    return [str(row["QUERY PLAN"]) for row in connection.execute(queries[-1])]
+
+
+def _as_role(connection: psycopg.Connection[DictRow], queries: Sequence[sql.Composed]) -> list[str]:
+    """Run the queries as the role that was taken."""
     texts = [one.as_string(connection) for one in queries]
     return [str(row["QUERY PLAN"]) for row in connection.execute(_ASK, [texts])]

@@ -11,10 +11,10 @@ from psycopg.rows import DictRow
 from pgdyno.errors import PgdynoError
 from pgdyno.model.record import PlanRecord
 from pgdyno.server.planning_code import foreign_code, use_schemas
-from pgdyno.server.planning_role import as_role, is_superuser, take_role
+from pgdyno.server.planning_role import Asking, directly, is_superuser, take_role
 from pgdyno.server.postgres import Postgres
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE
-from pgdyno.workloads.statement_plans import PATIENCE, Asking, directly, planned, unknown
+from pgdyno.workloads.statement_plans import PATIENCE, planned, unknown
 
 LOCK_PATIENCE = "200ms"
 """A lock that somebody else waits for is not waited for any longer."""
@@ -61,16 +61,15 @@ def _plans_of(
 ) -> dict[str, PlanRecord]:
     """Return the plans of one role's statements, in a transaction of their own that is never committed."""
     with connection.transaction():
-        ask, why = directly, ""
+        ask: Asking | str = directly
         if is_superuser(connection):
-            ask, why = as_role, take_role(connection, role)
+            ask = take_role(connection, role)
         else:
             connection.execute("SET TRANSACTION READ ONLY")
+        if isinstance(ask, str):
+            return {name: PlanRecord(name, UNKNOWN_SHAPE, f"unknown: {ask}") for name in texts}
         found = {}
         for name, text in texts.items():
-            if why:
-                found[name] = PlanRecord(name, UNKNOWN_SHAPE, f"unknown: {why}")
-                continue
             with connection.transaction():
                 found[name] = _plan(connection, numbers[name], name, text, ask)
                 raise psycopg.Rollback

@@ -5,7 +5,7 @@ Of its scripts after the run; of a probe as the load's sessions get it. What oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from psycopg.rows import DictRow
 
 from pgdyno.errors import PgdynoError
 from pgdyno.model.record import PlanRecord
+from pgdyno.server.planning_role import Asking, directly
 from pgdyno.server.postgres import Postgres, query_errors
 from pgdyno.workloads.plan_shape import UNKNOWN_SHAPE, shape_of
 from pgdyno.workloads.script_statements import label, parameters_of
@@ -53,17 +54,6 @@ def plan_records(postgres: Postgres, dbname: str, statements: Iterable[str]) -> 
     except (PgdynoError, psycopg.Error) as error:
         found = [unknown(label(statement), error) for statement in wanted]
     return list({record.statement: record for record in found}.values())
-
-
-def directly(connection: psycopg.Connection[DictRow], queries: Sequence[sql.Composed]) -> list[str]:
-    """Run the queries and return what the last one tells, line by line."""
-    for query in queries[:-1]:
-        connection.execute(query)
-    return [str(row["QUERY PLAN"]) for row in connection.execute(queries[-1])]
-
-
-Asking = Callable[[psycopg.Connection[DictRow], Sequence[sql.Composed]], list[str]]
-"""Sends queries, the last of which is EXPLAIN, and returns its lines."""
 
 
 def planned(

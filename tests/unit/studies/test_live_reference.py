@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from facts_from_params import make_facts
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
+from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode, OutOfTime
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import USERS_LOAD, StudyKind, StudyState
@@ -22,10 +22,12 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.stats.body_index import StatementReference
 from pgdyno.stats.statement_deltas import StatementSnapshot, VoidCause
 from pgdyno.store.codec import result_from_json
+from pgdyno.studies.live import ground
 from pgdyno.studies.live.reference import watch_baseline
 from pgdyno.studies.live.watch import SETTINGS_S, SettingsMoved
 from pgdyno.studies.live.watched_result import live_result
 from pgdyno.studies.live.words import held
+from pgdyno.studies.live.world import StopFile
 from pgdyno.studies.reports import compose
 from study_example import make_study
 
@@ -321,3 +323,12 @@ def test_of_many_settings_a_few_are_named():
     clock.sleep(SETTINGS_S)
     moved.look()
     assert moved.notes()[0].endswith("s3 was set; s4 was set; and 3 more.")
+
+
+@pytest.mark.requirement("R-SAF-12")
+def test_a_stop_file_ends_the_reference_before_anything_was_changed(tmp_path):
+    server, stop = Server(Clock()), StopFile(tmp_path / "stop")
+    stop.path.touch()
+    with pytest.raises(OutOfTime, match=r'the stop file ".*stop" was found, before anything was changed'):
+        ground._watched(server, 600.0, stop, lambda _text: None)
+    assert server.reads == 1

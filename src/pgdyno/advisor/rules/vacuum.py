@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.advisor.amounts import is_small, too_few_rows
 from pgdyno.advisor.case import Case, Missing
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
-from pgdyno.advisor.planned import change_to, cost_of, moment_text, shown
+from pgdyno.advisor.planned import change_to, cost_of, shown
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
