@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,9 @@ from warm_program import run_pgdyno
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni"), pytest.mark.timeout(600)]
 OPERATORS = Operators({"alice": "a" * 40})
 FOUND, KEPT = "5MB", "6MB"
+SAME = "pg/test_patroni_live.py::test_a_failover_in_mid_pair_ends_it_with_the_settings_of_before_on_both_nodes"
+SEEN_S = 6.0
+"""Periods in which whoever looks sees that B is in force."""
 MANY: dict[str, Any] = {"classes": 2 * len(MS), "ms": MS * 2}
 """Sessions: Patroni has one of our role, and one of four would be taken for the load's."""
 
@@ -88,20 +92,38 @@ def test_a_winner_is_kept_in_the_dynamic_configuration_exported_and_taken_back(
 
 
 @pytest.mark.requirement("R-SAF-02")
+@pytest.mark.parametrize("is_crash", [False, pytest.param(True, marks=pytest.mark.night(SAME))])
 def test_a_failover_in_mid_pair_ends_it_with_the_settings_of_before_on_both_nodes(
-    patroni: PatroniCluster, target: Target, pgdyno_home: Path
+    patroni: PatroniCluster, target: Target, pgdyno_home: Path, is_crash: bool
 ) -> None:
+    """It comes while B is in force. Of a crash Patroni may start the same leader again; the study goes on then."""
     document, leader, said = patroni.document(), patroni.leader, []
+    has_pair, failed = threading.Event(), []
 
-    def failover(text: str) -> None:
+    def fail() -> None:
+        has_pair.wait(300)
+        try:
+            until(lambda: patroni.show("work_mem").get(leader) == KEPT, lambda: "B is not in force")
+            (patroni.crash_leader if is_crash else patroni.switch_over)()
+        except Exception as error:
+            failed.append(error)
+
+    def announce(text: str) -> None:
         said.append(text)
-        if text.startswith("after 1 pair") and patroni.leader == leader:
-            patroni.switch_over()
+        if text.startswith("after 1 pair"):
+            has_pair.set()
 
-    with planted_load(target.postgres, {KEPT: 0.9}, **MANY):
-        told = short_study(target, {"work_mem": KEPT}, announce=failover)
-    assert told.exit_code in (ExitCode.RESTORED, ExitCode.NOT_RESOLVED), said
-    assert patroni.leader != leader
+    beside = threading.Thread(target=fail)
+    beside.start()
+    try:
+        with planted_load(target.postgres, {KEPT: 0.9}, **MANY):
+            told = short_study(target, {"work_mem": KEPT}, announce=announce, period_s=SEEN_S)
+    finally:
+        has_pair.set()
+        beside.join(300)
+    assert failed == []
+    assert told.exit_code in (ExitCode.RESTORED, ExitCode.NOT_RESOLVED) or is_crash, said
+    assert is_crash or patroni.leader != leader
     assert patroni.document() == document
     until(lambda: patroni.show("work_mem") == on_both(FOUND), lambda: f"not back: {patroni.show('work_mem')}")
     for journal in (places.state_dir() / "undo").glob("*/journal.jsonl"):
