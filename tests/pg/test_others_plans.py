@@ -98,6 +98,7 @@ HOSTILE = {
     "piece of what is cut by a function": "SELECT * FROM shop.piece WHERE a = 3",
     "row type by number": "SELECT id FROM shop.plain WHERE record_in('(2)', {evens}, -1)::text = said",
     "array by number": "SELECT id FROM shop.plain WHERE array_in('{2}', {even}, -1)::text = said",
+    "domain by text": "SELECT id FROM plain WHERE pg_input_is_valid('1', 'shop.ev' || 'en')::text = said",
     "partitions by number": "SELECT id FROM shop.plain WHERE pg_get_partition_constraintdef({piece}) = said",
     "hash by number": "SELECT satisfies_hash_partition({hashed}, 2, 1, 5)",
     "two at once": "SELECT 1; COPY (SELECT 1) TO '{mark}'",
