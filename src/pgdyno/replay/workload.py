@@ -13,6 +13,7 @@ from pathlib import Path
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import SPEEDS, LoadPlan, WorkloadSpec
 from pgdyno.owner.account import Account
+from pgdyno.replay.foreign_tables import require_no_foreign_tables
 from pgdyno.replay.records_reader import RecordsReader
 from pgdyno.replay.reel import OwnDescriptor, Reel, ReelWindow, make_reel
 from pgdyno.replay.target_facts import end_point_of, identify, passwords_of, require_another, require_room, room_of
@@ -103,6 +104,8 @@ class ReplayDriver:
         except EnvironmentUnsuitable as error:
             error.hint = f"{error.hint} Or let one role of the target open all sessions: -D role=NAME."
             raise
+        own = dict.fromkeys(reel.asked.databases, dbname)
+        require_no_foreign_tables(self.trace, target.postgres, target.name, own)
         end_point = end_point_of(target)
         engine = replace(
             self.engine,
@@ -110,7 +113,7 @@ class ReplayDriver:
             login=Login(passwords_of(target, end_point, names, (dbname,))),
             max_seconds=plan.duration_s,
             users=users,
-            databases=dict.fromkeys(reel.asked.databases, dbname),
+            databases=own,
             account="" if account is None else account.numbers,
         )
         program, _ = choose_engine(engine, asked=self.asked_engine)

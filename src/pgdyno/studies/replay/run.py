@@ -20,6 +20,7 @@ from pgdyno.model.trial import WorkloadSpec
 from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
 from pgdyno.replay.captured import Asked, Taped, asked_of, write_tape
+from pgdyno.replay.foreign_tables import require_no_foreign_tables
 from pgdyno.replay.restore import StateBack
 from pgdyno.replay.target_facts import (
     end_point_of,
@@ -117,6 +118,8 @@ def prepare(target: Target, options: ReplayOptions) -> Ready:
     users = tuple(dict.fromkeys(options.users.get(one, one) for one in asked.users))
     databases = tuple(dict.fromkeys(options.databases.get(one, one) for one in asked.databases))
     require_room(room_of(target), target.name, users, databases, asked.most_sessions)
+    own = {one: options.databases.get(one, one) for one in asked.databases}
+    require_no_foreign_tables(options.trace, target.postgres, target.name, own)
     end_point = end_point_of(target)
     passwords = passwords_of(target, end_point, [*users, *([options.stand_in] if options.stand_in else [])], databases)
     account = load_account(target)
