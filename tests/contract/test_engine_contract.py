@@ -325,6 +325,7 @@ def test_what_was_cancelled_is_cancelled(stage: Stage) -> None:
     assert tally.cancelled == 1
 
 
+@pytest.mark.requirement("R-SAF-12")
 @pytest.mark.parametrize("how", ["limit", "watch"])
 def test_a_run_that_is_ended_leaves_no_session(stage: Stage, how: str) -> None:
     stage.write(connect(), send(1, wire.query("SELECT pg_sleep(60)")), leave(2), connect(1), leave(1, 1, 60_000_000))

@@ -63,8 +63,8 @@ class _OpenSession:
 
     seq: int = -1
     end_us: int | None = None
-    names: set[str] = field(default_factory=set)
-    """Under which statements are prepared."""
+    names: dict[str, int] = field(default_factory=dict)
+    """Under which statements are prepared, with the hash of the text of each."""
 
 
 def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
@@ -101,7 +101,7 @@ def _is_end_alone(row: TraceRow) -> bool:
     return row.sqlstate == CANCELLED and row.end_us == row.due_us
 
 
-def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
+def _record(row: TraceRow, names: dict[str, int], think_us: int) -> TapeRecord:
     act, payload, flags, cancel_us = Act.SEND, b"", 0, -1
     if row.refused is not None:
         act = Act.SKIP
@@ -135,7 +135,7 @@ def _record(row: TraceRow, names: set[str], think_us: int) -> TapeRecord:
     )
 
 
-def _payload(row: TraceRow, sql: str, names: set[str]) -> bytes:
+def _payload(row: TraceRow, sql: str, names: dict[str, int]) -> bytes:
     if row.kind == Row.SIMPLE:
         if row.sqlstate is None:
             _forget(sql, names)
@@ -145,14 +145,16 @@ def _payload(row: TraceRow, sql: str, names: set[str]) -> bytes:
         # The message that closes a statement is in no log: a name that is prepared again was closed before.
         closed = wire.close(name) if name in names else b""
         if row.sqlstate is None:
-            names.add(name)
+            names[name] = hash(sql)
         return closed + wire.parse(name, sql) + wire.SYNC
-    is_known = name != "" and name in names
+    # A log without durations, as pgreplay wants it, has no parse: a name with another text was prepared again.
+    known = names.get(name) if name else None
+    is_known, closed = known == hash(sql), wire.close(name) if known not in (None, hash(sql)) else b""
     if name and row.sqlstate is None:
-        names.add(name)
+        names[name] = hash(sql)
     if row.sqlstate is None:
         _forget(sql, names)
-    return wire.extended(name, row.params or (), None if is_known else sql)
+    return closed + wire.extended(name, row.params or (), None if is_known else sql)
 
 
 def _block(row: TraceRow, payload: bytes) -> bytes:
@@ -175,13 +177,13 @@ def _block(row: TraceRow, payload: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _forget(sql: str, names: set[str]) -> None:
+def _forget(sql: str, names: dict[str, int]) -> None:
     """Take the names away that a statement of SQL closes."""
     if found := _CLOSE.match(sql):
         every, quoted, plain = found.groups()
         if every:
             names.clear()
         else:
-            names.discard(quoted.replace('""', '"') if quoted else plain.lower())
+            names.pop(quoted.replace('""', '"') if quoted else plain.lower(), None)
     elif _DISCARD.match(sql):
         names.clear()

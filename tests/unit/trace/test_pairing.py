@@ -66,8 +66,11 @@ def test_any_cut_gives_the_same_rows(lines: list[tuple[int, str, int, int, int, 
 
 
 def test_what_follows_an_execute_without_an_end_waits_for_its_parse_in_the_next_segment_too() -> None:
-    lines = [(1, "P", 2, 2, 2, 1), (1, "X", 2, 2, 1, 2), (1, "B", 0, 2, 1, 1), (1, "E", 0, -1, 1, 1)]
-    assert paired(lines, [3]) == paired(lines, [])
+    lines = [
+        (1, "P", 1, 1, 2, 2), (1, "P", 2, 2, 2, 1), (1, "X", 2, 2, 1, 2), (1, "B", 0, 2, 1, 1), (1, "E", 0, -1, 1, 1),
+        (1, "E", 0, 1, 0, 2),
+    ]  # fmt: skip
+    assert paired(lines, [4]) == paired(lines, [])
 
 
 @given(st.lists(line, min_size=1, max_size=30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -76,6 +77,19 @@ def test_delayed_statements_are_ranked_by_the_time_that_users_lost(tmp_path):
     assert first.seconds_lost == pytest.approx(SESSIONS * ROUNDS * 0.03, rel=0.2)
     assert first.executions == SESSIONS * ROUNDS >= first.delayed
     assert first.sessions == SESSIONS
+
+
+@pytest.mark.requirement("R-RPL-03")
+@pytest.mark.parametrize(("slower", "is_passed"), [(50, True), (51, False)])
+def test_950_transactions_of_1000_that_are_not_slower_pass_and_949_do_not(
+    tmp_path: Path, slower: int, is_passed: bool
+) -> None:
+    each = {turn: 100_000 * turn for turn in range(20)}
+    load = Load({session: [Statement(READ, at, 10_000, turn) for turn, at in each.items()] for session in range(50)})
+    places = itertools.count()
+    late = {"took": lambda one: one.took + 1_000 * (next(places) < slower)}
+    found = compared(tmp_path, load, a={"took": lambda one: one.took}, b=late)
+    assert (found.share.not_slower, found.share.of, found.share.is_passed) == (1000 - slower, 1000, is_passed)
 
 
 def test_equal_platforms_are_equivalent_and_half_is_not_slower(tmp_path):

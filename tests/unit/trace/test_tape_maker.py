@@ -82,6 +82,16 @@ def test_a_statement_is_prepared_when_its_name_is_not_known() -> None:
     ]
 
 
+def test_a_name_with_another_text_was_prepared_again_where_no_parse_is_logged() -> None:
+    """As in a log of log_statement = all alone: the old statement must not be executed in its place."""
+    rows = [row(seq, "extended", text, statement="p") for seq, text in enumerate(("SELECT 1", "SELECT 1", "SELECT 2"))]
+    assert [one.payload for one in records(*rows)] == [
+        wire.extended("p", (), "SELECT 1"),
+        wire.extended("p", (), None),
+        wire.close("p") + wire.extended("p", (), "SELECT 2"),
+    ]
+
+
 def prepared_again(text: str, sqlstate: str | None = None) -> bool:
     """Tell whether a statement is prepared again after `text`."""
     made = row(0, "parse", statement="p"), row(1, sql=text, sqlstate=sqlstate), row(2, "extended", statement="p")
