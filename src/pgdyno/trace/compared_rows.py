@@ -338,6 +338,12 @@ def _outcome(db: Connection, stack: ExitStack, side: ReplaySide) -> str:
 def side_of(folder: Path) -> ReplaySide:
     """Return the outcome in a folder. Raises UsageError where it is none, or one of a newer version."""
     parts = tuple(sorted(folder.glob("part-*.parquet")))
+    if not parts and (folder / FACTS).exists():
+        how = read_facts(folder).ended or "unknown"
+        raise UsageError(
+            f'outcome "{folder}" holds no answer: its run ended before one came ({how})',
+            hint="Replay the trace again.",
+        )
     if not parts:
         raise UsageError(
             f'"{folder}" is no outcome: it has no part-*.parquet', hint="Name the folder that pgdyno replay made."

@@ -11,7 +11,9 @@ import pytest
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.trace import outcome_file
+from pgdyno.trace.compared_rows import side_of
 from pgdyno.trace.engine.records import RECORD, Skip
+from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import Records, classes, read_records
 from pgdyno.trace.outcome_file import KILLED, TAPE, OutcomeFacts, OutcomeWriter, read_facts, recover
 from pgdyno.trace.parquet import connection, read_rows, work_folder
@@ -135,3 +137,13 @@ def test_a_pipe_of_a_stranger_in_the_folder_of_a_killed_run_is_not_waited_for(
     monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: False)
     with pytest.raises(UsageError, match=r"fifo|cannot be read|not a regular file"):
         recover(folder)
+
+
+def test_a_run_that_ended_before_an_answer_is_told_as_that(tmp_path: Path) -> None:
+    facts = OutcomeFacts(1, "t", "d", "db", "18", "1", "python", 1.0, "schedule", "session", 1, 0.0, 1.0)
+    OutcomeWriter(tmp_path / "x", facts).finish(KILLED, RunTally(), {})
+    (tmp_path / "y").mkdir()
+    for name, words in (("x", f"its run ended before one came ({KILLED})"), ("y", "it has no part-")):
+        with pytest.raises(UsageError) as told:
+            side_of(tmp_path / name)
+        assert words in str(told.value)
