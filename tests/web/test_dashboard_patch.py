@@ -121,6 +121,15 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(browser: Browser, mov
     assert page.evaluate('document.querySelector(".running").getBoundingClientRect().right') <= NARROW
 
 
+def test_figures_of_a_card_do_not_run_into_each_other_on_a_phone(browser: Browser, moving: tuple[Moving, str]) -> None:
+    """A replay has statements/s, which is wider than half of a phone's column."""
+    page = visited(browser, *moving, width=NARROW)
+    page.evaluate("document.querySelectorAll('.figures dd').forEach(one => one.textContent = '39.2 statements/s')")
+    assert page.evaluate(
+        "[...document.querySelectorAll('.figures dd')].every(one => one.scrollWidth <= one.clientWidth)"
+    )
+
+
 def test_a_phone_shows_what_runs_before_all_alerts_and_those_when_asked(
     browser: Browser, moving: tuple[Moving, str]
 ) -> None:
