@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.model.live import Colour, Live
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.person.operator_request import OperatorRequest
-from pgdyno.model.study import Study
+from pgdyno.model.study import Study, StudyKind
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.wording import number_text
@@ -73,14 +73,22 @@ class StudyCard:
     @property
     def has_trials(self) -> bool:
         """Return whether trials are counted; a replay is one run, which says itself how far it is."""
-        return self.has_load and (bool(self.trials) or self.live.run is not None or not self.live.place)
+        return (
+            self.has_load
+            and self.study.kind is not StudyKind.REPLAY
+            and (bool(self.trials) or self.live.run is not None or not self.live.place)
+        )
+
+    @property
+    def rate(self) -> str:
+        """Return the unit of the throughput."""
+        return "tps" if self.has_trials else "statements/s"
 
     @property
     def figures(self) -> tuple[LastFigure, ...]:
         """Return each figure as it was last read, between two loads too; one that never was says so."""
-        rate = "tps" if self.has_trials else "statements/s"
         wanted = (
-            ("throughput", "tps", rate), ("p99", "p99_ms", "ms"), ("CPU", "cpu_pct", "%"),
+            ("throughput", "tps", self.rate), ("p99", "p99_ms", "ms"), ("CPU", "cpu_pct", "%"),
             ("memory", "memory_pct", "%"), ("busiest disk", "iops", "IOPS"), ("disk", "disk_mb_per_s", "MB/s"),
             ("active sessions", "active", ""),
         )  # fmt: skip

@@ -124,8 +124,11 @@ def test_a_replay_has_no_trials_and_says_how_far_it_is(store: Store) -> None:
     assert 'class="below" hidden' in page
     for word in ("unknown", "trials done", "best so far"):
         assert word not in card["head"]
-    LiveBoard(store).show(replace(state, place=""))
-    assert 'class="below" hidden' not in ask(make_app(store, OPEN), "/").body
+    assert 'data-rate="statements/s"' in page
+    LiveBoard(store).show(replace(state, place="", points=()))
+    begun = ask(make_app(store, OPEN), "/").body
+    assert 'class="below" hidden' in begun, "what has not told how far it is has no trials either"
+    assert "unknown" not in event(make_app(store, OPEN))["cards"][0]["head"]
 
 
 @pytest.mark.requirement("R-REP-06")

@@ -82,7 +82,8 @@
       const host = this.part("strips");
       this.strips = [];
       if (!host) return; // a study of others' load has no figures of its own
-      this.strips = STRIPS.map(([name, unit, place, color, range]) => {
+      this.strips = STRIPS.map(([name, known, place, color, range]) => {
+        const unit = known === "tps" ? host.dataset.rate : known;
         const figure = host.appendChild(document.createElement("figure"));
         figure.setAttribute("aria-label", `${name}, ${unit}`);
         figure.appendChild(document.createElement("figcaption")).textContent = `${name}, ${unit}`;
