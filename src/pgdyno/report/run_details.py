@@ -12,7 +12,6 @@ from pgdyno.probes.server_failures import failure_text
 from pgdyno.report.sections import Block, FactList, Notice, Prose, Section, TableBlock
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.report.wording import capital, number_text
-from pgdyno.stats.smoothness import CAVEAT
 from pgdyno.trial.plan_changes import plan_changes
 from pgdyno.units import plural
 
@@ -23,6 +22,10 @@ SLOW_CLIENT = 2.0
 SHAPE = (
     "A shape is the nodes of the generic plan with their tables and indexes, without costs, row counts and "
     "conditions, taken after the run with its settings in force."
+)
+CAVEAT = (
+    "Even throughput is a hint at even response times and proves nothing for a single user: a total can be smooth "
+    "while one client waits. The table of clients shows that."
 )
 Runs = Sequence[tuple[str, int, RunEvidence]]
 

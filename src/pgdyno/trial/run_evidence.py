@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, stdev
 
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.facts import Unknown
 from pgdyno.model.record import CheckRecord, ClientRecord, PlanRecord
-from pgdyno.model.run_evidence import RunEvidence
+from pgdyno.model.run_evidence import RunEvidence, Smoothness
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import HistogramRow, SampleRow, SampleValue
 from pgdyno.model.shapes import inner
@@ -24,12 +25,13 @@ from pgdyno.probes.lock_figures import lock_figures
 from pgdyno.probes.network_path import OVER_NETWORK, PAUSE_S, ROUND_TRIP_MS, ROUND_TRIPS, link_speeds
 from pgdyno.probes.run_figures import LoadShape, read_figures
 from pgdyno.probes.server_failures import COUNTER, FAILURES
-from pgdyno.stats.smoothness import smoothness
 from pgdyno.store.catalogue import Store
 from pgdyno.units import parse_quantity
 
 JUDGED = ("cpu", "disk", "net", "sessions", "waits", "locks", "memory")
 """What the verdict reads."""
+FEWEST_SECONDS = 5
+"""Of a run that is told how even it was."""
 
 
 def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
@@ -184,3 +186,11 @@ def by_second(rows: Iterable[SampleRow], table: str, column: str) -> dict[int, f
         if row.table == table and isinstance(value := row.values[place], int | float):
             found[second_of(row.t)] = float(value)
     return found
+
+
+def smoothness(per_second: Sequence[float]) -> Smoothness | None:
+    """Return it for transactions per whole second, seconds without any included; None for less than five."""
+    if len(per_second) < FEWEST_SECONDS or fmean(per_second) <= 0:
+        return None
+    cv = stdev(per_second) / fmean(per_second)
+    return Smoothness(cv, len(per_second), min(per_second), max(per_second), sum(1 for one in per_second if one == 0))

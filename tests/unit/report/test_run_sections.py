@@ -20,6 +20,7 @@ from pgdyno.model.trial import Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.report.bottleneck_section import bottleneck_section, headline
 from pgdyno.report.drawing.markdown import render
 from pgdyno.report.run_details import (
+    CAVEAT,
     failures_text,
     plan_section,
     plans_of_arms,
@@ -28,7 +29,6 @@ from pgdyno.report.run_details import (
     slow_clients,
 )
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.stats.smoothness import CAVEAT
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.reports import build_report
 from pgdyno.trial.run_evidence import read_evidence

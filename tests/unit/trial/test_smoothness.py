@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.stats.smoothness import CAVEAT, smoothness
+from pgdyno.report.run_details import CAVEAT
+from pgdyno.trial.run_evidence import smoothness
 
 
 @pytest.mark.requirement("R-MON-09")
