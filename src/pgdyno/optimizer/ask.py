@@ -16,7 +16,7 @@ from scipy.special import erfcx, log_ndtr
 
 from pgdyno.knobs.dimension import Dimension, Value
 from pgdyno.optimizer.candidates import Allowed, anything, search
-from pgdyno.optimizer.encoding import Encoding, Point, Rows
+from pgdyno.optimizer.encoding import Encoding, Point, Rows, Vector
 from pgdyno.optimizer.feasibility import fit_feasibility, log_worth
 from pgdyno.optimizer.model import Model, fit_model
 from pgdyno.optimizer.observation import Data, ScoredPoint, gather
@@ -28,7 +28,6 @@ CAUTION = 2.0
 The model is fitted at the mode of its hyperparameters and so knows nothing of how unsure they are: with twenty to
 fifty trials it is too sure of itself, and the search would nibble at the best point instead of looking elsewhere.
 """
-Vector = NDArray[np.float64]
 LOCAL_SHARE = 0.4
 LOCAL_WIDTH = 0.3
 LN_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))

@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from pgdyno.optimizer.encoding import Encoding, Point, Rows
+from pgdyno.optimizer.encoding import Encoding, Point, Rows, Vector
 
-Vector = NDArray[np.float64]
 Score = Callable[[Rows], Vector]
 
 EVERYWHERE, NEAR, ROUNDS, KEPT, PER_KEPT = 300, 400, 12, 5, 50

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.knobs.dimension import Dimension, Value
-from pgdyno.optimizer.encoding import Encoding, Point, Rows
+from pgdyno.optimizer.encoding import Encoding, Point, Rows, Vector
 from pgdyno.optimizer.feasibility import fit_feasibility, safety
-from pgdyno.optimizer.model import Vector, fit_sceptical
+from pgdyno.optimizer.model import fit_sceptical
 from pgdyno.optimizer.observation import Data, ScoredPoint, gather
 
 GAIN_SHARE = 0.1

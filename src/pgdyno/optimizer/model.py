@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pgdyno.optimizer.encoding import Vector
 from pgdyno.optimizer.gp import NO_SCATTER, PRIOR, Posterior, Prior, Scatter, fit
 from pgdyno.optimizer.observation import Data
-
-Vector = NDArray[np.float64]
 
 SCEPTIC = replace(PRIOR, noise_median=0.5, noise_spread=0.5)
 """For judging: half of all scatter is noise unless the points say otherwise.

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.knobs.dimension import Dimension, Value
-from pgdyno.optimizer.encoding import Encoding, Rows
-
-Vector = NDArray[np.float64]
+from pgdyno.optimizer.encoding import Encoding, Rows, Vector
 
 
 @dataclass(frozen=True, slots=True)

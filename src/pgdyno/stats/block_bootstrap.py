@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.integer]
+from pgdyno.stats.arrays import Floats, Integers
+
 Weights: TypeAlias = NDArray[np.float32]
 FEWEST_BLOCKS, MOST_BLOCKS = 40, 200
 RESAMPLES = 400

@@ -13,14 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
+from pgdyno.stats.arrays import Floats, Ints
 from pgdyno.stats.statement_deltas import StatementDeltas
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LEAST_CALLS = 10
 """Calls a period from which a statement belongs to the body ..."""

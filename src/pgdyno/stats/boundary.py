@@ -21,12 +21,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.distributions import beta, ndtr, stdtrit
-
-Floats = NDArray[np.float64]
 
 SHAPE = 0.4
 """Between O'Brien-Fleming (0) and Pocock (0.5): near the least mean number of pairs for a true effect."""

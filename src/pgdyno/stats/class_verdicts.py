@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.model.replay_comparison import ClassComparison, ClassTable, QuantileRatio
 from pgdyno.model.verdict import Interval, Word
+from pgdyno.stats.arrays import Integers
 from pgdyno.stats.block_bootstrap import CONFIDENCE, DependentBlocks, Weights, counted, quantile_ratios
 from pgdyno.stats.rank_tests import RankTest, adjusted, rank_test
 
-Integers: TypeAlias = NDArray[np.integer]
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MOST_LISTED = 500
 ALSO_IN_AGAIN = "the A/A run differs as well"

@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.model.replay_comparison import CountedShare, DelayBin, DelayTables, DurationClass, GlobalChange
+from pgdyno.stats.arrays import Bools, Integers, Ints
 
-Integers = NDArray[np.integer]
-Flags = NDArray[np.bool_]
 REQUIRED_PERCENT = 95.0
 """Of the transactions must not be slower, in the certification of a platform by the load of a production day."""
 DURATION_BOUNDS_MS = (101.0, 201.0, 501.0, 1001.0, 2001.0, 5001.0)
@@ -25,12 +23,12 @@ _HALF_SECOND, _SECOND = 50_000, 100_000
 _EDGES_MS = (0.01, 0.1, 1.0, 5.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 5000.0)
 
 
-def hundredths(micros: Integers) -> NDArray[np.int64]:
+def hundredths(micros: Integers) -> Ints:
     """Return microseconds as hundredths of a millisecond, halves up."""
     return (np.asarray(micros, np.int64) + 5) // 10
 
 
-def not_slower(a: Integers, b: Integers) -> Flags:
+def not_slower(a: Integers, b: Integers) -> Bools:
     """Return where B took no longer than A at two decimals of a millisecond."""
     return np.asarray(hundredths(b) <= hundredths(a), np.bool_)
 

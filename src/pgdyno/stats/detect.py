@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.distributions import chdtri, stdtrit
 from pgdyno.stats.noise import MOST_EFFECT, last_critical, noise_floor
 from pgdyno.stats.sequential import Design
 
-Floats = NDArray[np.float64]
 _critical = lru_cache(maxsize=1024)(last_critical)
 
 POWER = 0.8

@@ -7,9 +7,9 @@ SciPy's; arguments are numbers or arrays and broadcast.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from pgdyno.stats.arrays import Floats
 
 
 def ndtr(x: ArrayLike) -> Floats:

@@ -13,9 +13,9 @@ from weakref import proxy
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.arrays import Ints
 
 LOWEST_US = 1
 HIGHEST_US = 3_600_000_000
@@ -25,15 +25,13 @@ RELATIVE_ERROR = 1 / 1024
 _HALF_BITS = 10
 """A power of two is divided into 2^10 buckets, the first that do for three significant digits."""
 
-Integers = NDArray[np.int64]
 
-
-def bucket_of(micros: Integers) -> Integers:
+def bucket_of(micros: Ints) -> Ints:
     """Return the bucket of each latency from 0 us up: below 2^11 us its value, then 2^10 for each power of two.
 
     The layout of HdrHistogram. Above one hour a value is in the bucket of one hour.
     """
-    buckets: Integers = np.minimum(micros, HIGHEST_US)
+    buckets: Ints = np.minimum(micros, HIGHEST_US)
     large = np.flatnonzero(buckets >= 1 << (_HALF_BITS + 1))  # few, where a server answers within two milliseconds
     values = buckets[large]
     shift = np.frexp(values.astype(np.float64))[1].astype(np.int64) - (_HALF_BITS + 1)
@@ -41,14 +39,14 @@ def bucket_of(micros: Integers) -> Integers:
     return buckets
 
 
-def lowest_of(index: Integers | np.intp) -> Integers:
+def lowest_of(index: Ints | np.intp) -> Ints:
     """Return the least value of a bucket in microseconds."""
     half = 1 << _HALF_BITS
     shift = np.maximum(np.asarray(index, dtype=np.int64) // half - 1, 0)
     return np.asarray((index - shift * half) << shift, dtype=np.int64)
 
 
-def highest_of(index: Integers | np.intp) -> Integers:
+def highest_of(index: Ints | np.intp) -> Ints:
     """Return the greatest value of a bucket in microseconds."""
     return np.asarray(lowest_of(index + 1) - 1, dtype=np.int64)
 
@@ -62,12 +60,12 @@ class LatencyHistogram:
     __slots__ = ("_counts",)
 
     def __init__(self) -> None:
-        self._counts: Integers = np.zeros(BUCKETS, np.int64)
+        self._counts: Ints = np.zeros(BUCKETS, np.int64)
 
     def __len__(self) -> int:
         return int(self._counts.sum())
 
-    def record(self, micros: Integers) -> None:
+    def record(self, micros: Ints) -> None:
         """Count latencies in microseconds; those above one hour count as one hour.
 
         A million values take some 50 ms. Raises UsageError on negative values.
@@ -79,7 +77,7 @@ class LatencyHistogram:
             raise UsageError(f"latency {values.min()} us is negative", hint="Check the clock of the load generator.")
         self.record_buckets(np.bincount(bucket_of(values)))
 
-    def record_buckets(self, counts: Integers) -> None:
+    def record_buckets(self, counts: Ints) -> None:
         """Add counts by bucket, from bucket 0 on."""
         self._counts[: counts.size] += counts
 

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pgdyno.stats.arrays import Floats
 
 WALKS = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 """Variance of the level's walk over the mean time between two runs, in variances of the noise of one run."""

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.boundary import critical_values
 from pgdyno.stats.distributions import stdtr, stdtrit
 from pgdyno.stats.paired import log_ratios
 from pgdyno.units import plural
-
-Floats = NDArray[np.float64]
 
 MOST_EFFECT = 1.0
 """Past an effect of a factor of two runs differ too much to tell: a normal scatter of logarithms is no model then."""

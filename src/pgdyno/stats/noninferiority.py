@@ -23,17 +23,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.sequential import Design, is_final, judge, standard_error
 from pgdyno.units import plural
 
 SUSPECTED = 1.5
 """Standard errors of loss from which a setting stays though nothing is proven."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

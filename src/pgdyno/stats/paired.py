@@ -10,13 +10,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Interval
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.distributions import stdtrit
-
-Floats = NDArray[np.float64]
 
 
 def log_ratios(a: Sequence[float] | Floats, b: Sequence[float] | Floats) -> Floats:

@@ -15,9 +15,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.distributions import ndtr
 
-Floats = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.number]
 FEWEST_BLOCKS = 10
 """Below that a variance between blocks is too uncertain to be used."""

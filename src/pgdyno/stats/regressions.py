@@ -15,15 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pgdyno.stats.arrays import Floats, Ints
 from pgdyno.stats.body_index import capped
 from pgdyno.stats.statement_deltas import StatementDeltas
 from pgdyno.stats.statement_steps import AGES, KEPT, StatementStep, StatementSteps, bound, shared
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 WIDTHS = (5, 10)
 """Periods on either side of a moment, for the server as a whole."""

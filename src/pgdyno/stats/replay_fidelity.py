@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.model.replay_comparison import Errors, Fidelity, Lateness, Limits, ReplayPause
+from pgdyno.stats.arrays import Integers
 from pgdyno.units import agreeing, digits_text, plural, seconds_text
-
-Integers: TypeAlias = NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True)

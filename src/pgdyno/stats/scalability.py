@@ -15,12 +15,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.model.results.scale import LawFigure, ScalingLaw
+from pgdyno.stats.arrays import Floats
 
-Floats = NDArray[np.float64]
 _ROUNDS = 6
 """Of weighting anew by the fit itself: weights from the runs would favour those that are high by chance."""
 _DRAWS = 4000

@@ -18,16 +18,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import STRICT_CONFIDENCE, STRICT_MIN_PAIRS, Interval, Metric, Verdict, Word
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.boundary import critical_values
 from pgdyno.stats.distributions import ndtr
 from pgdyno.stats.paired import interval, log_ratios
-
-Floats = NDArray[np.float64]
 
 HOPELESS = 0.01
 """Give up when the chance to resolve by `max_pairs`, given what was seen, is below this."""

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pgdyno.stats.arrays import Floats
 from pgdyno.stats.distributions import stdtrit
 from pgdyno.units import plural
-
-Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.9
 WIDEST = 1.5

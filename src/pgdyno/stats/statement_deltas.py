@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pgdyno.stats.arrays import Floats, Ints
 
 _M2_SLACK = 1e-6
 """Of the sum of squares so much may be missing by rounding: it is a difference of two large numbers."""

@@ -16,12 +16,9 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pgdyno.stats.arrays import Bools, Floats, Ints
 from pgdyno.stats.wander import Wander
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 AGES = 30
 """Of a step that began more periods ago no more is asked: it is half of what is usual by then."""
@@ -189,7 +186,7 @@ class StatementSteps:
         self._forget_steps(np.flatnonzero(new))
         self._is_seen |= new
 
-    def _forget_steps(self, numbers: NDArray[np.int64]) -> None:
+    def _forget_steps(self, numbers: Ints) -> None:
         """Ask of no step before now: the state has taken all of it over."""
         self._taken[numbers] = np.array([1.0, 0.0])
         self._said[numbers] = self._weight[numbers] = 0.0

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pgdyno.errors import UsageError
+from pgdyno.stats.arrays import Floats
 from pgdyno.units import percent_text
-
-Floats = NDArray[np.float64]
 
 TOLERANCE = 0.05
 """A change of level below this share of the mean is not worth a window: pairs average it away."""

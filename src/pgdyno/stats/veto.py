@@ -14,12 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pgdyno.stats.arrays import Bools, Floats, Ints
 from pgdyno.stats.body_index import PeriodCounts, StatementBody, StatementReference
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 POOL_CALLS = 5
 """Pairs of a rare statement are pooled until both arms have so many calls."""
@@ -90,7 +87,7 @@ class VetoState:
     """The body's shift in the pairs that are pooled: its sum over them."""
     pairs: Ints
     """How many pairs are pooled and not judged yet."""
-    critical: NDArray[np.bool_]
+    critical: Bools
     """The user named them: each is judged alone, by CRITICAL."""
 
     @classmethod
@@ -192,7 +189,7 @@ def vanished(pairs: Sequence[tuple[PeriodCounts, PeriodCounts]]) -> tuple[int, .
     return tuple(int(number) for number in np.flatnonzero(np.asarray(seen) >= PAIRS))
 
 
-def _gone(a: PeriodCounts, b: PeriodCounts) -> NDArray[np.bool_]:
+def _gone(a: PeriodCounts, b: PeriodCounts) -> Bools:
     often = a.calls >= LEAST_EXPECTED
     left = np.divide(b.calls, a.calls, out=np.ones_like(a.calls), where=often)
     if not often.any():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from pgdyno.model.replay_comparison import (
 )
 from pgdyno.model.verdict import Word
 from pgdyno.stats import delays
+from pgdyno.stats.arrays import Integers
 from pgdyno.stats.block_bootstrap import DependentBlocks, Weights, drawn, make_blocks, share_interval
 from pgdyno.stats.class_verdicts import EffectLimits, Timed, judge_classes
 from pgdyno.stats.replay_fidelity import Schedule, judge_fidelity
@@ -47,7 +47,6 @@ from pgdyno.trace.error_causes import told_errors
 from pgdyno.trace.fingerprints import normalized
 from pgdyno.trace.verdict_words import replay_verdict
 
-Integers: TypeAlias = NDArray[np.integer]
 MOST_DELAYED = 20
 LONGEST_TEXT = 400
 _NAMED_STATEMENTS = 6

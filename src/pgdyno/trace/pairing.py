@@ -21,10 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from pgdyno.stats.arrays import Bools, Ints
 
 S, X, P, N, B, T, U, D, E, F, C, Q, L = (ord(letter) for letter in "SXPNBTUDEFCQL")
 OTHER = ord(".")
