@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +38,8 @@ from warm_program import RunningText, run_pgdyno
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
 B = {"work_mem": "64MB"}
+ROOM = 1000
+"""Of pg_stat_statements, in statements."""
 KILLS = [(build, number) for build in BUILDS for number in (signal.SIGKILL, signal.SIGTERM)]
 if not NIGHT:  # how we end and go on is the same on every version; what SIGTERM does a stop file does, too
     KILLS = [("npm-13", signal.SIGKILL)]
@@ -259,6 +263,42 @@ def test_a_colleague_s_restart_in_mid_pair_costs_that_pair_at_most_and_leaves_th
     assert lost or stopped, said
     assert stopped or (told.switch.verdict is not None and told.switch.verdict.word is Word.BETTER), said
     assert all("closed" in _journal(path) for path in bundles())
+
+
+@pytest.mark.night("unit/stats/test_statement_deltas.py::test_what_was_lost_in_between_voids_the_period")
+@pytest.mark.parametrize("build", BUILDS)
+def test_statements_that_push_others_out_in_mid_pair_cost_that_pair_alone(
+    build: str, make_sandbox: Callable[..., Sandbox], pgdyno_home: Path
+) -> None:
+    """13 does not tell of it: a counter that fell or an entry that went shows it, if it is one of the load's."""
+    server = make_sandbox(f"pushed-{build}", bin_dir=find_build(build))
+    server.start()
+    postgres, storms = server.target().postgres, list[threading.Thread]()
+    postgres.execute(f"ALTER SYSTEM SET pg_stat_statements.max = {ROOM}")
+    server.stop()
+    server.start()
+
+    def others(text: str) -> None:
+        if text.startswith("after 1 pair"):
+            storms.append(threading.Thread(target=storm))
+            storms[0].start()
+
+    def storm() -> None:
+        time.sleep(3.0)
+        with postgres.connect("postgres") as session:
+            session.execute("SET ROLE pg_monitor")
+            for signs in itertools.islice(itertools.product("+-", repeat=11), 2 * ROOM):
+                session.execute("SELECT 1" + "1".join(("", *signs, "")))
+
+    with as_found(server), planted_load(postgres, {"64MB": 0.4}):
+        told = short_study(server.target(), B, period_s=6.0, announce=others)
+    storms[0].join()
+    assert told.switch is not None
+    assert build == "npm-13" or [one for one in told.switch.lost if "pg_stat_statements" in one], told.switch.lost
+    assert told.switch.verdict is not None
+    assert told.switch.verdict.word is Word.BETTER
+    assert told.switch.verdict.interval.lo < 0.5
+    assert told.exit_code is ExitCode.OK
 
 
 @pytest.mark.requirement("R-SAF-12")
