@@ -32,7 +32,7 @@ _METHOD = (
     "A/A run; its interval resamples whole sessions, or slices of time where sessions are few.",
     "A class is slower where a rank test says so after the adjustment for all classes (Benjamini and Hochberg, 5 %), "
     "the median or a higher quantile is beyond the limits of effect with an interval that excludes 1, and the A/A run "
-    "does not show the same. Equivalent is shown by an interval, never by the absence of a finding.",
+    "does not show as much. Equivalent is shown by an interval, never by the absence of a finding.",
     "A quantile is given only if ten executions lie beyond it. Causes of errors are evidence, not proof.",
 )
 

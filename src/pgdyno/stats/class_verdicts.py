@@ -102,7 +102,7 @@ def judge_classes(timed: Timed, name_of: Callable[[int], str], weights: Weights,
         reason = "" if word is not Word.NOT_RESOLVED else _reason(one.quantiles)
         if one.again and word in (Word.WORSE, Word.BETTER):
             other = _word(one.again_quantiles, float(again_slower[place]), float(again_faster[place]), limits)
-            if other is word:
+            if other is word and not _is_beyond(one.quantiles, one.again_quantiles, limits, word is Word.WORSE):
                 word, reason = Word.NOT_RESOLVED, ALSO_IN_AGAIN
         found.append(
             ClassComparison(
@@ -171,6 +171,18 @@ def _exceeds(one: QuantileRatio, limits: EffectLimits, is_slower: bool) -> bool:
     if is_slower:
         return ratio > limits.ratio and more > limits.least_ms and (one.interval is None or one.interval.lo > 1)
     return ratio < 1 / limits.ratio and -more > limits.least_ms and (one.interval is None or one.interval.hi < 1)
+
+
+def _is_beyond(
+    quantiles: Sequence[QuantileRatio], again: Sequence[QuantileRatio], limits: EffectLimits, is_slower: bool
+) -> bool:
+    """Return True where a quantile changed by more than the A/A run's did: beyond its interval by the limit."""
+    pairs = [(one.interval, other.interval) for one, other in zip(quantiles, again, strict=True)]
+    return any(
+        mine.lo > limits.ratio * theirs.hi if is_slower else mine.hi * limits.ratio < theirs.lo
+        for mine, theirs in pairs
+        if mine is not None and theirs is not None
+    )
 
 
 def _reason(quantiles: Sequence[QuantileRatio]) -> str:

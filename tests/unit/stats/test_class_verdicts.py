@@ -99,6 +99,18 @@ def test_what_the_run_on_equal_platforms_shows_too_is_not_of_the_platform():
     assert judged(a, 1.3 * a, again=a * random.normal(1, 0.02, 600)).classes[0].word is Word.WORSE
 
 
+@pytest.mark.parametrize(("b", "again", "word"), [
+    (7, 1.3, Word.WORSE), (1.5, 1.3, Word.WORSE), (1.35, 1.3, Word.NOT_RESOLVED), (1 / 7, 0.7, Word.BETTER),
+    (0.68, 0.7, Word.NOT_RESOLVED), (1.3, 7, Word.NOT_RESOLVED), (7, 0.5, Word.WORSE),
+])  # fmt: skip
+def test_a_change_that_is_larger_than_that_of_equal_platforms_is_named(b: float, again: float, word: Word) -> None:
+    """A busy machine that made the A/A run a little slower does not explain a class that takes 7 times as long."""
+    random = np.random.default_rng(5)
+    a = random.normal(100, 5, 600)
+    one = judged(a, b * a * random.normal(1, 0.02, 600), again=again * a * random.normal(1, 0.02, 600)).classes[0]
+    assert one.word is word
+
+
 @pytest.mark.parametrize(("share", "needed"), [(0.5, 20), (0.9, 100), (0.95, 200), (0.99, 1000)])
 def test_a_quantile_needs_ten_executions_beyond_it(share, needed):
     assert fewest(share) == needed
