@@ -319,7 +319,6 @@ def least_tuner(sandbox: Sandbox) -> Iterator[str]:
             session.execute("DROP ROLE least_tuner")
 
 
-@pytest.mark.requirement("R-SAF-12")
 def test_a_tuner_by_sql_that_may_read_no_file_is_refused_while_it_switches(
     sandbox18: Sandbox, pgdyno_home: Path, tmp_path: Path
 ) -> None:
