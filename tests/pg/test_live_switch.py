@@ -301,7 +301,6 @@ def test_statements_that_push_others_out_in_mid_pair_cost_that_pair_alone(
     assert told.exit_code is ExitCode.OK
 
 
-@pytest.mark.requirement("R-SAF-12")
 @contextmanager
 def least_tuner(sandbox: Sandbox) -> Iterator[str]:
     """Give the way in of a role that may set work_mem by SQL, and read no file of the server."""
@@ -341,6 +340,7 @@ def test_a_tuner_by_sql_that_may_read_no_file_is_refused_while_it_switches(
             pass  # what it holds goes with it
 
 
+@pytest.mark.requirement("R-SAF-12")
 def test_a_stop_file_ends_it_with_the_pairs_that_there_are(sandbox18: Sandbox, pgdyno_home: Path) -> None:
     plans: list[SwitchPlan] = []
 
