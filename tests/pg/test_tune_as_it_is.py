@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from calm_load import calm
 from fix_postgres import ONE_BUILD, find_build
@@ -56,6 +57,12 @@ def test_what_no_session_could_begin_on_is_refused_before_data_are_loaded(
     sandbox = make_sandbox("unfit")
     sandbox.start()
     target = sandbox.target()
+    target.postgres.execute("CREATE ROLE reader LOGIN IN ROLE pg_monitor")
+    reader = make_conninfo(target.postgres.conninfo, user="reader")
+    done = tune(pgdyno_home, "--target", reader, "--yes")
+    assert done.returncode == 6, done.stderr
+    assert 'role "reader" may not create databases' in done.stderr
+    assert "\nundo  " not in done.stderr, "nobody is asked about what is refused"
     with (sandbox.data_directory / "postgresql.conf").open("a") as file:
         file.write("max_connections = 37\n")
     done = tune(pgdyno_home, "--target", target.postgres.conninfo, "--yes")

@@ -62,6 +62,7 @@ from pgdyno.undo.watch import Deadlines
 from pgdyno.workloads.registry import check_driving, make_workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.study_data import StudyData
+from pgdyno.workloads.template import require_createdb
 from pgdyno.workloads.working_set import SizedClass, sized, without_class
 
 OWN_SESSIONS = 6
@@ -152,6 +153,7 @@ def open_study(
         put_back_abandoned(target, undo_root, announce, may_change=request.changes)
         facts = read_facts(target)
         _refuse_unchangeable(request, target, facts)
+        require_createdb(target.postgres)
         parameters, working_set = sized(request.parameters, facts)
         if working_set is not None:
             announce(str(working_set))
