@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 import fix_postgres
-from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux import processes
 from pgdyno.owner import worker
 from pgdyno.owner.account import Account
 from pgdyno.owner.durable import Attributes
-from pgdyno.owner.hands import Hands, hands_for
+from pgdyno.owner.hands import Hands, hands_for, open_with_their_rights
 from pgdyno.server import postmaster_lock
+from pgdyno.trace.logs import look
 from server_image import eventually
 
 pytestmark = [
@@ -122,6 +123,27 @@ def test_an_answer_that_an_interrupt_left_unread_is_not_the_next_ones(
     assert hands.read(folder / "b") == b"other"
     opened = hands.open_lock(folder / "lock")
     os.close(opened)
+
+
+def test_a_log_is_read_with_the_rights_of_who_could_put_another_file_there(
+    theirs: tuple[Hands, Path], victim: Path
+) -> None:
+    hands, folder = theirs
+    (folder / "log.csv").write_text("theirs")
+    os.chown(folder / "log.csv", hands.account.uid, hands.account.gid)
+    (folder / "link.csv").symlink_to(folder / "log.csv")
+    (folder / "secret.csv").symlink_to(victim / "pgdyno.conf")
+    (folder / "away").symlink_to(victim)
+    for name in ("log.csv", "link.csv"):
+        with open_with_their_rights(folder / name) as file:
+            assert file.read() == b"theirs"
+    for name in ("secret.csv", "away/pgdyno.conf"):
+        with pytest.raises(UsageError, match="cannot be read") as refused:
+            look(folder / name)
+        assert "Permission denied" in str(refused.value.detail)
+    os.mkfifo(folder / "pipe.csv")
+    with pytest.raises(UsageError, match="cannot be read"):
+        look(folder / "pipe.csv")
 
 
 def test_a_worker_cannot_be_looked_into_or_have_more_rights_again(theirs: tuple[Hands, Path]) -> None:

@@ -87,6 +87,22 @@ def doubt_about_parts(
     return None
 
 
+def stranger_on(path: Path, uid: int) -> int | None:
+    """Return the first account besides root and `uid` that could lead a path elsewhere; None where there is none.
+
+    It owns a folder or a link on the way, the file itself, or has mounted what it lies on.
+    """
+    trusted = (0, uid, Path("/").stat().st_uid)
+    makers = fuse_makers()
+    for part in ways(path.absolute()):
+        with suppress(OSError):
+            owner = part.lstat().st_uid
+            found = next((one for one in (makers.get(str(part)), owner) if one not in (None, *trusted)), None)
+            if found is not None:
+                return found
+    return None
+
+
 def _has_list(part: Path) -> bool:
     """Tell whether accounts are named one by one: the bits of the group are then the most that any of them may."""
     with suppress(OSError):

@@ -21,11 +21,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import pgdyno
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.shapes import shaped
+from pgdyno.outside.files import open_file
+from pgdyno.outside.way import stranger_on
 from pgdyno.owner import worker
 from pgdyno.owner.account import Account, owner_of_server
 from pgdyno.owner.durable import Attributes
@@ -152,7 +154,14 @@ class Hands:
 
     def open_lock(self, path: Path) -> int:
         """Open a small file for reading and writing, made when it is missing; the caller closes the descriptor."""
-        opened = self.call("open_lock", {"path": str(path)})
+        return self._open("open_lock", path)
+
+    def open_read(self, path: Path) -> BinaryIO:
+        """Open a regular file for reading; links are followed with the rights of the account."""
+        return os.fdopen(self._open("open_read", path), "rb")
+
+    def _open(self, task: str, path: Path) -> int:
+        opened = self.call(task, {"path": str(path)})
         if not isinstance(opened, OpenedFile):
             raise _unreadable("no open file")
         if not stat.S_ISREG(os.fstat(opened.descriptor).st_mode):
@@ -189,6 +198,16 @@ def hands_for(account: Account) -> Hands:
     with _LOCK:
         kept = _WORKERS.setdefault(account, _Worker(account))
     return Hands(account, kept.call)
+
+
+def open_with_their_rights(path: Path) -> BinaryIO:
+    """Open a file that a user named for reading, as `open_file`; whoever could lead root elsewhere lends the rights.
+
+    The owner of a folder may put a link there to a file that is not his, and root would read it for him. Raises
+    OSError, EnvironmentUnsuitable where the account's process does not answer.
+    """
+    stranger = stranger_on(path, 0) if os.geteuid() == 0 else None
+    return open_file(path) if stranger is None else hands_for(Account.of_user(stranger)).open_read(path.absolute())
 
 
 OURS = Hands(Account(os.geteuid(), os.getegid(), ()), lambda name, given: TASKS[name](**given))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.model.shapes import shaped
+from pgdyno.outside.files import open_file
 from pgdyno.owner import durable, file_image
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
@@ -115,6 +116,12 @@ def open_lock(path: str) -> OpenedFile:
     return OpenedFile(descriptor)
 
 
+def open_read(path: str) -> OpenedFile:
+    """Open a regular file for reading; a link is followed as far as this account may."""
+    with open_file(Path(path)) as file:
+        return OpenedFile(os.dup(file.fileno()))
+
+
 def forget_cached(folder: str) -> None:
     """Drop the regular files below a directory from the page cache; what cannot be opened is passed over."""
     for directory, _, files in os.walk(folder):
@@ -147,6 +154,7 @@ TASKS: Mapping[str, Callable[..., Answer]] = {
         remove,
         reserve,
         open_lock,
+        open_read,
         forget_cached,
     )
 }

@@ -16,7 +16,7 @@ from typing import IO
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outputs import open_new, output
-from pgdyno.outside.files import open_file
+from pgdyno.owner.hands import open_with_their_rights
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.trace.engines import COMPILED, doubt_about_compiled
 from pgdyno.trace.fingerprints import fingerprint, tree
@@ -111,7 +111,7 @@ def build_compiled(
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        return open_file(path)
+        return open_with_their_rights(path)
     except OSError as error:
         raise UsageError(f'log "{path}" cannot be read', detail=error.strerror or str(error)) from error
 

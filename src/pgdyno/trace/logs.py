@@ -24,7 +24,7 @@ import numpy as np
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outputs import open_new
-from pgdyno.outside.files import open_file
+from pgdyno.owner.hands import open_with_their_rights
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.owner.programs import check_program
 from pgdyno.trace.records import CsvForm, JsonForm, count_letters
@@ -35,6 +35,8 @@ LONGEST = 256 << 20
 """Bytes of a record: PostgreSQL takes statements up to 1 GB, but nobody's load has such."""
 _BLOCK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_ZSTD_MB = 128
+"""What a log may take while it is unpacked; a stranger's may ask for gigabytes."""
 _HEAD = 1 << 16
 _TIME = rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+<>-]{1,40})"
 _CSV_START = re.compile(_TIME + rb'[,"]')
@@ -78,7 +80,7 @@ _HINT = "Name files that the server wrote: csvlog, jsonlog, or stderr with --pre
 def reading(path: Path, begin: int = 0) -> Iterator[IO[bytes]]:
     """Give the bytes of a log, unpacked; nothing is read ahead. Raises UsageError, also for damage in the middle."""
     try:
-        with open_file(path) as file:
+        with open_with_their_rights(path) as file:
             if begin:
                 file.seek(begin)
             magic = file.peek(4)[:4]  # type: ignore[attr-defined] # a BufferedReader
@@ -99,7 +101,7 @@ def reading(path: Path, begin: int = 0) -> Iterator[IO[bytes]]:
 def is_packed(path: Path) -> bool:
     """Tell whether a log has to be unpacked. Raises UsageError where it cannot be read."""
     try:
-        with open_file(path) as file:
+        with open_with_their_rights(path) as file:
             return file.read(4).startswith((_GZIP, _ZSTD))
     except OSError as error:
         raise UsageError(f'log "{path}" cannot be read', detail=error.strerror or str(error), hint=_HINT) from error
@@ -111,7 +113,7 @@ def _zstd(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
     if shutil.which("zstd") is None:
         raise EnvironmentUnsuitable(f'log "{path}" needs the program zstd', hint="Install zstd.")
     program = subprocess.Popen(
-        [check_program("zstd", os.geteuid()), "-dcq", "--memory=128MB"],
+        [check_program("zstd", os.geteuid()), "-dcq", f"--memory={_ZSTD_MB}MB"],
         stdin=file,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -130,6 +132,12 @@ def _zstd(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
         told = program.stderr.read(4096).decode("utf-8", "replace").strip()
         program.stderr.close()
         program.wait()
+    if is_whole and program.returncode and "memory" in told.lower():
+        raise UsageError(
+            f'log "{path}" takes more than {_ZSTD_MB} MB of memory to unpack',
+            detail=told.partition("\n")[0],
+            hint="Unpack it where that is there, and name the result: zstd -d --long=31 FILE.",
+        )
     if is_whole and program.returncode:
         raise UsageError(f'log "{path}" is damaged', detail=told or f"zstd ended with {program.returncode}")
 

@@ -20,6 +20,7 @@ ASKED: dict[str, Callable[[Hands], object]] = {
     "pin": lambda hands: hands.pin(PLACE),
     "capture": lambda hands: hands.capture(PLACE),
     "open_lock": lambda hands: hands.open_lock(PLACE),
+    "open_read": lambda hands: hands.open_read(PLACE),
 }
 
 
@@ -42,4 +43,6 @@ def test_our_own_answers_are_of_that_form(tmp_path: Path) -> None:
     image, data = OURS.capture(tmp_path / "file")
     assert (image.size_bytes, data) == (7, b"content")
     os.close(OURS.open_lock(tmp_path / "lock"))
+    with OURS.open_read(tmp_path / "file") as file:
+        assert file.read() == b"content"
     assert OURS.pin(tmp_path).path == str(tmp_path)

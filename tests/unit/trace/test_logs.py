@@ -264,6 +264,27 @@ def test_garbage_is_one_clear_error_or_counted(tmp_path: Path, name: str) -> Non
         assert meta.lost.unreadable or name == "times.csv"
 
 
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd here")
+def test_a_log_that_takes_gigabytes_to_unpack_is_refused_in_words(tmp_path: Path) -> None:
+    packed = subprocess.run(
+        ["zstd", "-q", "-c", "--long=31"], input=(LOGS / "18-B.csv").read_bytes(), capture_output=True, check=True
+    )
+    (tmp_path / "pg.csv.zst").write_bytes(packed.stdout)
+    with pytest.raises(UsageError, match="takes more than 128 MB of memory to unpack") as refused:
+        build(tmp_path, tmp_path / "pg.csv.zst")
+    assert "--long=31" in str(refused.value.hint)
+
+
+def test_a_log_that_shrinks_while_it_is_read_ends_where_it_is_cut(tmp_path: Path) -> None:
+    whole, log = (LOGS / "18-B.csv").read_bytes(), tmp_path / "pg.csv"
+    log.write_bytes(whole)
+    given = segments(look(log), {}, size=9000)
+    first = next(given)
+    assert first.unreadable == 0
+    os.truncate(log, 20_005)
+    assert sum(one.unreadable for one in given) == 1
+
+
 def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
     with pytest.raises(UsageError, match="cannot be read"):
