@@ -25,7 +25,7 @@ from pgdyno.trace.engines import choose_engine
 from pgdyno.trace.gates import Order
 from pgdyno.trace.parquet import read_meta
 from pgdyno.trace.schema import TraceMeta
-from pgdyno.trace.whole import require_replayable
+from pgdyno.trace.whole import require_own_file, require_replayable
 from pgdyno.workloads import custom
 from pgdyno.workloads.parameters import Parameter, Value
 from pgdyno.workloads.pgbench.command import DriverOptions
@@ -139,6 +139,7 @@ def _make(parameters: Mapping[str, Value], pgbench: Path | None) -> PgbenchWorkl
             hint="Name a database of the target, -D database=shop_before, or a script for psql, -D init=before.sql.",
         )
     meta = read_meta(Path(trace))
+    require_own_file(Path(trace), meta)
     require_replayable(Path(trace), meta)
     window = ReelWindow(float(parameters["from_s"]), float(parameters["to_s"]), bool(parameters["read_only"]))
     end_s = min(window.to_s or meta.seconds, meta.seconds)

@@ -15,6 +15,7 @@ from pgdyno.trace.refusals import WRITES
 from pgdyno.trace.schema import TRACE, TraceMeta
 from pgdyno.trace.session_state import CONTROL_LIKE, STATE_LIKE, Sent, needed
 from pgdyno.trace.side_tables import STATEMENT
+from pgdyno.trace.whole import require_own_file
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
@@ -57,6 +58,7 @@ def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
     if options.read_only or options.mask:
         check_parser()
     with work_folder(out) as folder, connection(folder) as db, trace_source(trace, db) as source:
+        require_own_file(trace, meta)
         cut = _choose(db, source, options, begin, end)
         cut -= _carry(db, begin)
         _judge(db, options)

@@ -11,6 +11,7 @@ from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source
 from pgdyno.trace.refusals import BEGUN
 from pgdyno.trace.schema import TraceMeta
+from pgdyno.trace.whole import require_own_file
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
@@ -107,6 +108,7 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
     """Read a trace twice or more, in flat memory. Raises UsageError for what is no trace."""
     meta = read_meta(trace)
     with temporary("trace") as folder, connection(folder) as db, trace_source(trace, db) as source:
+        require_own_file(trace, meta)
         db.execute(f"CREATE TEMP VIEW trace AS SELECT * FROM {source}")
         seconds = max(meta.seconds, 0.001)
         logged = _one(db, f"SELECT sum({_BUSY}) / 1e6 FROM trace")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.outside.files import open_file
 from pgdyno.owner.temporary import temporary
-from pgdyno.trace.parquet import connection, read_meta, trace_source
+from pgdyno.trace.parquet import connection, digest_of, read_meta, trace_source
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.units import plural
 
@@ -89,21 +88,26 @@ def hint(meta: TraceMeta) -> str:
     return next((HINTS[name] for name in missing(meta.lost)), HOLE_HINT if meta.holes else "")
 
 
-def verify_trace(trace: Path) -> TraceMeta:
-    """Return the facts of a trace. Raises UsageError where the file is not the one that they are about."""
-    meta = read_meta(trace)
-    hint = "Make it again with pgdyno trace build; NAME.json and NAME.parquet belong together."
+_TOGETHER = "Make it again with pgdyno trace build; NAME.json and NAME.parquet belong together."
+
+
+def require_own_file(trace: Path, meta: TraceMeta) -> None:
+    """Raise UsageError where the file of a trace is not the one that its facts are about."""
     try:
         with open_file(trace) as file:
-            digest = hashlib.sha256()
-            while block := file.read(1 << 20):
-                digest.update(block)
+            digest = digest_of(file)
     except OSError as error:
         raise UsageError(f'trace "{trace}" cannot be read', detail=error.strerror) from error
-    if digest.hexdigest() != meta.digest:
+    if digest != meta.digest:
         raise UsageError(
-            f'trace "{trace}" is not the file that "{trace.with_suffix(".json").name}" is about', hint=hint
+            f'trace "{trace}" is not the file that "{trace.with_suffix(".json").name}" is about', hint=_TOGETHER
         )
+
+
+def verify_trace(trace: Path) -> TraceMeta:
+    """Return the facts of a trace. Raises UsageError where its file is another one, or has other rows."""
+    meta = read_meta(trace)
+    require_own_file(trace, meta)
     with temporary("trace") as folder, connection(folder) as db, trace_source(trace, db) as source:
         statements, sessions = db.execute(
             f"SELECT count(*) FILTER (kind IN ('simple', 'parse', 'extended')), count(DISTINCT session) FROM {source}"
@@ -112,6 +116,6 @@ def verify_trace(trace: Path) -> TraceMeta:
         raise UsageError(
             f'trace "{trace}" has {statements} statements of {sessions} sessions, its facts say {meta.statements} of'
             f" {meta.sessions}",
-            hint=hint,
+            hint=_TOGETHER,
         )
     return meta

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -10,11 +11,12 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
+from made_trace import made_trace
 from pgdyno.cli.main import command
 from pgdyno.errors import UsageError
 from pgdyno.replay.captured import asked_of
 from pgdyno.trace.cut import reads_alone
-from pgdyno.trace.parquet import read_rows, write_rows
+from pgdyno.trace.parquet import read_meta, read_rows, write_meta, write_rows
 from pgdyno.trace.schema import TRACE
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "traces" / "load.csv"
@@ -197,3 +199,26 @@ def test_a_trace_that_is_cut_is_named(trace: Path, tmp_path: Path, verb: str) ->
     assert "cut.parquet" in error.one_line
     with pytest.raises(UsageError, match='" is no Parquet file that can be read'):
         asked_of(cut)
+
+
+@pytest.mark.parametrize("words", [("show",), ("check",), ("cut", "--output", "part.parquet", "--to", "1")])
+def test_a_trace_whose_facts_are_of_another_file_is_refused(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = made_trace(tmp_path / "other.parquet", sessions=1, seconds=3.0)
+    other.with_suffix(".json").write_bytes(trace.with_suffix(".json").read_bytes())
+    error = run(words[0], other, *words[1:]).exception
+    assert isinstance(error, UsageError)
+    assert f'trace "{other}" is not the file that "other.json" is about' in str(error)
+
+
+def test_a_trace_without_rows_is_shown_and_has_nothing_to_cut(trace: Path, tmp_path: Path) -> None:
+    path = tmp_path / "none.parquet"
+    digest = write_rows(path, TRACE, [])
+    write_meta(path, replace(read_meta(trace), digest=digest, sessions=0, statements=0, transactions=0, errors=0))
+    assert run("check", path).exception is None
+    assert run("show", path).exception is None
+    error = run("cut", path, "--output", tmp_path / "part.parquet", "--to", "0.5").exception
+    assert isinstance(error, UsageError)
+    assert "is left" in str(error)

@@ -48,7 +48,7 @@ from pgdyno.trace.engines import choose_engine, run_engines
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, TAPE, OutcomeFacts, OutcomeWriter
 from pgdyno.trace.parquet import connection, read_meta, trace_source
 from pgdyno.trace.schema import TraceMeta
-from pgdyno.trace.whole import require_replayable
+from pgdyno.trace.whole import require_own_file, require_replayable
 from pgdyno.trial.live_row import LiveRow
 from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.units import agreeing, plural, seconds_text
@@ -104,7 +104,7 @@ def whole_meta(trace: Path) -> TraceMeta:
     """Return the facts of a trace that can be replayed. Raises UsageError where it is damaged, masked or a sample."""
     meta = read_meta(trace)
     with connection() as db, trace_source(trace, db):
-        pass  # its columns are a trace's
+        require_own_file(trace, meta)  # its columns are a trace's
     require_replayable(trace, meta)
     return meta
 
