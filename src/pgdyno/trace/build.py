@@ -2,8 +2,6 @@
 
 Memory does not grow with the log: texts are in DuckDB, which spills beside the output; between two segments only open
 statements and a few numbers of each session that has not ended are kept.
-
-A little past 400 lines: reading, pairing and sorting are steps of one build that share its state and connection.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pgdyno.outside.files import read_bytes
 from pgdyno.trace.capture_record import RECORD, CaptureRecord, parse_record
 from pgdyno.trace.compiled_builder import OddLog, build_compiled, unsuitable
 from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
-from pgdyno.trace.found import FoundLoad, checked, meta_of
+from pgdyno.trace.found import FoundLoad, checked, cut_values, meta_of
 from pgdyno.trace.keys.commits import read_commits
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, count_records, look, salvage, segments
@@ -41,7 +39,7 @@ from pgdyno.trace.parquet import (
 from pgdyno.trace.refusals import judge
 from pgdyno.trace.rows import KEYED, PART, PEOPLE, REFUSED, SETUP, final_query, values_queries
 from pgdyno.trace.schema import Lost, TraceMeta
-from pgdyno.trace.stderr_log import StderrReader
+from pgdyno.trace.stderr_log import StderrReader, in_order
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def build_trace(paths: Sequence[Path], out: Path, options: BuildOptions) -> Trac
     check_parser()
     stderr = None if options.prefix is None else StderrReader(options.prefix, options.encodings)
     given, options = _given(paths, options)
-    logs = _in_order(given, stderr)
+    logs = in_order(given, stderr)
     with work_folder(out) as folder:
         found, digest = _built(logs, stderr, folder, out, options)
     meta = meta_of(found, logs[0].format, options.record, captured_level=options.captured_level, digest=digest)
@@ -148,27 +146,6 @@ def _given(paths: Sequence[Path], options: BuildOptions) -> tuple[list[Log], Bui
             raise UsageError(f'"{folder / RECORD}" names the copy "{one.copy}", which is not in its folder')
     commits = None if record.commits is None else folder / Path(record.commits).name
     return logs, replace(options, encodings=encodings | dict(options.encodings), record=record, commits=commits)
-
-
-def _in_order(logs: list[Log], stderr: StderrReader | None) -> list[Log]:
-    """Return the logs in the order of time; all are of one format."""
-    logs = [log for log in logs if log.format != "empty"]
-    formats = sorted({log.format for log in logs})
-    if len(formats) > 1:
-        raise UsageError(
-            f"the logs are of several formats: {', '.join(formats)}",
-            hint="A server may write the same lines in each: name the files of one.",
-        )
-    if not logs:
-        raise UsageError("the logs are empty", hint="Name the files that the server wrote.")
-    if formats == ["stderr"]:
-        if stderr is None:
-            raise UsageError(
-                f'log "{logs[0].path}" is neither csvlog nor jsonlog',
-                hint="Of a log to stderr, give the server's log_line_prefix: --prefix '%m [%p] %q%u@%d '.",
-            )
-        logs = [replace(log, first=stderr.first_time(log)) for log in logs]
-    return sorted(logs, key=lambda log: log.first)
 
 
 class _Builder:
@@ -353,16 +330,6 @@ class _Builder:
         path = self.options.commits
         return found if path is None else replace(found, keys_unplaced=read_commits(self.db, path, self._parts()))
 
-    def _cut_values(self, parts: str) -> int:
-        """Return how many values the server cut: they end in "...", and none is longer but by bytes of a letter."""
-        if not self.doubtful:
-            return 0
-        each = f"SELECT unnest(params) AS one FROM {parts}"
-        columns = "strlen(one) AS size, suffix(one, '...') AS is_cut, max(strlen(one)) OVER () AS top"
-        sizes = f"SELECT {columns} FROM ({each})"
-        query = f"SELECT count(*) FROM ({sizes}) WHERE is_cut AND size > 3 AND size >= top - 3"
-        return int(self.db.execute(query).fetchall()[0][0])
-
     def _parts(self) -> str:
         return "[" + ", ".join(f"'{self.folder}/part-{number}.parquet'" for number in range(self.parts)) + "]"
 
@@ -400,7 +367,7 @@ class _Builder:
             lines=sum(self.kinds.values()),
             alone=self.kinds.get("D", 0),
             whole=self.kinds.get("T", 0) + self.kinds.get("U", 0),
-            cut_values=self._cut_values(parts),
+            cut_values=cut_values(db, parts) if self.doubtful else 0,
             lost=lost,
             refused={row[0]: row[1] for row in counts if row[0] is not None},
         )

@@ -1,15 +1,19 @@
-"""What a builder found in logs, and whether that is a trace; the same whichever builder read them. Pure."""
+"""What a builder found in logs, and whether that is a trace; the same whichever builder read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.trace.capture_record import CaptureRecord
 from pgdyno.trace.schema import TRACE_VERSION, CapturedServer, Lost, TraceMeta
 from pgdyno.units import plural
+
+if TYPE_CHECKING:
+    from pgdyno.trace.parquet import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +111,12 @@ def _style(found: FoundLoad) -> str:
 def _reached(record: CaptureRecord) -> str:
     """Return the last WAL position that the record has; nobody read one at the end of a capture that was killed."""
     return (record.end.lsn if record.end else None) or record.lsn
+
+
+def cut_values(db: Connection, parts: str) -> int:
+    """Return how many values the server cut: they end in "...", and none is longer but by bytes of a letter."""
+    each = f"SELECT unnest(params) AS one FROM {parts}"
+    columns = "strlen(one) AS size, suffix(one, '...') AS is_cut, max(strlen(one)) OVER () AS top"
+    sizes = f"SELECT {columns} FROM ({each})"
+    query = f"SELECT count(*) FROM ({sizes}) WHERE is_cut AND size > 3 AND size >= top - 3"
+    return int(db.execute(query).fetchall()[0][0])

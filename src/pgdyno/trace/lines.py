@@ -28,6 +28,8 @@ _END = (
 )
 _EITHER = r"(?i)^\s*(?:begin|start|commit|end|rollback|abort|prepare)\b"
 """What most texts are not: one look tells that neither pattern fits."""
+_COMMON = " OR ".join(f"starts_with(sql, '{word} ')" for word in ("SELECT", "UPDATE", "INSERT"))
+"""Most texts, which need no pattern at all."""
 _TEXTS = "('S', 'T', 'X', 'U', 'E')"
 
 
@@ -120,7 +122,7 @@ SELECT sid, n, t, zone, usr, db, app, coalesce(vx, -1) AS vx, coalesce(nullif(xi
   label, sql,
   CASE WHEN kind IN ('B', 'U', 'X') THEN detail WHEN kind = 'E' THEN context END AS detail,
   CASE WHEN kind IN ('E', 'L') THEN state END AS state, CASE WHEN kind = 'E' THEN tag END AS tag,
-  CASE WHEN kind NOT IN {_TEXTS} OR NOT regexp_matches(sql, '{_EITHER}') THEN 0
+  CASE WHEN kind NOT IN {_TEXTS} OR {_COMMON} OR NOT regexp_matches(sql, '{_EITHER}') THEN 0
     WHEN regexp_matches(sql, '{_BEGIN}') THEN 1 WHEN length(sql) < 300 AND regexp_matches(sql, '{_END}') THEN 2
     ELSE 0 END AS ctl,
   CASE WHEN kind IN ('P', 'B', 'E') AND sql IS NOT NULL THEN (hash(sql) >> 2)::BIGINT + 1 ELSE 0 END AS h,

@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -178,6 +178,30 @@ class StderrReader:
         found = self.pattern.match(raw.decode("latin-1"))
         database = (found.groupdict().get("db") or "") if found else ""
         return recoded(raw, database, self.encodings, f'log "{path}" line {line}').decode()
+
+
+def in_order(logs: list[Log], stderr: StderrReader | None) -> list[Log]:
+    """Return the logs in the order of time; those to stderr need a reader of their prefix.
+
+    Raises UsageError where they are of several formats, empty, or of no form that is known.
+    """
+    logs = [log for log in logs if log.format != "empty"]
+    formats = sorted({log.format for log in logs})
+    if len(formats) > 1:
+        raise UsageError(
+            f"the logs are of several formats: {', '.join(formats)}",
+            hint="A server may write the same lines in each: name the files of one.",
+        )
+    if not logs:
+        raise UsageError("the logs are empty", hint="Name the files that the server wrote.")
+    if formats == ["stderr"]:
+        if stderr is None:
+            raise UsageError(
+                f'log "{logs[0].path}" is neither csvlog nor jsonlog',
+                hint="Of a log to stderr, give the server's log_line_prefix: --prefix '%m [%p] %q%u@%d '.",
+            )
+        logs = [replace(log, first=stderr.first_time(log)) for log in logs]
+    return sorted(logs, key=lambda log: log.first)
 
 
 def _record(told: dict[str, str | None], seen: _Seen) -> list[str]:
