@@ -182,18 +182,13 @@ class _Builder:
     def _take(self, segment: Segment, path: Path) -> None:
         if segment.format == "csvlog" and segment.columns not in CSV_COLUMNS:
             raise UsageError(f'log "{path}": a record has {segment.columns} fields', hint="A csvlog has 23 to 26.")
-        if segment.longest > _COMMON:
-            self.most_mb = max(self.most_mb, 12 * segment.longest >> 20)
-            let_take(self.db, max(MEMORY_MB, self.most_mb))
-        source = csv_source(str(segment.path), segment.columns, segment.longest)
-        if segment.format == "jsonlog":
-            source = json_source(str(segment.path), segment.longest)
+        source = self._source(segment)
         records: int | None = None
         try:
             self._load(events_query(source, self.zones))
         except bad_input():
             records = count_records(segment)
-            salvage(segment)  # what it leaves out is missing in the count below
+            source = self._source(salvage(segment))  # what it leaves out is missing in the count below
             try:
                 self._load(events_query(source, self.zones))
             except no_records() as error:
@@ -214,6 +209,15 @@ class _Builder:
             unread = max((count_records(segment) if records is None else records) - read, 0)
         self.lost = replace(self.lost, unreadable=self.lost.unreadable + unread + segment.unreadable)
         self._pair(is_last=False)
+
+    def _source(self, segment: Segment) -> str:
+        """Return the FROM of a segment, and let its longest record have memory."""
+        if segment.longest > _COMMON:
+            self.most_mb = max(self.most_mb, 12 * segment.longest >> 20)
+            let_take(self.db, max(MEMORY_MB, self.most_mb))
+        if segment.format == "jsonlog":
+            return json_source(str(segment.path), segment.longest)
+        return csv_source(str(segment.path), segment.columns, segment.longest)
 
     def _load(self, query: str) -> None:
         carried = "SELECT * FROM carry UNION ALL " if self.carried else ""

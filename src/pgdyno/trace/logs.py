@@ -16,7 +16,7 @@ import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -229,8 +229,10 @@ def write_segment(folder: Path, data: bytes) -> Path:
     return place
 
 
-def salvage(segment: Segment) -> None:
-    """Leave out of a segment the records that are none. Slow, and for damaged logs alone."""
+def salvage(segment: Segment) -> Segment:
+    """Leave out of a segment the records that are none, and measure the others. Slow: for damaged logs, and texts of
+    megabytes in many lines, which are longer than any of their lines.
+    """
     kind = CsvForm() if segment.format == "csvlog" else JsonForm()
     records = list(kind.records(segment.path.read_bytes()))
     if segment.format == "csvlog":
@@ -238,6 +240,7 @@ def salvage(segment: Segment) -> None:
     else:
         good = [record for record in records if kind.is_whole(record)]
     segment.path.write_bytes(b"".join(good))
+    return replace(segment, longest=max(segment.longest, *map(len, good), 0))
 
 
 def count_records(segment: Segment) -> int:

@@ -384,6 +384,15 @@ def test_a_statement_of_megabytes(tmp_path: Path) -> None:
     assert max(len(row[10] or "") for row in rows) > 3_000_000
 
 
+def test_a_statement_of_megabytes_in_many_lines(tmp_path: Path) -> None:
+    """Each line is short; the record was longer than what DuckDB was let read at once."""
+    text, long = (LOGS / "18-B.csv").read_text(), ("y, z" * 1000 + "\n") * 2000
+    (tmp_path / "pg.csv").write_text(text.replace("select *\nfrom things", f"select '{long}'\nfrom things", 1))
+    meta, rows = build(tmp_path, tmp_path / "pg.csv", builder="python")
+    assert (meta.statements, meta.lost) == (48, Lost())
+    assert max(len(row[10] or "") for row in rows) > len(long) > 8_000_000
+
+
 def test_what_stands_behind_the_end_of_the_part_that_counts_says_nothing_of_a_log(tmp_path):
     path = tmp_path / "server.log"
     path.write_bytes(b"words of before\n\0\0\0")
