@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from advisor_case import make_host
 from pgdyno.export import emit
-from pgdyno.export.quoting import alter_system_set, conf_line, identifier, literal
+from pgdyno.export.quoting import alter_system_set
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, RuleGroup
 from pgdyno.model.inventory import Inventory, ServerInventory
+from pgdyno.outside.quoting import conf_line, identifier, literal
 from pgdyno.server import snapshot
 from pgdyno.targets.inspect import read_facts
 

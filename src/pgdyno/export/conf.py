@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.export.advice import ExportedAdvice, comment
-from pgdyno.export.quoting import conf_line
 from pgdyno.model.finding import ChangeKind
+from pgdyno.outside.quoting import conf_line
 
 NAME, UNDO = "pgdyno-advice.conf", "pgdyno-advice.undo.conf"
 _KINDS = (ChangeKind.POSTGRESQL,)

@@ -5,37 +5,16 @@ from __future__ import annotations
 import json
 import re
 
+from pgdyno.outside.quoting import identifier, literal
 from pgdyno.routes.auto_conf import list_words
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _BARE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def conf_literal(value: str) -> str:
-    """Quote a value for postgresql.conf, where a backslash in quotes begins an escape. Raises nothing."""
-    escaped = value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n").replace("\r", "\\r")
-    return f"'{escaped}'"
-
-
-def conf_line(name: str, value: str) -> str:
-    """Return one line of postgresql.conf."""
-    return f"{name} = {value if re.fullmatch(r'-?[0-9]+(?:[.][0-9]+)?', value) else conf_literal(value)}"
-
-
-def identifier(name: str) -> str:
-    """Quote an SQL identifier; always in quotes, because which words need them differs between versions."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def parameter(name: str) -> str:
     """Write a parameter's name for ALTER SYSTEM: plain where it can be, as all of the server's own are."""
     return ".".join(part if _PLAIN.fullmatch(part) else identifier(part) for part in name.split("."))
-
-
-def literal(value: str) -> str:
-    """Quote an SQL string, right with either value of standard_conforming_strings."""
-    quoted = "'" + value.replace("'", "''").replace("\\", "\\\\") + "'"
-    return f"E{quoted}" if "\\" in value else quoted
 
 
 def alter_system_set(name: str, value: str) -> str:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.outside.quoting import conf_line
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.runner import Runner
@@ -77,9 +78,8 @@ def write_settings(data: Path, name: str, socket_dir: Path, *, loopback: int | N
         "log_destination": "stderr",
         "log_checkpoints": "on",
     }
-    quoted = {key: value.replace("'", "''") for key, value in settings.items()}
-    text = "# Written by pgdyno at every start of this sandbox.\n"
-    text += "".join(f"{key} = '{value}'\n" for key, value in quoted.items())
+    lines = ("# Written by pgdyno at every start of this sandbox.", *(conf_line(*one) for one in settings.items()))
+    text = "".join(f"{line}\n" for line in lines)
     hands = hands_of(data)
     with writing(data):
         hands.replace(data / SETTINGS_FILE, text.encode(), Attributes(hands.account.uid, hands.account.gid, 0o600))

@@ -14,6 +14,7 @@ from pathlib import Path
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.linux import NR_HUGEPAGES, SEEN_AT_START
+from pgdyno.outside.quoting import identifier
 from pgdyno.server.snapshot import SettingDifference, SettingState
 from pgdyno.units import BYTES, MICROSECONDS, parse_quantity, split_unit
 
@@ -147,7 +148,7 @@ def quoted(name: str | None) -> str:
     """Return an SQL identifier, quoted only where it must be; of an unknown one, what it stands for."""
     if name is None:
         return "..."
-    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+    return name if _PLAIN.fullmatch(name) else identifier(name)
 
 
 def argument_for(name: str, arguments: Sequence[str]) -> str | None:

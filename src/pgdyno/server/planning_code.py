@@ -19,6 +19,7 @@ from collections.abc import Set
 import psycopg
 from psycopg.rows import DictRow
 
+from pgdyno.outside.quoting import identifier
 from pgdyno.units import plural
 
 LONGEST_NAME = 63
@@ -152,7 +153,7 @@ def use_schemas(connection: psycopg.Connection[DictRow], statement: str) -> str:
     found = [str(row["name"]) for row in connection.execute(_SCHEMAS, {"names": sorted(names)})]
     if len(found) > 1 and not _names_all(found, names):
         return f"its tables are in {plural(len(found), 'schema')}, and its search_path is not known"
-    path = ", ".join(["pg_catalog", *(_quoted(one) for one in found), "pg_temp"])
+    path = ", ".join(["pg_catalog", *map(identifier, found), "pg_temp"])
     connection.execute("SELECT pg_catalog.set_config('search_path', %s, true)", [path])
     return ""
 
@@ -160,10 +161,6 @@ def use_schemas(connection: psycopg.Connection[DictRow], statement: str) -> str:
 def _names_all(schemas: list[str], names: Set[str]) -> bool:
     """Tell whether the statement itself says of each schema that it means it."""
     return all(one in names for one in schemas)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _ascii_lower(word: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from psycopg import sql
-
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Obstacle
+from pgdyno.outside.quoting import identifier
 from pgdyno.server.postgres import Postgres
 
 _HAS_PARAMETER_GRANTS = 150_000
@@ -52,12 +51,12 @@ def check(postgres: Postgres) -> Path:
     if not about["data_directory"]:
         raise EnvironmentUnsuitable(
             f'the role on "{postgres.label}" may not see where the data directory is',
-            hint=f"GRANT pg_read_all_settings TO {_quoted(about['role'])};",
+            hint=f"GRANT pg_read_all_settings TO {identifier(str(about['role']))};",
         )
     if not about["may_reload"]:
         raise EnvironmentUnsuitable(
             f'the role on "{postgres.label}" may not reload the configuration',
-            hint=f"GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {_quoted(about['role'])};",
+            hint=f"GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {identifier(str(about['role']))};",
         )
     return Path(str(about["data_directory"]))
 
@@ -73,7 +72,7 @@ def unalterable(postgres: Postgres, names: Iterable[str]) -> dict[str, Obstacle]
         return dict.fromkeys(asked, Obstacle("allow_alter_system is off", "Change it where its configuration is kept."))
     if about["is_superuser"]:
         return {}
-    role = _quoted(about["role"])
+    role = identifier(str(about["role"]))
     if int(str(about["version"])) < _HAS_PARAMETER_GRANTS:
         obstacle = Obstacle(f"ALTER SYSTEM needs a superuser before PostgreSQL 15, and {role} is none", _SUPERUSER)
         return dict.fromkeys(asked, obstacle)
@@ -112,9 +111,5 @@ def refuse_ungranted(postgres: Postgres, names: Iterable[str]) -> None:
         raise EnvironmentUnsuitable(
             f'the role on "{postgres.label}" may not change {", ".join(missing)} by ALTER SYSTEM',
             detail="What postgresql.auto.conf holds counts too: its lines are set again to keep their order.",
-            hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {_quoted(about['role'])};",
+            hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {identifier(str(about['role']))};",
         )
-
-
-def _quoted(role: object) -> str:
-    return sql.Identifier(str(role)).as_string(None)

@@ -7,9 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from advisor_case import GB, finding_of, make_case
-from pgdyno.advisor.rules.hot_tables import identifier, literal, tablespace_ddl, tablespace_name
+from pgdyno.advisor.rules.hot_tables import tablespace_ddl, tablespace_name
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.finding import Answer, ChangeKind, ProofState, Severity
+from pgdyno.outside.quoting import identifier, literal
 from storage_case import disk, iostat_rows, lvm_host, simple_host
 
 RULE = "hot-tables"

@@ -82,7 +82,7 @@ def test_18_keeps_statistics_and_only_those_that_are_missing_come_first() -> Non
 def test_the_copies_listen_to_nobody_and_ask_no_publisher() -> None:
     text = settings_text(Path("/it's"), "pgdyno migrate x", 64)
     assert "listen_addresses = ''" in text
-    assert "max_logical_replication_workers = '0'" in text
+    assert "max_logical_replication_workers = 0" in text
     assert "archive_mode = 'off'" in text
     assert "unix_socket_directories = '/it''s'" in text
 

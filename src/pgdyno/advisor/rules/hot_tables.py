@@ -16,6 +16,7 @@ from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
 from pgdyno.model.inventory import Purpose
+from pgdyno.outside.quoting import identifier, literal
 from pgdyno.units import bytes_text, percent_text, seconds_text
 
 DOMINATES = 0.5
@@ -189,14 +190,3 @@ def volume_side(case: Case) -> Iterator[Resolution]:
         stripes = f", {volume.stripes} stripes" if isinstance(volume.stripes, int) else ""
         here = f"the data files lie on {volume.path} already{stripes}"
     yield Resolution("CON-30", f"LVM is accepted, as striping over independent disks: {here}.")
-
-
-def identifier(*parts: str) -> str:
-    """Return a name, qualified by its schema when two parts are given, always in double quotes."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
-
-
-def literal(text: str) -> str:
-    """Return a text in single quotes, right whatever standard_conforming_strings says."""
-    doubled = text.replace("'", "''")
-    return f" E'{doubled.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{doubled}'"

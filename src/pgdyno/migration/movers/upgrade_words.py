@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
+from pgdyno.outside.quoting import conf_line
 
 COPY, LINK, SWAP = "copy", "link", "swap"
 MODES = (COPY, LINK, SWAP)
@@ -83,10 +84,8 @@ def settings_text(sockets: Path, tag: str, locks: int) -> str:
         "max_logical_replication_workers": "0",
         "max_locks_per_transaction": str(locks),
     }
-    quoted = {key: value.replace("'", "''") for key, value in settings.items()}
-    return "\n# Written by pgdyno: a copy for a rehearsal.\n" + "".join(
-        f"{key} = '{value}'\n" for key, value in quoted.items()
-    )
+    lines = ("", "# Written by pgdyno: a copy for a rehearsal.", *(conf_line(*one) for one in settings.items()))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def require_versions(source: int, target: int, options: Mapping[str, str]) -> None:
