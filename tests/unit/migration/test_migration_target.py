@@ -99,3 +99,20 @@ def test_the_database_has_the_owner_and_the_locale_of_the_source() -> None:
     assert any("LOCALE_PROVIDER icu ICU_LOCALE 'de'" in text for text in done)
     assert not any("LOCALE_PROVIDER" in text for text in moved(Kept(provider="c", locale=None), 180_000))
     assert not any("LOCALE_PROVIDER" in text for text in moved(Kept(provider="b", locale="C.UTF-8"), 160_000))
+
+
+class Listed(Kept):
+    """A server whose database has settings of its own."""
+
+    def fetch(self, query: str, params: object = None) -> list[dict[str, object]]:
+        settings = ('search_path="$user", "a, b", public', "DateStyle=ISO, DMY", 'temp_tablespaces=""')
+        return [{"role": None, "setting": one} for one in settings] if "unnest" in query else super().fetch(query)
+
+
+def test_a_list_of_names_stays_one_whatever_is_in_a_name() -> None:
+    done = [text.partition(" SET ")[2] for text in moved(Listed(provider="c", locale=None), 180_000)]
+    assert done[-3:] == [
+        """"search_path" TO '$user', 'a, b', 'public'""",
+        """"DateStyle" TO 'ISO, DMY'""",
+        """"temp_tablespaces" TO ''""",
+    ]

@@ -102,16 +102,17 @@ def run_client(
     place: MovePlace,
     argv: Sequence[str],
     environment: Mapping[str, str],
-    log: Path,
+    name: str,
     *,
     fds: Sequence[int] = (),
     told: Callable[[str], object] = lambda _: None,
 ) -> bool:
     """Run a program to its end in the rehearsal's folder; False where it was ended because of `halt`.
 
-    `told` is given each line of its stderr as it comes; what it writes to stdout is in `log` with the suffix `.out`.
-    Raises ProgramFailed with its last words.
+    `told` is given each line of its stderr as it comes; what it writes to stdout is in `log-NAME.out` there. Raises
+    ProgramFailed with its last words.
     """
+    log = place.folder / f"log-{name}"
     process = DriverProcess.start(
         argv,
         environment={

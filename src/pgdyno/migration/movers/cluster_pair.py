@@ -142,11 +142,10 @@ class ClusterPair:
 
     def run(self, name: str, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> bool:
         """Run a program to its end; False where `halt` ended it. The detail is what it said last, on either channel."""
-        log = self.place.folder / f"log-{name}"
         try:
-            return run_client(self.place, argv, {**self._libraries, **(environment or {})}, log)
+            return run_client(self.place, argv, {**self._libraries, **(environment or {})}, name)
         except ProgramFailed as error:
-            with suppress(OSError), open_file(log.with_suffix(".out"), follow=False) as file:
+            with suppress(OSError), open_file(self.place.folder / f"log-{name}.out", follow=False) as file:
                 said = deque((line.decode(errors="replace").strip() for line in file), maxlen=_LINES)
                 told = "; ".join(line for line in (*said, error.detail or "") if line)
                 raise ProgramFailed(error.message, detail=redact(told) or None) from error

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
@@ -30,6 +29,7 @@ from pgdyno.migration.movers.client_program import (
 from pgdyno.migration.movers.dump_log import DumpLog
 from pgdyno.migration.movers.item_pool import in_pool
 from pgdyno.migration.movers.presence import (
+    analyze,
     constraint_name,
     has_any,
     has_constraint,
@@ -42,13 +42,14 @@ from pgdyno.migration.movers.presence import (
     stored_tables,
     with_extended_statistics,
 )
+from pgdyno.migration.movers.target_database import DATABASE, ROLES, SETTINGS
 from pgdyno.migration.own_folder import require_own, require_reach
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.model.tables import near_hint
 from pgdyno.outside.files import open_file
 
 DUMP = "dump"
-ARCHIVE, DATABASE, ROLES, SETTINGS, STRUCTURES = "archive", "database", "roles", "database settings", "structures"
+ARCHIVE, STRUCTURES = "archive", "structures"
 LARGE, OTHERS, VALUES, STATISTICS = "large objects", "the others", "sequence values", "statistics"
 TRIES = 3
 """Foreign keys between two tables, each to the other, can stand in each other's way; the server ends one of them."""
@@ -213,7 +214,7 @@ class DumpRestore(TargetFiller):
             return
         work = partial(self._one, phase, place)
         if phase is P.TRANSFER:
-            self._run_client(place, ["mkdir", "-p", "-m", "700", str(self._archive(place))], {}, "mkdir")
+            run_client(place, ["mkdir", "-p", "-m", "700", str(self._archive(place))], {}, "mkdir")
             require_own(self._archive(place), place.account)
         together = [one for one in items if one.key in _PARTS]
         in_turn = phase is P.STRUCTURES
@@ -227,20 +228,12 @@ class DumpRestore(TargetFiller):
     def _one(self, phase: P, place: MovePlace, item: MoveItem) -> bool:
         """Do one item; False where it was ended because of `halt`."""
         if phase is P.TRANSFER:
-            return self._run_client(place, ["cp", "--", f"{DUMP}/{item.key}", str(self._archive(place))], {}, item.key)
-        direct: dict[str, Callable[[MovePlace], object]] = {
-            DATABASE: target_database.make_database,
-            ROLES: target_database.make_roles,
-            SETTINGS: target_database.carry_settings,
-        }
-        if phase is P.STRUCTURES and item.key in direct:
-            direct[item.key](place)
+            return run_client(place, ["cp", "--", f"{DUMP}/{item.key}", str(self._archive(place))], {}, item.key)
+        if phase is P.STRUCTURES and item.key in target_database.MAKERS:
+            target_database.MAKERS[item.key](place)
             return True
         if item.kind == "analyze":
-            found = stored_tables(place.target.postgres)[item.key]
-            with place.target.postgres.connect() as session:
-                session.execute("SELECT pg_catalog.set_config('application_name', %s, false)", [place.tag])
-                session.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(found.schema, found.name)))
+            analyze(place.target.postgres, item.key, place.tag)
             return True
         parts = self._parts(place)
         if item.key == STRUCTURES and phase is P.STRUCTURES:
@@ -278,7 +271,7 @@ class DumpRestore(TargetFiller):
             argv.append("--statistics")
         source = place.source.postgres
         try:
-            whole = self._run_client(
+            whole = run_client(
                 place, argv, source.environment(place.source.database, whole=place.account is not None), "pg_dump",
                 told=hear,
             )  # fmt: skip
@@ -305,23 +298,11 @@ class DumpRestore(TargetFiller):
             environment = target.server.environment(target.database, whole=place.account is not None)
             for tried in range(1, TRIES + 1):
                 try:
-                    return self._run_client(place, argv, environment, log, fds=(descriptor,))
+                    return run_client(place, argv, environment, log, fds=(descriptor,))
                 except ProgramFailed as error:
                     if tried == TRIES or "deadlock detected" not in str(error.detail):
                         raise
         raise AssertionError("the last try returns or raises")
-
-    def _run_client(
-        self,
-        place: MovePlace,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        log: str,
-        *,
-        fds: Sequence[int] = (),
-        told: Callable[[str], object] = lambda _: None,
-    ) -> bool:
-        return run_client(place, argv, environment, place.folder / f"log-{log}", fds=fds, told=told)
 
     def _archive(self, place: MovePlace) -> Path:
         """Return the folder of the archive, from which it is restored."""
@@ -344,7 +325,7 @@ class DumpRestore(TargetFiller):
     def _section(self, place: MovePlace, section: str) -> tuple[ArchiveEntry, ...]:
         log = f"list-{section}"
         argv = [place.program("pg_restore"), "--list", f"--section={section}", str(self._archive(place))]
-        self._run_client(place, argv, {}, log)
+        run_client(place, argv, {}, log)
         with open_file(place.folder / f"log-{log}.out", follow=False) as file:
             return read_list(file.read().decode(errors="replace"))
 

@@ -7,7 +7,7 @@ rehearsal copies the tables anew, because a slot that nobody reads would fill th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from psycopg import sql
@@ -20,7 +20,8 @@ from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.client_program import run_client
 from pgdyno.migration.movers.item_pool import in_pool
 from pgdyno.migration.movers.logical_link import LinkGuard, ReplicationLink, link_name, undo_lines, wait_for
-from pgdyno.migration.movers.presence import StoredName, empty_tables, stored_tables
+from pgdyno.migration.movers.presence import StoredName, analyze, empty_tables, stored_tables
+from pgdyno.migration.movers.target_database import DATABASE, ROLES, SETTINGS
 from pgdyno.migration.validation.comparing import Definitions, definitions_of
 from pgdyno.migration.validation.positions import standing
 from pgdyno.model.results.migrate import MigrationPhase as P
@@ -30,7 +31,7 @@ from pgdyno.units import bytes_text, parse_quantity
 
 OPTIONS = ("reach", "wal_limit")
 WAL_LIMIT = 4 << 30
-DATABASE, ROLES, STRUCTURES, SETTINGS = "database", "roles", "structures", "database settings"
+STRUCTURES = "structures"
 CATCH_UP, CHANGES, VALUES = "what changed during the copy", "the last changes", "sequence values"
 _FILE = "structures.dump"
 _WHAT_IT_LEAVES = """
@@ -177,13 +178,8 @@ class LogicalReplication(TargetFiller):
             self._guard = None
 
     def _structure(self, place: MovePlace, item: MoveItem) -> bool:
-        direct: dict[str, Callable[[MovePlace], object]] = {
-            DATABASE: target_database.make_database,
-            ROLES: target_database.make_roles,
-            SETTINGS: target_database.carry_settings,
-        }
-        if item.key in direct:
-            direct[item.key](place)
+        if item.key in target_database.MAKERS:
+            target_database.MAKERS[item.key](place)
             return True
         file = _FILE if place.account is not None else str(place.folder / _FILE)
         whole = place.account is not None
@@ -193,9 +189,7 @@ class LogicalReplication(TargetFiller):
                 f"--dbname={make_conninfo(dbname=place.target.database)}", file]  # fmt: skip
         source = place.source.postgres.environment(place.source.database, whole=whole)
         target = place.target.server.environment(place.target.database, whole=whole)
-        return run_client(place, dump, source, place.folder / "log-structures-dump") and run_client(
-            place, load, target, place.folder / "log-structures-load"
-        )
+        return run_client(place, dump, source, "structures-dump") and run_client(place, load, target, "structures-load")
 
     def _begin(self, place: MovePlace, tables: Mapping[str, StoredName]) -> None:
         """Begin the replication with empty tables; what was there of it is taken away before."""
@@ -264,8 +258,7 @@ class LogicalReplication(TargetFiller):
         return wait_for(caught_up, place.halt, 0.02)
 
     def _analyze(self, place: MovePlace, item: MoveItem) -> bool:
-        one = stored_tables(place.target.postgres)[item.key]
-        place.target.postgres.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(one.schema, one.name)))
+        analyze(place.target.postgres, item.key, place.tag)
         return True
 
     def _cut_over(self, items: tuple[MoveItem, ...], place: MovePlace, watch: ItemWatch) -> None:

@@ -15,13 +15,14 @@ from pgdyno.migration.mover import Announcement, ItemWatch, MoveItem, MovePlace,
 from pgdyno.migration.movers import target_database
 from pgdyno.migration.movers.client_program import ProgramFailed, run_client
 from pgdyno.migration.movers.item_pool import in_pool
+from pgdyno.migration.movers.target_database import DATABASE, ROLES
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.owner.programs import check_program
 from pgdyno.server.postgres import redact
 
 _ERROR = re.compile(r" (?:ERROR|FATAL) +(.*)")
 _NAMED = 8
-PROGRAM, CLONE, DATABASE = "pgcopydb", "clone", "database"
+PROGRAM, CLONE = "pgcopydb", "clone"
 
 
 class PgCopyDb(TargetFiller):
@@ -59,7 +60,7 @@ class PgCopyDb(TargetFiller):
     def items(self, phase: P, place: MovePlace) -> tuple[MoveItem, ...]:
         """Return the database, then the whole of its contents."""
         if phase is P.STRUCTURES:
-            return (MoveItem(DATABASE, DATABASE), MoveItem("roles", "roles"))
+            return (MoveItem(DATABASE, DATABASE), MoveItem(ROLES, ROLES))
         return (MoveItem(CLONE, "database", self.bytes_needed(place)[1]),)
 
     def is_done(self, phase: P, item: MoveItem, place: MovePlace) -> bool:
@@ -71,7 +72,7 @@ class PgCopyDb(TargetFiller):
 
         def work(item: MoveItem) -> bool:
             if item.key != CLONE:
-                (target_database.make_database if item.key == DATABASE else target_database.make_roles)(place)
+                target_database.MAKERS[item.key](place)
                 return True
             return self._clone(place)
 
@@ -89,7 +90,7 @@ class PgCopyDb(TargetFiller):
         argv += ["--resume", "--not-consistent"] if begun else []
         said = list[str]()
         try:
-            return run_client(place, argv, environment, place.folder / "log-pgcopydb", told=said.append)
+            return run_client(place, argv, environment, PROGRAM, told=said.append)
         except ProgramFailed as error:  # its last words are those of a process that ends with the others
             faults = [found[1].strip() for line in said if (found := _ERROR.search(line)) and found[1].strip()]
             detail = redact("; ".join(faults[:_NAMED])) or error.detail

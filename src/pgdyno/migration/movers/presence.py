@@ -12,50 +12,31 @@ from pgdyno.server.postgres import Postgres, query_errors
 
 FIRST_OID = 16_384
 """Below it are the server's own objects."""
+_CLASSES = " FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+_NAMES = "SELECT n.nspname AS schema, c.relname AS name"
 _TABLES = (
-    "SELECT n.nspname AS schema, c.relname AS name, pg_catalog.pg_table_size(c.oid) AS bytes"
-    " FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+    f"{_NAMES}, pg_catalog.pg_table_size(c.oid) AS bytes{_CLASSES}"
     " WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"
     " AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d WHERE d.classid = 'pg_catalog.pg_class'::regclass"
     " AND d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2"
 )
-_RELATION = (
-    "SELECT n.nspname AS schema, c.relname AS name FROM pg_catalog.pg_class AS c"
-    " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = %s"
-)
-_IS_TABLE = (
-    "SELECT 1 AS one FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
-    " WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'r'"
-)
+_NAMED = f"{_NAMES}{_CLASSES} WHERE n.nspname = %s AND c.relname = %s"
 _FIRED = (
-    "SELECT n.nspname AS schema, c.relname AS name FROM pg_catalog.pg_trigger AS t"
-    " JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+    f"{_NAMES}{_CLASSES} JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = c.oid"
     " WHERE NOT t.tgisinternal AND t.tgenabled IN ('A', 'R') AND t.tgtype::int & 32 <> 0"
 )
 """Tables with a trigger for TRUNCATE (the bit 32, TRIGGER_TYPE_TRUNCATE) that fires in replicas' sessions, too."""
-_CONSTRAINT = (
-    "SELECT n.nspname AS schema, c.relname AS name, k.conname AS constraint"
-    " FROM pg_catalog.pg_constraint AS k JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid"
-    " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE k.oid = %s"
-)
+_CONSTRAINTS = f"{_NAMES}, k.conname AS constraint{_CLASSES} JOIN pg_catalog.pg_constraint AS k ON k.conrelid = c.oid"
 _OWN = {"pg_trigger": "NOT tgisinternal", "pg_rewrite": "rulename <> '_RETURN'"}
-
-
 _OF_VIEWS = (
     "SELECT i.indexrelid AS oid FROM pg_catalog.pg_index AS i"
     " JOIN pg_catalog.pg_class AS c ON c.oid = i.indrelid WHERE c.relkind = 'm'"
 )
-
-
 _STATISTICS = (
     "SELECT n.nspname AS schema, s.stxname AS name FROM pg_catalog.pg_statistic_ext AS s"
     " JOIN pg_catalog.pg_namespace AS n ON n.oid = s.stxnamespace"
 )
-_EXTENDED = (
-    "SELECT n.nspname AS schema, c.relname AS name FROM pg_catalog.pg_class AS c"
-    " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
-    " WHERE c.oid IN (SELECT stxrelid FROM pg_catalog.pg_statistic_ext)"
-)
+_EXTENDED = f"{_NAMES}{_CLASSES} JOIN pg_catalog.pg_statistic_ext AS s ON s.stxrelid = c.oid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +75,13 @@ def indexes_of_views(source: Postgres) -> frozenset[int]:
 
 def relation_name(source: Postgres, oid: int) -> tuple[str, str]:
     """Return schema and name of a table or index of the source."""
-    row = _the_one(source.fetch(_RELATION, [oid]), oid)
+    row = _the_one(source.fetch(f"{_NAMES}{_CLASSES} WHERE c.oid = %s", [oid]), oid)
     return str(row["schema"]), str(row["name"])
 
 
 def constraint_name(source: Postgres, oid: int) -> tuple[str, str, str]:
     """Return schema, table and name of a constraint of the source."""
-    row = _the_one(source.fetch(_CONSTRAINT, [oid]), oid)
+    row = _the_one(source.fetch(f"{_CONSTRAINTS} WHERE k.oid = %s", [oid]), oid)
     return str(row["schema"]), str(row["name"]), str(row["constraint"])
 
 
@@ -123,7 +104,7 @@ def has_any(server: Postgres, catalog: str) -> bool:
 
 def has_rows(server: Postgres, schema: str, name: str) -> bool:
     """Tell whether a table has a row. A view has none: to read it runs functions of others with our rights."""
-    if not server.fetch(_IS_TABLE, [schema, name]):
+    if not server.fetch(f"{_NAMED} AND c.relkind = 'r'", [schema, name]):
         return False
     query = sql.SQL("SELECT EXISTS (SELECT FROM {}) AS found").format(sql.Identifier(schema, name))
     return server.fetch(query)[0]["found"] is True
@@ -131,23 +112,13 @@ def has_rows(server: Postgres, schema: str, name: str) -> bool:
 
 def has_relation(server: Postgres, schema: str, name: str) -> bool:
     """Tell whether there is a relation of that name."""
-    found = server.fetch(
-        "SELECT 1 AS one FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relname = %s",
-        [schema, name],
-    )
-    return bool(found)
+    return bool(server.fetch(_NAMED, [schema, name]))
 
 
 def has_constraint(server: Postgres, schema: str, table: str, constraint: str) -> bool:
     """Tell whether a table has a constraint of that name."""
-    found = server.fetch(
-        "SELECT 1 AS one FROM pg_catalog.pg_constraint AS k JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid"
-        " JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relname = %s AND k.conname = %s",
-        [schema, table, constraint],
-    )
-    return bool(found)
+    named = f"{_CONSTRAINTS} WHERE n.nspname = %s AND c.relname = %s AND k.conname = %s"
+    return bool(server.fetch(named, [schema, table, constraint]))
 
 
 def has_statistics(source: Postgres, target: Postgres, oid: int) -> bool:
@@ -175,6 +146,14 @@ def empty_tables(server: Postgres, tables: Sequence[StoredName]) -> None:
     with server.connect() as session, query_errors(server.label):
         session.execute("SELECT pg_catalog.set_config('session_replication_role', 'replica', false)")
         session.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(listed)))
+
+
+def analyze(server: Postgres, key: str, tag: str) -> None:
+    """Analyze a table that `stored_tables` calls so, in a session that names itself `tag`."""
+    table = stored_tables(server)[key]
+    with server.connect() as session, query_errors(server.label):
+        session.execute("SELECT pg_catalog.set_config('application_name', %s, false)", [tag])
+        session.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(table.schema, table.name)))
 
 
 def loaded_rows(server: Postgres) -> dict[str, int]:

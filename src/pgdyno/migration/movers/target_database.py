@@ -5,7 +5,7 @@ A comment marks a database that a rehearsal made. Any other of that name is refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import LiteralString
 
@@ -13,6 +13,7 @@ from psycopg import sql
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.mover import MigrationSide, MovePlace
+from pgdyno.routes.auto_conf import list_words
 from pgdyno.server.databases import drop_database
 from pgdyno.server.new_database import passing_name
 from pgdyno.server.postgres import Postgres, query_errors
@@ -181,20 +182,20 @@ def carry_settings(place: MovePlace) -> None:
         target.execute(query + sql.SQL(" WITH GRANT OPTION") if row["grantable"] else query)
 
 
+DATABASE, ROLES, SETTINGS = "database", "roles", "database settings"
+MAKERS: Mapping[str, Callable[[MovePlace], object]] = {
+    DATABASE: make_database,
+    ROLES: make_roles,
+    SETTINGS: carry_settings,
+}
+"""What makes the items of the structures that no program makes, by their keys."""
+
+
 def _set(setting: str) -> sql.Composed:
-    """Return the end of an ALTER that sets `name=value` as a catalog keeps it."""
+    """Return the end of an ALTER that sets `name=value` as a catalog keeps it: a list of names stays one."""
     name, _, value = setting.partition("=")
-    return sql.SQL(" SET {} TO {}").format(sql.Identifier(*name.split(".")), sql.SQL(", ").join(_values(name, value)))
-
-
-def _values(name: str, value: str) -> list[sql.Composable]:
-    """Return a setting's value as literals: lists of names must not become one name."""
-    if name in _LISTS:
-        return [sql.Literal(part.strip().strip('"')) for part in value.split(",")]
-    return [sql.Literal(value)]
-
-
-_LISTS = ("search_path", "temp_tablespaces", "session_preload_libraries", "local_preload_libraries", "DateStyle")
+    words = sql.SQL(", ").join(map(sql.Literal, list_words(name, value)))
+    return sql.SQL(" SET {} TO {}").format(sql.Identifier(*name.split(".")), words)
 
 
 def end_sessions(servers: Mapping[str, MigrationSide], tag: str) -> int:

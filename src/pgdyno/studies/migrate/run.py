@@ -322,7 +322,7 @@ def remove_dump(place: MovePlace, but: str = "") -> None:
         copy = Path(place.options["transfer_to"]) / place.folder.name
         with suppress(PgdynoError, OSError):  # by the account that made it
             argv = ["rm", "-rf", "--", str(copy)]
-            run_client(replace(place, halt=nobody_halts), argv, {}, place.folder / "log-rm")
+            run_client(replace(place, halt=nobody_halts), argv, {}, "rm")
     if not but:
         shutil.rmtree(place.folder, ignore_errors=True)
         return
