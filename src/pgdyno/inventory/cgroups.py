@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgdyno.capture.texts import Capture
 from pgdyno.linux.cgroups import group_folders, memory_limits
+from pgdyno.model.cpus import count_of_cpus
 from pgdyno.model.facts import Unknown
 
 _NO_LIMIT = 1 << 60
@@ -63,8 +64,7 @@ def usable_cpus(capture: Capture, online: int | Unknown) -> int | Unknown:
             bounds.append(quota)
     for folder in _folders(capture, "cpuset")[:1]:
         listed = read.get(folder / "cpuset.cpus.effective", read.get(folder / "cpuset.effective_cpus", ""))
-        count = _count(listed.strip())
-        if count:
+        if count := count_of_cpus(listed):
             bounds.append(count)
     return min(bounds) if bounds else Unknown("the number of CPUs is unknown")
 
@@ -103,8 +103,3 @@ def _quota(read: Mapping[Path, str], folder: Path) -> int | None:
     if len(words) != 2 or not all(word.isdecimal() for word in words) or int(words[1]) == 0:
         return None  # "max", or -1
     return math.ceil(int(words[0]) / int(words[1])) or None
-
-
-def _count(listed: str) -> int:
-    parts = (re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in listed.split(","))
-    return sum(int(part[2] or part[1]) - int(part[1]) + 1 for part in parts if part)

@@ -11,7 +11,7 @@ from pgdyno.inventory.cgroups import usable_cpus
 from pgdyno.inventory.machine import architecture_of, colon_fields, lscpu_fields, lscpu_number
 from pgdyno.inventory.topology import distinct, read_rows, threads_by_core
 from pgdyno.linux.host import cpu_model
-from pgdyno.model.cpus import CpuRow
+from pgdyno.model.cpus import CpuRow, count_of_cpus
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Processor
 
@@ -68,7 +68,7 @@ def _has_cores(rows: list[CpuRow]) -> bool:
 def _online(capture: Capture, fields: dict[str, str]) -> int | Unknown:
     listed = fields.get("On-line CPU(s) list") or (capture.maybe(f"{_CPU}/online") or "").strip()
     if listed:
-        return count_of_list(listed)
+        return count_of_cpus(listed) or Unknown(f'"{listed[:40]}" is not a list of CPUs')
     text = capture.text("proc/cpuinfo")
     if isinstance(text, Unknown):
         return text
@@ -77,17 +77,6 @@ def _online(capture: Capture, fields: dict[str, str]) -> int | Unknown:
         return int(told[1])
     counted = len(re.findall(r"^(?:processor\s*:|cpu number\s*:)", text, re.MULTILINE))
     return counted or Unknown("/proc/cpuinfo lists no processor")
-
-
-def count_of_list(text: str) -> int | Unknown:
-    """Return how many CPUs a list such as `0-3,8` names."""
-    total = 0
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if match is None:
-            return Unknown(f'"{text[:40]}" is not a list of CPUs')
-        total += int(match[2] or match[1]) - int(match[1]) + 1
-    return total if total > 0 else Unknown(f'"{text[:40]}" is not a list of CPUs')
 
 
 def _cores(cpus: int | Unknown, threads: int | Unknown) -> int | Unknown:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from pgdyno.capture.texts import Capture
 from pgdyno.inventory.machine import architecture_of, colon_fields, lscpu_fields
+from pgdyno.linux.host import MARKS, container_of
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Virtualization
 
 _VENDORS = {"Microsoft": "Hyper-V", "pHyp": "PowerVM", "IBM": "PowerVM", "pSeries": "PowerVM", "oracle": "VirtualBox"}
-_ENGINES = (
-    ("kubepods", "Kubernetes"),
-    ("docker", "Docker"),
-    ("libpod", "Podman"),
-    ("lxc", "LXC"),
-    ("machine.slice/systemd-nspawn", "systemd-nspawn"),
-)
 
 
 def read_virtualization(capture: Capture) -> Virtualization:
@@ -69,18 +64,12 @@ def _by_lscpu(capture: Capture) -> tuple[str | Unknown, str]:
 
 
 def _container(capture: Capture) -> str | Unknown | None:
-    named = (capture.maybe("run/systemd/container") or "").strip()
-    if named:
-        return named
-    if "run/.containerenv" in capture.texts:
-        return "Podman"
-    if "run/.dockerenv" in capture.texts:
-        return "Docker"
     groups = [capture.maybe(f"proc/{who}/cgroup") for who in ("postmaster", "1", "self")]
     text = "\n".join(group for group in groups if group is not None)
-    engine = next((name for sign, name in _ENGINES if sign in text), None)
-    if engine is not None:
-        return engine
+    marks = [mark for mark in MARKS if f"run/{Path(mark).name}" in capture.texts]
+    found = container_of(capture.maybe("run/systemd/container"), marks, text)
+    if found is not None:
+        return found
     if re.search(r"^\d+:[^:]*:/", text, re.MULTILINE):
         return None
     return capture.reason("proc/1/cgroup") if not text else Unknown("the cgroup's file does not read as expected")

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pgdyno.linux.cgroups import memory_limits
 from pgdyno.linux.meminfo import parse_meminfo
 from pgdyno.linux.mountinfo import filesystem_of
 from pgdyno.linux.small_files import read_leniently
+from pgdyno.model.cpus import count_of_cpus
 from pgdyno.model.facts import HostFacts, Unknown
 
 _PROC = Path("/proc")
@@ -51,7 +52,9 @@ def read_host(data_directory: Path | None, pid: int | None = None) -> HostFacts:
         threads_per_core=places.threads_per_core,
         data_block_size=_block_size(data_directory),
         container=container_of(
-            read_leniently(Path("/run/systemd/container")), _container_marks(), read_leniently(_PROC / "1/cgroup")
+            read_leniently(Path("/run/systemd/container")),
+            [mark for mark in MARKS if Path(mark).exists()],
+            read_leniently(_PROC / "1/cgroup"),
         ),
     )
 
@@ -112,20 +115,23 @@ def _virtualization() -> str | Unknown:
     return Unknown(f"no sign of it is known for {platform.machine()}")
 
 
-def container_of(named: str | None, marks: frozenset[str], cgroup: str | None) -> str | None:
-    """Return which container this is: systemd's own word, a file that an engine leaves, or the cgroup of process 1."""
+def container_of(named: str | None, marks: Collection[str], cgroups: str | None) -> str | None:
+    """Return which container this is: systemd's own word, a file that an engine leaves, or a cgroup's path."""
     if named and named.strip():
         return named.strip()
-    found = next((engine for mark, engine in _MARKS.items() if mark in marks), None)
-    return found or next((engine for sign, engine in _ENGINES.items() if sign in (cgroup or "")), None)
+    found = next((engine for mark, engine in MARKS.items() if mark in marks), None)
+    return found or next((engine for sign, engine in _ENGINES.items() if sign in (cgroups or "")), None)
 
 
-def _container_marks() -> frozenset[str]:
-    return frozenset(mark for mark in _MARKS if Path(mark).exists())
-
-
-_MARKS = {"/.dockerenv": "Docker", "/run/.containerenv": "Podman"}
-_ENGINES = {"kubepods": "Kubernetes", "docker": "Docker", "libpod": "Podman", "lxc": "LXC"}
+MARKS = {"/.dockerenv": "Docker", "/run/.containerenv": "Podman"}
+"""Files that engines leave in a container."""
+_ENGINES = {
+    "kubepods": "Kubernetes",
+    "docker": "Docker",
+    "libpod": "Podman",
+    "lxc": "LXC",
+    "machine.slice/systemd-nspawn": "systemd-nspawn",
+}
 
 
 def _usable_cpus(pid: int | None) -> set[int]:
@@ -189,7 +195,7 @@ def cpu_places(cpus: Iterable[int], read: Callable[[Path], str | None]) -> CpuPl
         above = (_word(read(folder / "drawer_id")), _word(read(folder / "book_id")))
         sockets.add((*above, package))
         cores.add((*above, package, core))
-        threads.add(_count(read(folder / "thread_siblings_list") or ""))
+        threads.add(count_of_cpus(read(folder / "thread_siblings_list") or ""))
     if not cores or "-1" in {place[-1] for place in (*cores, *sockets)}:
         return CpuPlaces()
     each = threads.pop() if len(threads) == 1 else 0
@@ -199,14 +205,3 @@ def cpu_places(cpus: Iterable[int], read: Callable[[Path], str | None]) -> CpuPl
 
 def _word(text: str | None) -> str | None:
     return text.strip() if text is not None and text.strip() else None
-
-
-def _count(siblings: str) -> int:
-    """Return how many CPUs a list such as `0-3,8` names."""
-    total = 0
-    for part in siblings.strip().split(","):
-        ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if ends is None:
-            return 0
-        total += int(ends[2] or ends[1]) - int(ends[1]) + 1
-    return total

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
+from pgdyno.units import ranges_text
 
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?(?::(\d{1,5}))?")
 
@@ -27,15 +28,17 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def count_of_cpus(text: str) -> int:
+    """Return how many CPUs such a list names; 0 for what is none."""
+    try:
+        return len(parse_cpus(text))
+    except UsageError:
+        return 0
+
+
 def cpus_text(cpus: tuple[int, ...]) -> str:
     """Write CPUs as a list with ranges; `parse_cpus` reads it back."""
-    runs: list[list[int]] = []
-    for cpu in sorted(set(cpus)):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return ranges_text(sorted({*cpus})).replace(" ", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from pgdyno.inventory.devices import bytes_of, read_devices
 from pgdyno.inventory.kernel import parse_sysctls, read_kernel
 from pgdyno.inventory.mounts import read_mounts, read_places
 from pgdyno.inventory.network import read_network
-from pgdyno.inventory.processor import count_of_list, read_processor
+from pgdyno.inventory.processor import read_processor
 from pgdyno.inventory.reading import read_inventory, read_volumes
 from pgdyno.inventory.virtualization import read_virtualization
+from pgdyno.model.cpus import count_of_cpus
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 
@@ -80,8 +81,8 @@ def test_sysctl_files_have_comments_slashes_and_dashes() -> None:
 
 @given(st.sets(st.integers(0, 300), min_size=1))
 def test_lists_of_cpus_are_counted(cpus: set[int]) -> None:
-    assert count_of_list(",".join(map(str, sorted(cpus)))) == len(cpus)
-    assert count_of_list(f"0-{max(cpus)}") == max(cpus) + 1
+    assert count_of_cpus(",".join(map(str, sorted(cpus)))) == len(cpus)
+    assert count_of_cpus(f"0-{max(cpus)}") == max(cpus) + 1
 
 
 @given(st.integers(0, 1 << 50))
