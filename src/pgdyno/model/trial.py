@@ -173,6 +173,15 @@ class TrialSpec:
     """What else differs between this trial and others of its study: clients, SMT, a storage layout; words of a plan."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """Latencies of one side in milliseconds, medians over its runs."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class LatencySummary:
     """Latency in milliseconds, from the merged histogram of the measured window; percentiles are never averaged."""
@@ -183,6 +192,20 @@ class LatencySummary:
     p999: float
     max: float
     mean: float
+
+
+def value_of(
+    metric: Metric, throughput: float | None, latency: Percentiles | LatencySummary | None, cpu: float | None
+) -> float | None:
+    """Return the figure of one metric out of those of a run or of a side."""
+    return {
+        Metric.THROUGHPUT: throughput,
+        Metric.LATENCY_P50: None if latency is None else latency.p50,
+        Metric.LATENCY_P95: None if latency is None else latency.p95,
+        Metric.LATENCY_P99: None if latency is None else latency.p99,
+        Metric.SERVER_CPU: cpu,
+        Metric.STATEMENT_TIME: None,
+    }[metric]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,18 +242,7 @@ class Outcome:
 
     def figure(self, metric: Metric) -> float | None:
         """Return the figure that a metric compares, None where it was not measured."""
-        if metric is Metric.THROUGHPUT:
-            return self.throughput
-        if metric is Metric.SERVER_CPU:
-            return self.server_cpu_ms_per_tx
-        if self.latency_ms is None or metric is Metric.STATEMENT_TIME:
-            return None
-        latency = self.latency_ms
-        return {
-            Metric.LATENCY_P50: latency.p50,
-            Metric.LATENCY_P95: latency.p95,
-            Metric.LATENCY_P99: latency.p99,
-        }[metric]
+        return value_of(metric, self.throughput, self.latency_ms, self.server_cpu_ms_per_tx)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,30 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pgdyno.model.trial import TUNE_PROOF_BLOCKS, LatencySummary, Outcome, Role, Trial, TrialState
+from pgdyno.model.trial import TUNE_PROOF_BLOCKS, Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.figures import TrialPoint
 from pgdyno.report.wording import STRATEGIES
 
 
-def metric_value(outcome: Outcome | None, metric: Metric) -> float | None:
-    """Return the figure of one metric, or None where it was not measured."""
-    if outcome is None:
-        return None
-    if metric is Metric.THROUGHPUT:
-        return outcome.throughput
-    if metric is Metric.SERVER_CPU:
-        return outcome.server_cpu_ms_per_tx
-    return None if outcome.latency_ms is None else _percentile(outcome.latency_ms, metric)
-
-
-def _percentile(latency: LatencySummary, metric: Metric) -> float:
-    return {Metric.LATENCY_P50: latency.p50, Metric.LATENCY_P95: latency.p95}.get(metric, latency.p99)
-
-
 def performance(trial: Trial, metric: Metric) -> float | None:
     """Return the figure of a usable trial, turned so that more is better; None for every other trial."""
-    value = metric_value(trial.outcome, metric)
+    value = trial.figure(metric)
     if trial.state is not TrialState.COMPLETE or value is None or value <= 0:
         return None
     return value if metric.higher_is_better else 1 / value

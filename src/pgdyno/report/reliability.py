@@ -10,7 +10,6 @@ from pgdyno.model.trial import Trial
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.report import figures, provenance
 from pgdyno.report.judgement import SideNames
-from pgdyno.report.neighbours import metric_value
 from pgdyno.report.sections import Block, Charts, Notice, Section, TableBlock
 from pgdyno.report.wording import (
     STATE_MEANINGS,
@@ -56,7 +55,7 @@ def _metric_rows(trials: Sequence[Trial], result: Compared, verdict: Verdict) ->
 
 
 def _pair_ratio(pair: Pair, runs: dict[int, Trial], metric: Metric, *, primary: bool) -> float | None:
-    a, b = (metric_value(runs[run].outcome, metric) if run in runs else None for run in (pair.a_run, pair.b_run))
+    a, b = (runs[run].figure(metric) if run in runs else None for run in (pair.a_run, pair.b_run))
     if primary and pair.a is not None and pair.b is not None:
         a, b = pair.a, pair.b
     return b / a if a and b else None

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from pgdyno.errors import ExitCode
-from pgdyno.model.results.parts import StudyResult, value_of
+from pgdyno.model.results.parts import StudyResult
 from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.shapes import FLAT
-from pgdyno.model.trial import LatencySummary, TrialState
+from pgdyno.model.trial import LatencySummary, TrialState, value_of
 from pgdyno.model.verdict import Metric
 
 

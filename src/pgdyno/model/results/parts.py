@@ -9,7 +9,7 @@ from typing import Annotated
 from pgdyno.errors import ExitCode
 from pgdyno.model.run_evidence import RunEvidence
 from pgdyno.model.shapes import FLAT, OMITTED, Named
-from pgdyno.model.trial import LatencySummary, TrialState
+from pgdyno.model.trial import Percentiles, TrialState, value_of
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word
 
 EXIT_CODES: Mapping[Word, ExitCode] = {
@@ -86,15 +86,6 @@ class StudyResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Percentiles:
-    """Latencies of one side in milliseconds, medians over its runs."""
-
-    p50: float | None
-    p95: float | None
-    p99: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side of a comparison, medians over its trials; `run` is the trial that stands for it in the recorder."""
 
@@ -109,20 +100,6 @@ class Side:
     def value(self, metric: Metric) -> float | None:
         """Return the figure of one metric."""
         return value_of(metric, self.throughput, self.latency_ms, self.server_cpu_ms_per_tx)
-
-
-def value_of(
-    metric: Metric, throughput: float | None, latency: Percentiles | LatencySummary | None, cpu: float | None
-) -> float | None:
-    """Return the figure of one metric out of those of a run or of a side."""
-    return {
-        Metric.THROUGHPUT: throughput,
-        Metric.LATENCY_P50: None if latency is None else latency.p50,
-        Metric.LATENCY_P95: None if latency is None else latency.p95,
-        Metric.LATENCY_P99: None if latency is None else latency.p99,
-        Metric.SERVER_CPU: cpu,
-        Metric.STATEMENT_TIME: None,
-    }[metric]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from pgdyno.model.results.parts import (
     Confirmation,
     InsideRun,
     Pair,
-    Percentiles,
     PlanChange,
     RefusedTrial,
     RunsBesideOthers,
@@ -26,7 +25,7 @@ from pgdyno.model.results.parts import (
 )
 from pgdyno.model.results.tune import Dropped, Effect, NoiseRecord, OddRun, Unmeasured
 from pgdyno.model.study import Comparison
-from pgdyno.model.trial import Outcome, Trial, TrialState
+from pgdyno.model.trial import Outcome, Percentiles, Trial, TrialState
 from pgdyno.model.verdict import Metric, Verdict
 from pgdyno.stats.noise import NoiseFloor
 from pgdyno.store.catalogue import Store
