@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgdyno.model.samples import Column, SampleTable
+from pgdyno.model.samples import Column, SampleRow, SampleTable, SampleValue
 
 
 def _float(name: str, unit: str, doc: str) -> Column:
@@ -357,3 +357,8 @@ TABLES: Mapping[str, SampleTable] = {
         OBSERVER,
     )
 }
+
+
+def named(row: SampleRow) -> dict[str, SampleValue]:
+    """Return the values of a row by the columns of its table, `t` first."""
+    return dict(zip(TABLES[row.table].column_names(), (row.t, *row.values), strict=True))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pgdyno.model.run_evidence import LockFigures
-from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.sample_tables import named
 from pgdyno.model.samples import SampleRow
 
 FIRST = ("RowExclusiveLock", "AccessShareLock", "ExclusiveLock")
@@ -24,12 +24,11 @@ def lock_figures(rows: Iterable[SampleRow], from_s: float, to_s: float) -> tuple
         return ()
     held: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     awaited: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
-    names = TABLES["locks"].column_names()[1:]
     for row in inside:
         if row.table == "locks":
-            named = dict(zip(names, row.values, strict=True))
-            held[str(named["mode"])][row.t] += float(named["granted"] or 0)
-            awaited[str(named["mode"])][row.t] += float(named["waiting"] or 0)
+            locks = named(row)
+            held[str(locks["mode"])][row.t] += float(locks["granted"] or 0)
+            awaited[str(locks["mode"])][row.t] += float(locks["waiting"] or 0)
     modes = [*FIRST, *sorted({*held} - {*FIRST})]
     return tuple(
         LockFigures(

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.sample_tables import named
 from pgdyno.model.samples import SampleRow, SampleValue
 
 FEWEST_MOMENTS, FEWEST_PART = 3, 0.25
@@ -171,21 +171,16 @@ def read_figures(
     counters: Mapping[str, float],
     *,
     speeds: Mapping[str, float] | None = None,
-    block_bytes: int = 8192,
-    shared_buffers_bytes: float | None = None,
-    own_host: bool = True,
-    own_devices: bool = True,
-    direct_io: bool = False,
 ) -> RunFigures:
     """Return the figures of [`from_s`, `to_s`]; `counters` are the window's totals as an outcome has them.
 
-    `speeds` are those of the interfaces in Mbit/s, by name; the others as `RunFigures` has them.
+    `speeds` are those of the interfaces in Mbit/s, by name. What the server is set to, and which machine was watched,
+    stays as `RunFigures` has it by default.
     """
     tables: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
         if from_s < row.t <= to_s + 0.5:
-            names = TABLES[row.table].column_names()
-            tables[row.table].append(dict(zip(names, (row.t, *row.values), strict=True)))
+            tables[row.table].append(named(row))
     sessions = tables["sessions"]
     waits: dict[str, float] = defaultdict(float)
     for each in tables["waits"]:
@@ -205,12 +200,7 @@ def read_figures(
         ),
         blocks_read=counters.get("blks_read"),
         blocks_hit=counters.get("blks_hit"),
-        block_bytes=block_bytes,
         disk_read_bytes=counters.get("disk_read_bytes"),
-        shared_buffers_bytes=shared_buffers_bytes,
-        own_host=own_host,
-        own_devices=own_devices,
-        direct_io=direct_io,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
-from pgdyno.model.sample_tables import TABLES
+from pgdyno.model.sample_tables import named
 from pgdyno.model.samples import SampleRow, SampleValue
 from pgdyno.probes.host.cpu import foreign_s
 from pgdyno.store.sampled_rows import rows_of
@@ -101,7 +101,7 @@ def foreign_disk_mb_per_s(rows: Rows, from_s: float, to_s: float) -> float | Non
     server = _server_io(rows, from_s, to_s)
     if not disks or server is None:
         return None
-    dirty = [_number(_named(row), "dirty_bytes") for row in rows_of(rows, "memory") if from_s <= row.t <= to_s]
+    dirty = [_number(named(row), "dirty_bytes") for row in rows_of(rows, "memory") if from_s <= row.t <= to_s]
     backlog = max(0.0, dirty[0] - dirty[-1]) if dirty else 0.0
     beyond = max(0.0, write - _JOURNAL * server[1] - backlog) + max(0.0, read - server[0])
     return beyond / 1048576 / (to_s - from_s)
@@ -128,7 +128,7 @@ def _server_io(rows: Rows, from_s: float, to_s: float) -> tuple[float, float] | 
 
 def foreign_sessions(rows: Rows, from_s: float, to_s: float) -> float | None:
     """Return the mean number of sessions in other databases that were not idle; None without rows."""
-    found = [_named(row) for row in rows_of(rows, "sessions") if from_s < row.t <= to_s]
+    found = [named(row) for row in rows_of(rows, "sessions") if from_s < row.t <= to_s]
     return sum(_number(row, "foreign_busy") for row in found) / len(found) if found else None
 
 
@@ -200,19 +200,15 @@ def _shares(
 ) -> Iterator[tuple[_Named, float]]:
     """Give each row that reaches into the window, with the part of its work that belongs there."""
     for row in rows_of(rows, table):
-        named = _named(row)
-        if named["interval_s"] is None:
+        values = named(row)
+        if values["interval_s"] is None:
             continue
-        inside = _overlap(named, from_s, to_s)
-        whole = _number(named, "interval_s")
+        inside = _overlap(values, from_s, to_s)
+        whole = _number(values, "interval_s")
         if load_ended_at is not None:
-            whole = _overlap(named, row.t - whole, load_ended_at)
+            whole = _overlap(values, row.t - whole, load_ended_at)
         if inside > 0 and whole > 0:
-            yield named, inside / whole
-
-
-def _named(row: SampleRow) -> _Named:
-    return dict(zip(TABLES[row.table].column_names(), (row.t, *row.values), strict=True))
+            yield values, inside / whole
 
 
 def _overlap(row: _Named, from_s: float, to_s: float) -> float:

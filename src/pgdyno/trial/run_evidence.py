@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, stdev
 
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
@@ -48,15 +49,11 @@ def read_evidence(store: Store, study: Study, trial: Trial) -> RunEvidence:
     own_host = not isinstance(host.get("cores"), Mapping)  # {"unknown": why}
     block = server.get("block_size")
     block_bytes = block if isinstance(block, int) else 8192
-    figures = read_figures(
-        rows,
-        _load_shape(trial, study.plan, outcome),
-        begin,
-        outcome.ended_at,
-        outcome.counters,
+    load, speeds = _load_shape(trial, study.plan, outcome), link_speeds(outcome.counters)
+    figures = replace(
+        read_figures(rows, load, begin, outcome.ended_at, outcome.counters, speeds=speeds),
         block_bytes=block_bytes,
         shared_buffers_bytes=_shared_buffers(trial, study, block_bytes),
-        speeds=link_speeds(outcome.counters),
         own_host=own_host,
         own_devices=devices_hold(host.get("data_filesystem"), own_host=own_host),
         direct_io="data" in (_setting(trial, study, "debug_io_direct") or ""),

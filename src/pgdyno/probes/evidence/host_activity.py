@@ -12,8 +12,8 @@ from itertools import pairwise
 from pgdyno.model.evidence import SAMPLED, DeviceActivity, HostActivity, Window
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Inventory
-from pgdyno.model.sample_tables import TABLES
-from pgdyno.model.samples import SampleRow, SampleValue
+from pgdyno.model.sample_tables import named
+from pgdyno.model.samples import SampleValue
 from pgdyno.probes.host.reading import HostCounters, rows
 from pgdyno.units import rate_text
 
@@ -21,9 +21,9 @@ UPPER = ("dm-", "md", "loop", "zram", "ram", "sr", "drbd", "nbd")
 """Devices that lie on others, or in memory: their kB are counted where they arrive."""
 _NO_READING = Unknown("the host's counters were not read twice")
 FEWEST = 5
+"""Fewer values than this tell nothing about bursts."""
 LEAST_KB_S = 64.0
 """On average; a host that does nothing writes a few pages now and then."""
-"""Fewer values than this tell nothing about bursts."""
 
 
 def host_activity(readings: Sequence[HostCounters], inventory: Inventory) -> HostActivity | Unknown:
@@ -33,7 +33,7 @@ def host_activity(readings: Sequence[HostCounters], inventory: Inventory) -> Hos
     first, last = readings[0], readings[-1]
     window = Window(last.t - first.t, SAMPLED, datetime.fromtimestamp(first.t, UTC).isoformat(timespec="seconds"))
     whole = rows(first, last)
-    cpu = _one(whole, "cpu")
+    cpu = next((named(row) for row in whole if row.table == "cpu"), None)
     queues = [reading.cpu.run_queue for reading in readings[1:] if reading.cpu is not None]
     written = [_written_kb(before, after) for before, after in pairwise(readings)]
     bursts = burst([value for value in written if value is not None])
@@ -60,10 +60,7 @@ def device_activity(readings: Sequence[HostCounters]) -> tuple[DeviceActivity, .
     """Return the devices' rows over the window, in the columns of iostat."""
     if len(readings) < 2 or readings[-1].t <= readings[0].t:
         return _NO_READING
-    found = []
-    for row in rows(readings[0], readings[-1]):
-        if row.table == "disk":
-            found.append(_device(dict(zip(TABLES["disk"].column_names()[1:], row.values, strict=True))))
+    found = [_device(named(row)) for row in rows(readings[0], readings[-1]) if row.table == "disk"]
     if not found and readings[-1].disks is None:
         return Unknown(f"/proc/diskstats could not be read: {readings[-1].failures.get('disk', 'no reason given')}")
     return tuple(found)
@@ -102,13 +99,6 @@ def _written_kb(before: HostCounters, after: HostCounters) -> float | None:
     return max(0.0, kb) / (after.t - before.t)
 
 
-def _one(found: Sequence[SampleRow], table: str) -> dict[str, SampleValue] | None:
-    for row in found:
-        if row.table == table:
-            return dict(zip(TABLES[table].column_names()[1:], row.values, strict=True))
-    return None
-
-
 def _value(row: Mapping[str, SampleValue] | None, name: str, last: HostCounters) -> float | Unknown:
     value = None if row is None else row.get(name)
     return float(value) if isinstance(value, int | float) else Unknown(last.failures.get("cpu", "it was not read"))
@@ -136,7 +126,7 @@ def _network(first: HostCounters, last: HostCounters, inventory: Inventory) -> f
     for row in rows(first, last):
         if row.table != "net":
             continue
-        values = dict(zip(TABLES["net"].column_names()[1:], row.values, strict=True))
+        values = named(row)
         speed = speeds.get(str(values.get("interface")))
         kilobytes = [value for name, value in values.items() if re.fullmatch(r"[rt]x_kb_per_s", name)]
         known = [float(value) for value in kilobytes if isinstance(value, int | float)]

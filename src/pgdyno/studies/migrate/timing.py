@@ -131,4 +131,5 @@ def _verdict(jobs: int, span: tuple[float, float], rows: Collection[SampleRow], 
     if end - begin < SHORTEST_S:
         return BottleneckVerdict(Resource.UNKNOWN, None, (NOT_SEEN,))
     load = LoadShape(clients=jobs, jobs=jobs, load_s=end - begin)
-    return judge_bottleneck(read_figures(rows, load, begin, end, {}, own_host=own_host, own_devices=own_host))
+    figures = read_figures(rows, load, begin, end, {})
+    return judge_bottleneck(replace(figures, own_host=own_host, own_devices=own_host))
