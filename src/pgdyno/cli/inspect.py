@@ -50,6 +50,7 @@ def command(flags: _Flags) -> int:
     an unchanged one have the same name.
     """
     from pgdyno.model.classes import Criticality, Utilization
+    from pgdyno.report.inventory_json import inventory_json
     from pgdyno.report.inventory_page import inventory_text
 
     inventory = _inventory(flags)
@@ -58,7 +59,7 @@ def command(flags: _Flags) -> int:
     if flags.utilization is not None:
         inventory = replace(inventory, utilization=Utilization(flags.utilization))
     if flags.as_json:
-        click.echo(json.dumps(_as_json(inventory, flags.only)))
+        click.echo(json.dumps(inventory_json(inventory, flags.only)))
     else:
         click.echo(inventory_text(inventory, flags.only, terminal_width()))
     return int(ExitCode.OK)
@@ -94,13 +95,3 @@ def _captured(target: Target, folder: Path, window_s: float | None) -> Inventory
 
 def _say(text: str) -> None:
     click.echo(text, err=True)
-
-
-def _as_json(inventory: Inventory, only: tuple[str, ...]) -> dict[str, object]:
-    from pgdyno.report.inventory_json import inventory_json
-    from pgdyno.report.inventory_page import SECTIONS
-
-    for name in only:
-        if name not in SECTIONS:
-            raise UsageError(f'--section "{name}" is not one of {", ".join(SECTIONS)}', hint="Name one of these.")
-    return inventory_json(inventory, only)

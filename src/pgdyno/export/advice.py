@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.advisor.selection import is_waiting
@@ -121,20 +121,26 @@ class ExportedAdvice:
         found = next((item.mark for item in self.items if item.change.knob.replace("/", ".") == name), "")
         return comment([f"{name}: {found}"], mark) if found else ""
 
+    @property
+    def settings(self) -> Mapping[str, SettingFact]:
+        """Return the parameters of the server; none where they are not known."""
+        return {} if isinstance(self.inventory.server, Unknown) else self.inventory.server.settings
+
+    @property
+    def late(self) -> list[str]:
+        """Return the changed parameters that are in force only after a restart."""
+        names = [item.change.knob for item in self.of(ChangeKind.POSTGRESQL)]
+        return [name for name in names if name in self.settings and self.settings[name].context == "postmaster"]
+
     def restarts(self) -> list[str]:
         """Return one sentence on the parameters that are in force only after a restart; none when there are none."""
-        server = self.inventory.server
-        settings = {} if isinstance(server, Unknown) else server.settings
-        names = [item.change.knob for item in self.of(ChangeKind.POSTGRESQL)]
-        late = [name for name in names if name in settings and settings[name].context == "postmaster"]
-        return [f"In force after a restart: {', '.join(late)}"] if late else []
+        return [f"In force after a restart: {', '.join(self.late)}"] if self.late else []
 
     def found(self, name: str) -> Found:
         """Return a parameter of PostgreSQL as it was found; what was there before a kept one is not known here."""
         if any(item.is_kept and item.change.knob == name for item in self.of(ChangeKind.POSTGRESQL)):
             return Found(None, is_default=False, in_auto_conf=None)
-        server = self.inventory.server
-        fact = None if isinstance(server, Unknown) else server.settings.get(name)
+        fact = self.settings.get(name)
         if fact is None:
             current = next((i.change.current for i in self.of(ChangeKind.POSTGRESQL) if i.change.knob == name), None)
             return Found(current, is_default=False, in_auto_conf=None)

@@ -13,7 +13,6 @@ from pgdyno.export.advice import ExportedAdvice, comment
 from pgdyno.export.linux_items import is_sysctl, pool_notes, sysctls_of
 from pgdyno.export.quoting import alter_system_reset, alter_system_set, yaml_scalar
 from pgdyno.export.sysctl import NAME as SYSCTL_FILE
-from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind
 
 NAME, UNDO = "pgdyno-advice.ansible.yaml", "pgdyno-advice.ansible.undo.yaml"
@@ -34,21 +33,23 @@ def files(advice: ExportedAdvice) -> dict[str, str]:
     items, sysctls = advice.of(ChangeKind.POSTGRESQL), sysctls_of(advice)
     if not items and not sysctls.written:
         return {}
-    late = _late(advice)
     tasks = [_sysctl(name, value) for name, value in sysctls.written.items()]
-    tasks += [_set(item.change.knob, item.change.value, late) for item in items]
+    tasks += [_set(item.change.knob, item.change.value, advice.late) for item in items]
     path = f"/etc/sysctl.d/{SYSCTL_FILE}"
     back = [_task(f"Remove {path}", "ansible.builtin.file", path=path, state="absent")] if sysctls.written else []
     back += [_sysctl_now(name, value) for name, value in sysctls.undo.items() if value is not None]
-    back += [_back(advice, item.change.knob, late) for item in items]
+    back += [_back(advice, item.change.knob) for item in items]
     lost = [f"{name} is not known as it was found" for name, value in sysctls.undo.items() if value is None]
     notes = [*advice.restarts(), *pool_notes(sysctls), *_HOW]
     head = advice.head("playbook of Ansible", _KINDS, about=_is_here) + comment(notes)
     undo = advice.head("undo of the playbook of Ansible", _KINDS, about=_is_here) + comment([*notes, *lost])
-    port, socket = _found(advice, "port", "5432"), _found(advice, "unix_socket_directories", "").partition(",")[0]
+    port, socket = (
+        advice.settings[name].setting.partition(",")[0].strip() if name in advice.settings else otherwise
+        for name, otherwise in (("port", "5432"), ("unix_socket_directories", ""))
+    )
     return {
-        NAME: head + _play("Apply what pgdyno advises", tasks, port, socket.strip()),
-        UNDO: undo + _play("Take back what pgdyno advised", back, port, socket.strip()),
+        NAME: head + _play("Apply what pgdyno advises", tasks, port, socket),
+        UNDO: undo + _play("Take back what pgdyno advised", back, port, socket),
     }
 
 
@@ -56,41 +57,27 @@ def _is_here(change: Change) -> bool:
     return change.kind is ChangeKind.POSTGRESQL or is_sysctl(change)
 
 
-def _late(advice: ExportedAdvice) -> frozenset[str]:
-    """Return the parameters that are in force only after a restart."""
-    server = advice.inventory.server
-    settings = {} if isinstance(server, Unknown) else server.settings
-    return frozenset(name for name, fact in settings.items() if fact.context == "postmaster")
-
-
-def _found(advice: ExportedAdvice, name: str, otherwise: str) -> str:
-    """Return where the server listens; `otherwise` where it is not known."""
-    server = advice.inventory.server
-    fact = None if isinstance(server, Unknown) else server.settings.get(name)
-    return otherwise if fact is None else fact.setting
-
-
-def _set(name: str, value: str, late: frozenset[str]) -> Task:
+def _set(name: str, value: str, late: Sequence[str]) -> Task:
     if _PLAIN.fullmatch(value) is None or value.lower() in ("default", "true", "false"):
         return _statement(f"Set {name}", alter_system_set(name, value), name, late)
     return _module(f"Set {name} to {value}", name, value, late)
 
 
-def _back(advice: ExportedAdvice, name: str, late: frozenset[str]) -> Task:
+def _back(advice: ExportedAdvice, name: str) -> Task:
     """Return the task that brings a parameter back: as it stood in postgresql.auto.conf, else without a line there."""
     found = advice.found(name)
     unseen = found.in_auto_conf is None and not found.is_default and not found.overridden_by
     if found.text is not None and (found.in_auto_conf or unseen):
-        return _set(name, found.text, late)
-    return _statement(f"Reset {name}", alter_system_reset(name), name, late)
+        return _set(name, found.text, advice.late)
+    return _statement(f"Reset {name}", alter_system_reset(name), name, advice.late)
 
 
-def _module(title: str, name: str, value: str, late: frozenset[str]) -> Task:
+def _module(title: str, name: str, value: str, late: Sequence[str]) -> Task:
     task = _task(title, "community.postgresql.postgresql_set", name=name, value=value, **_LOGIN)
     return [*task, *_as_owner(name in late, reloads=True)]
 
 
-def _statement(title: str, query: str, name: str, late: frozenset[str]) -> Task:
+def _statement(title: str, query: str, name: str, late: Sequence[str]) -> Task:
     task = _task(title, "community.postgresql.postgresql_query", query=query, autocommit=True, **_LOGIN)
     return [*task, "changed_when: true", *_as_owner(name in late, reloads=False)]
 

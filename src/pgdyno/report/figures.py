@@ -7,7 +7,7 @@ from the top, and hold the ratio with its interval in `y`, `lo` and `hi`. docs/e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Series, Table
@@ -92,40 +92,26 @@ def _history_title(points: Sequence[TrialPoint]) -> str:
     )
 
 
-def _role_series(scored: Sequence[TrialPoint]) -> list[Series]:
-    found = []
+def _role_series(scored: Sequence[TrialPoint]) -> Iterator[Series]:
     for role in HISTORY_ROLES:
-        chosen = [point for point in scored if point.role is role]
-        if chosen:
-            found.append(
-                Series(
-                    ROLE_NAMES[role],
-                    tuple(float(point.trial) for point in chosen),
-                    tuple(point.ratio for point in chosen),
-                    style="points",
-                    labels=tuple(f"trial {p.trial} ({ROLE_NAMES[p.role]})\n{p.settings}" for p in chosen),
-                    group=role.value,
-                )
-            )
-    return found
+        if chosen := [point for point in scored if point.role is role]:
+            labels = tuple(f"trial {p.trial} ({ROLE_NAMES[p.role]})\n{p.settings}" for p in chosen)
+            yield _dots(ROLE_NAMES[role], role.value, chosen, tuple(p.ratio for p in chosen), labels)
 
 
-def _unscored_series(points: Sequence[TrialPoint], floor: float) -> list[Series]:
-    found = []
+def _unscored_series(points: Sequence[TrialPoint], floor: float) -> Iterator[Series]:
     for state in TrialState:
         chosen = [point for point in points if point.state is state and state is not TrialState.COMPLETE]
         if chosen:
-            found.append(
-                Series(
-                    state.value,
-                    tuple(float(point.trial) for point in chosen),
-                    (floor,) * len(chosen),
-                    style="points",
-                    labels=tuple(f"trial {p.trial} {p.state.value}: {p.reason or p.settings}" for p in chosen),
-                    group=state.value,
-                )
-            )
-    return found
+            labels = tuple(f"trial {p.trial} {p.state.value}: {p.reason or p.settings}" for p in chosen)
+            yield _dots(state.value, state.value, chosen, (floor,) * len(chosen), labels)
+
+
+def _dots(
+    name: str, group: str, points: Sequence[TrialPoint], heights: tuple[float | None, ...], labels: tuple[str, ...]
+) -> Series:
+    trials = tuple(float(point.trial) for point in points)
+    return Series(name, trials, heights, style="points", labels=labels, group=group)
 
 
 def _best_series(scored: Sequence[TrialPoint]) -> list[Series]:

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.shapes import plain
+from pgdyno.report.inventory_page import require_sections
 
 _OF_SECTION: Mapping[str, tuple[str, ...]] = {
     "processor": ("processor", "virtualization"),
@@ -18,7 +19,11 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
 
 
 def inventory_json(inventory: Inventory, only: Sequence[str] = ()) -> dict[str, object]:
-    """Return the inventory with its hash; `only` names sections of the page, and leaves the others out."""
+    """Return the inventory with its hash; `only` names sections of the page, and leaves the others out.
+
+    Raises UsageError on a name that is no section's.
+    """
+    require_sections(only)
     whole: dict[str, object] = {"environment": inventory.environment_hash()}
     whole["size"] = plain(inventory.size)
     whole |= {part.name: plain(getattr(inventory, part.name)) for part in fields(inventory)}

@@ -38,14 +38,19 @@ def sections(inventory: Inventory) -> dict[str, list[Row]]:
     return {name: list(make(inventory)) for name, make in SECTIONS.items()}
 
 
+def require_sections(names: Sequence[str]) -> None:
+    """Raise UsageError on a name that is no section's."""
+    for name in names:
+        if name not in SECTIONS:
+            raise UsageError(f'--section "{name}" is not one of {", ".join(SECTIONS)}', hint="Name one of these.")
+
+
 def inventory_text(inventory: Inventory, only: Sequence[str] = (), room: int | None = None) -> str:
     """Return the page; `only` names sections, `room` is the columns of a terminal: longer texts go on under themselves.
 
     Raises UsageError on a name that is no section's.
     """
-    for name in only:
-        if name not in SECTIONS:
-            raise UsageError(f'--section "{name}" is not one of {", ".join(SECTIONS)}', hint="Name one of these.")
+    require_sections(only)
     lines = [f"environment {inventory.environment_hash()}, from {inventory.origin}" + _taken(inventory)]
     for name, make in SECTIONS.items():
         if only and name not in only:
