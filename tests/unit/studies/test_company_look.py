@@ -56,8 +56,8 @@ def test_runs_that_stand_alone_hear_of_it_too_and_wait_for_nothing(
 
 
 def test_only_kinds_with_pairs_and_without_bounds_of_exclusive_use_go_on_beside_others():
-    with_pairs = {StudyKind.TUNE, StudyKind.AB, StudyKind.STAIRCASE, StudyKind.SWEEP}
-    assert {kind for kind in StudyKind if kind_of(kind).beside_others} == with_pairs
+    pairs = {StudyKind.TUNE, StudyKind.AB, StudyKind.STAIRCASE, StudyKind.SWEEP}
+    assert {kind for kind in StudyKind if kind_of(kind).beside_others} == pairs
     assert looker(TARGET, Bounds()) is not None
     assert looker(TARGET, Bounds(foreign_disk_mb_per_s=5.0)) is None
     assert looker(TARGET, Bounds(foreign_sessions=0.0)) is None

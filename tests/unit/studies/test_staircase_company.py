@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from test_staircase_by_hand import BY_HAND
 
 from pgdyno.model.results.staircase import StaircaseResult
@@ -12,17 +11,11 @@ from pgdyno.model.study import StudyKind
 from pgdyno.report.drawing.markdown import render
 from pgdyno.report.study_record import StudyRecord
 from pgdyno.store.codec import result_from_json
-from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.staircase.page import staircase_page
 from pgdyno.studies.staircase.run import PROOF_BLOCKS
 from staircase_climbing import climb, options
 
 BUSY = {"disturbed": 1.0, "shared": True}
-
-
-@pytest.mark.parametrize("kind", [StudyKind.STAIRCASE, StudyKind.SWEEP])
-def test_studies_of_interleaved_blocks_go_on_beside_others(kind: StudyKind) -> None:
-    assert kind_of(kind).beside_others
 
 
 def test_a_staircase_beside_others_answers_and_its_headline_says_so() -> None:
