@@ -25,7 +25,7 @@ from pgdyno.stats.sequential import Design, is_final
 from pgdyno.studies.pairs.blocks import BASE, JUDGEABLE, WINNER, ArmUnmeasured, Blocks, run_blocks
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, verdict_of
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import RIVAL, Proof, rivals_beside, tolerance_of
+from pgdyno.studies.tune.proof import RIVAL, Proof, keep_untold, rivals_beside, tolerance_of
 from pgdyno.studies.tune.restart_room import room_for
 from pgdyno.studies.tune.smaller import needed_by_none
 from pgdyno.studies.tune.tuned import Tuned
@@ -148,7 +148,7 @@ def _without(blocks: Blocks, proof: Proof, half: _Half, options: TuneOptions) ->
     settings = blocks.arms[half.arm]
     effects = {name: effect for name, effect in proof.effects.items() if name in settings}
     is_one = len(half.stays) == 1
-    blocks.unmeasured = {**proof.blocks.unmeasured, **blocks.unmeasured}
+    keep_untold(blocks, proof)
     rivals, shares = rivals_beside(blocks, half.arm, options)
     return replace(
         proof,

@@ -227,6 +227,17 @@ def rivals_beside(blocks: Blocks, answer: str, options: TuneOptions) -> tuple[di
     return {name: found for name, found in beside.items() if found is not None and name in shares}, shares
 
 
+def keep_untold(blocks: Blocks, proof: Proof) -> None:
+    """Keep with later blocks what those of a proof left untold: arms without a run, and rivals of too few figures.
+
+    The latter do not run again, and are no less known for that.
+    """
+    blocks.unmeasured = {**proof.blocks.unmeasured, **blocks.unmeasured}
+    rivals = {arm: one for arm, one in proof.blocks.arms.items() if arm.startswith(RIVAL)}
+    unknown = {arm: one for arm, one in rivals.items() if arm.removeprefix(RIVAL) not in proof.rivals}
+    blocks.arms = {**blocks.arms, **unknown}
+
+
 def _left_out(blocks: Blocks) -> list[str]:
     """Return the settings that have an arm without them alone."""
     return [arm.removeprefix(WITHOUT) for arm in blocks.arms if arm.startswith(WITHOUT) and arm != WITHOUT_REST]

@@ -19,7 +19,15 @@ from pgdyno.stats.sequential import is_final
 from pgdyno.studies.pairs.blocks import BASE, JUDGEABLE, NO_TIME, WINNER, ArmUnmeasured, Blocks, run_blocks
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, verdict_of
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import RIVAL, WITHOUT, WITHOUT_REST, Proof, rivals_beside, tolerance_of
+from pgdyno.studies.tune.proof import (
+    RIVAL,
+    WITHOUT,
+    WITHOUT_REST,
+    Proof,
+    keep_untold,
+    rivals_beside,
+    tolerance_of,
+)
 from pgdyno.studies.tune.restart_room import room_for
 from pgdyno.studies.tune.tuned import Tuned
 
@@ -144,7 +152,7 @@ def _smaller(
     effects = {name: effect for name, effect in proof.effects.items() if name in settings}
     if len(settings) == 1:
         effects = dict.fromkeys(settings, headline.verdict)
-    blocks.unmeasured = {**proof.blocks.unmeasured, **blocks.unmeasured}
+    keep_untold(blocks, proof)
     rivals, shares = rivals_beside(blocks, WINNER, options)
     return replace(
         proof,
