@@ -94,7 +94,7 @@ def seek_missing(search: Search, loss: Loss, needed: Sequence[str], *, block: in
     return (*needed, *lacking)
 
 
-def seek_seen(search: Search, loss: Loss, needed: Sequence[str], *, block: int) -> tuple[str, ...] | None:
+def seek_seen(search: Search, loss: Loss, needed: Sequence[str] = (), *, block: int) -> tuple[str, ...] | None:
     """Return what `seek_missing` does if a trial of that has most of what was lost; None where it has not.
 
     Where the loss is spread over many settings, or a trial met a busy neighbour, halving comes to one that does not

@@ -304,7 +304,7 @@ def _look(
         f"a trial of {which_settings(len(part), len(found))} that the search found has less than half of their gain: "
         "what they lack is sought"
     )
-    return seek_seen(search, loss, (), block=block + 1) or (), [part]
+    return seek_seen(search, loss, block=block + 1) or (), [part]
 
 
 def _most_settings(arms: int | None, options: TuneOptions, *, again: bool = False) -> int:
