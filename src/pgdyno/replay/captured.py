@@ -109,9 +109,11 @@ def _distinct(db: Connection, source: str, column: str) -> tuple[str, ...]:
 def _rows(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> Iterator[TraceRow]:
     """Give the rows in the order of the trace, a batch at a time; what is sorted is on the disk of the outcome."""
     with connection(folder) as db, trace_source(trace, db) as source:
-        keys = map_keys(source, read_meta(trace), folder, db)
+        meta = read_meta(trace)
+        keys = map_keys(source, meta, folder, db)
         mapped.append(keys)
-        beside = _beside(source, folder, order, db, keys)
+        making = frozenset(one.name for one in meta.key_tables if one.generated) or None
+        beside = _beside(source, folder, order, db, keys, making if order is Order.ROW else None)
         db.execute("SET preserve_insertion_order = true")
         stored = ", ".join(f'"{name}"' for name in _STORED)
         more = next(beside, None)
@@ -125,13 +127,15 @@ def _rows(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> 
             raise out_of_order(*more[:2])
 
 
-def _beside(source: str, folder: Path, order: Order, db: Connection, keys: MappedKeys) -> Iterator[tuple[Any, ...]]:
+def _beside(
+    source: str, folder: Path, order: Order, db: Connection, keys: MappedKeys, making: frozenset[str] | None
+) -> Iterator[tuple[Any, ...]]:
     """Give session, seq, gates and keys of the rows that have any, in the order of the trace."""
     joined, made = f"(SELECT session, seq, due_us FROM {source})", list[str]()
     with TemporaryFile(dir=folder) as gates_file:
         if order is not Order.SESSION:
             gated = folder / "gates.parquet"
-            found = _gated(source, order, db, gates_file, has_turns=keys.captured > 0)
+            found = _gated(source, order, db, gates_file, making, has_turns=keys.captured > 0)
             write_rows(gated, _GATES, found, memory_mb=_GATES_MB)
             joined, made = f"{joined} LEFT JOIN '{gated}' USING (session, seq)", ["gates_at", "gates_size"]
         if keys.named:
@@ -147,7 +151,7 @@ def _beside(source: str, folder: Path, order: Order, db: Connection, keys: Mappe
 
 
 def _gated(
-    source: str, order: Order, db: Connection, file: BinaryIO, *, has_turns: bool
+    source: str, order: Order, db: Connection, file: BinaryIO, making: frozenset[str] | None, *, has_turns: bool
 ) -> Iterator[tuple[int, int, int, int]]:
     """Give session and seq of the statements that wait, and which bytes of `file` are their gates.
 
@@ -186,7 +190,7 @@ def _gated(
     )
     at = 0
     let_take(db, MEMORY_MB if wide or has_turns else narrow_mb)
-    for session, seq, waits in gates(found, keys):
+    for session, seq, waits in gates(found, keys, making):
         size = file.write(gate_bytes(waits))
         yield session, seq, at, size
         at += size

@@ -146,8 +146,13 @@ def key_columns(texts: Iterable[tuple[str, int]]) -> dict[str, str]:
     return found
 
 
-def gates(rows: Iterable[OrderedRow], keys: Mapping[str, str]) -> Iterator[tuple[int, int, list[Gate]]]:
-    """Give session, seq and gates of each statement that waits; with `keys` by rows, without by tables."""
+def gates(
+    rows: Iterable[OrderedRow], keys: Mapping[str, str], making: frozenset[str] | None = None
+) -> Iterator[tuple[int, int, list[Gate]]]:
+    """Give session, seq and gates of each statement that waits; with `keys` by rows, without by tables.
+
+    `making` are the tables that make keys themselves; None where nobody knows, and any may.
+    """
     tables, written = dict[str, _Table](), _LastWriters()
     pending = dict[int, list[tuple[Touch, str | None]]]()
     for row in rows:
@@ -155,12 +160,14 @@ def gates(rows: Iterable[OrderedRow], keys: Mapping[str, str]) -> Iterator[tuple
         for touch in touches(row.sql):
             table = tables.setdefault(touch.table, _Table())
             value = _value(touch, row, keys)
-            for gate in (*_before(touch, value, table, written), *_turns(touch, value, table, row)):
+            makes = touch.inserts and value is None and (making is None or touch.table in making)
+            turns = _turns(table, row) if makes else ()
+            for gate in (*_before(touch, value, table, written), *turns):
                 if gate[0] != row.session:
                     found[gate[0]] = max(found.get(gate[0], -1), gate[1])
             if touch.writes and not row.is_failed:
                 pending.setdefault(row.session, []).append((touch, value))
-                if touch.inserts and value is None:
+                if makes:
                     table.making_keys, table.turn = (row.session, row.seq), row.turn
         if found:
             yield row.session, row.seq, sorted(found.items())
@@ -175,10 +182,8 @@ def _value(touch: Touch, row: OrderedRow, keys: Mapping[str, str]) -> str | None
     return next((one.value(row.params) for one in touch.equal if one.column == column), None)
 
 
-def _turns(touch: Touch, value: str | None, table: _Table, row: OrderedRow) -> Iterator[Gate]:
+def _turns(table: _Table, row: OrderedRow) -> Iterator[Gate]:
     """Give the inserts before which a sequence is not to be asked: by their keys, else as they ended."""
-    if not touch.inserts or value is not None:
-        return
     if table.making_keys is not None and (row.turn is None or table.turn is None or table.turn < row.turn):
         yield table.making_keys
     if row.before_session is not None and row.before_seq is not None:

@@ -43,6 +43,14 @@ def test_a_row_waits_for_whoever_wrote_it_and_had_committed() -> None:
     assert found(row(1, 1, UPDATE, "7"), row(1, 2, UPDATE, "7")) == {}
 
 
+def test_inserts_of_a_table_that_makes_no_key_do_not_wait_for_each_other() -> None:
+    """As of pgbench's history: who holds the row of a branch must not wait there for who waits for that row."""
+    rows = (row(1, 1, INSERT, "x"), row(2, 1, INSERT, "y"))
+    assert found(*rows) == {(2, 1): [(1, 1)]}, "where nobody knows, any table may make a key"
+    for making, waits in ((frozenset({"t"}), [(2, 1, [(1, 1)])]), (frozenset({"u"}), [])):
+        assert list(gates(rows, {"t": "id"}, making)) == waits
+
+
 def test_the_last_writers_of_many_rows_are_those_of_a_plain_dict() -> None:
     chance, known = random.Random(7), dict[tuple[str, str], Gate]()
     writers = _LastWriters()
