@@ -54,6 +54,8 @@ class Kind:
     """All of its runs have the same settings: what fails in one is not theirs."""
     stands_alone = False
     """Each of its runs is a figure of the server: clients and platforms are compared by them."""
+    counts_trials = True
+    """Its load comes in trials; else it is one run, which says itself how far it is."""
     offers = False
     """It may end with settings that are offered for keeping."""
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pgdyno.model.live import Colour, Live
 from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.person.operator_request import OperatorRequest
-from pgdyno.model.study import Study, StudyKind
+from pgdyno.model.study import Study
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
 from pgdyno.report.wording import number_text
+from pgdyno.studies.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class StudyCard:
         """Return whether trials are counted; a replay is one run, which says itself how far it is."""
         return (
             self.has_load
-            and self.study.kind is not StudyKind.REPLAY
+            and kind_of(self.study.kind).counts_trials
             and (bool(self.trials) or self.live.run is not None or not self.live.place)
         )
 

@@ -330,5 +330,5 @@ def test_a_stop_file_ends_the_reference_before_anything_was_changed(tmp_path):
     server, stop = Server(Clock()), StopFile(tmp_path / "stop")
     stop.path.touch()
     with pytest.raises(OutOfTime, match=r'the stop file ".*stop" was found, before anything was changed'):
-        ground._watched(server, 600.0, stop, lambda _text: None)
+        ground._watched(server, 600.0, [lambda: ground.require_no_stop(stop)], lambda _text: None)
     assert server.reads == 1

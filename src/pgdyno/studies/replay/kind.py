@@ -15,6 +15,7 @@ class ReplayKind(Kind):
     """A captured load, sent to another server."""
 
     has_sessions = False
+    counts_trials = False
 
     def after_kill(self, study: Study) -> str:
         """Return that what was sent stays, and where the answers are."""
