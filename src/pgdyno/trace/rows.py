@@ -149,7 +149,7 @@ _SORTED_AS_NUMBERS = {
 
 def values_queries(parts: str) -> dict[str, str]:
     """Return queries of the distinct values of columns of a trace, one more than FEW at most."""
-    known = ", ".join(map(_literal, (LOGIN, OURS)))
+    known = ", ".join(map(_literal, (LOGIN, OURS, BEGUN)))
     return {
         name: f"SELECT DISTINCT * FROM ({query.format(parts=f'read_parquet({parts})', known=known)}) LIMIT {FEW + 2}"
         for name, query in _SORTED_AS_NUMBERS.items()
