@@ -147,7 +147,8 @@ def test_sessions_widen_the_interval_of_a_share():
     single = make_blocks(np.arange(2000), np.arange(2000))
     widths = []
     for blocks, rows in ((dependent, good), (single, random.permutation(good))):
-        _, low, high = share_interval(rows, blocks, drawn(blocks.count, 1))
+        mean, low, high = share_interval(rows, blocks, drawn(blocks.count, 1))
+        assert low < mean < high
         widths.append(high - low)
     assert widths[0] > 3 * widths[1]
 
