@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 from advice_example import make_advice, make_effect, make_finding, whole
-from json_schema import errors
 from pgdyno.errors import UsageError
 from pgdyno.model.advice import Advice, Again
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
@@ -264,35 +263,6 @@ def test_a_gain_reads_as_its_source_states_it(low: float | None, high: float | N
 def test_percentages_are_computed_from_the_rows() -> None:
     assert percent(62874.62 / 51978 - 1) == "+21 %"
     assert f"{(62874.62 / 51978 - 1) * 100:.2f}" == "20.96"
-
-
-@pytest.mark.requirement("R-ADV-15")
-def test_json_is_what_the_published_schema_says() -> None:
-    document = json.loads(advice_json(whole()))
-    assert list(errors(document, SCHEMA)) == []
-    assert document["summary"]["statements_first"] == ["slow-statement"]
-    assert {one["answer"] for one in document["findings"]} == {"finding", "ok", "unknown", "not applicable"}
-    assert {"name": "swap", "value": None, "unknown": "EPERM"} in document["facts"]
-    assert document["contradictions"][0]["first"].startswith("With -N there is almost 20 %")
-
-
-@pytest.mark.requirement("R-ADV-15")
-def test_the_schema_finds_what_breaks_it() -> None:
-    document = json.loads(advice_json(whole()))
-    document["findings"][0]["severity"] = "dreadful"
-    document["findings"][1]["colour"] = "red"
-    del document["findings"][2]["undo" if "undo" in document["findings"][2] else "risk"]
-    document["format"] = "1"
-    found = " ".join(errors(document, SCHEMA))
-    for word in ("dreadful", "colour is not in the schema", "risk is missing", "is no integer"):
-        assert word in found
-
-
-@pytest.mark.requirement("R-ADV-01")
-def test_the_schema_asks_for_every_field_of_a_finding() -> None:
-    finding = SCHEMA["$defs"]["Finding"]
-    asked = {"rule", "current", "proposed", "why", "effects", "risk", "apply", "persist", "verify", "revert", "cost"}
-    assert asked <= set(finding["required"])
 
 
 class Outline(HTMLParser):

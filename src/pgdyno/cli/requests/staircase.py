@@ -69,9 +69,10 @@ def _climb(
     options: StaircaseOptions, flags: ExperimentFlags, store: Store, progress: Progress, resumed: Study | None = None
 ) -> int:
     from pgdyno.studies.staircase.by_hand import GatedRuns, gate_of
+    from pgdyno.studies.staircase.course import StaircaseCourse
     from pgdyno.studies.staircase.plan_check import check_plan
     from pgdyno.studies.staircase.result import staircase_result, unfinished_result
-    from pgdyno.studies.staircase.run import Staircase, StaircaseCourse
+    from pgdyno.studies.staircase.run import Staircase
 
     plan = options.read_plan()
 

@@ -38,10 +38,11 @@ from pgdyno.studies.pairs.result import (
     refusals,
     side_of,
 )
+from pgdyno.studies.staircase.course import StaircaseCourse, StepResult, candidates_of
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE
 from pgdyno.studies.staircase.options import StaircaseOptions
 from pgdyno.studies.staircase.rules import DROP, SKIPPED, end_sentence
-from pgdyno.studies.staircase.run import ALL, BASE, StaircaseCourse, StepResult, candidates_of, notes_on
+from pgdyno.studies.staircase.run import ALL, BASE, notes_on
 from pgdyno.studies.sweep.run import SweepFound, level_numbers
 from pgdyno.trial.laboratory import Laboratory
 

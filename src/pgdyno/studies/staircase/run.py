@@ -13,7 +13,6 @@ laboratory gives back the trials that the store has (docs/adr/0008).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from pgdyno.errors import ApplyError
 from pgdyno.knobs.policy import check_settings
@@ -21,20 +20,20 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.study import Comparison
 from pgdyno.model.trial import Role, Trial, TrialSpec, TrialState
-from pgdyno.model.verdict import Interval, Verdict, Word
+from pgdyno.model.verdict import Verdict, Word
 from pgdyno.stats.noise import NoiseFloor, noise_floor, odd_run, why_untold
 from pgdyno.stats.sequential import is_final
 from pgdyno.studies.pairs.blocks import JUDGEABLE, ArmUnmeasured, Blocks, Runs, run_blocks, run_repeating
-from pgdyno.studies.pairs.drift import Drift, find_drift
+from pgdyno.studies.pairs.drift import find_drift
 from pgdyno.studies.pairs.drowned import tighter_elsewhere
 from pgdyno.studies.pairs.judging import Unjudged, compare_arms, is_too_thin, verdict_of
 from pgdyno.studies.staircase.by_hand import factors_of
+from pgdyno.studies.staircase.course import StaircaseCourse, StairProof, StepResult
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE, measure_by_hand
 from pgdyno.studies.staircase.options import StaircaseOptions
-from pgdyno.studies.staircase.plan import Plan, Step, TimeLeft
+from pgdyno.studies.staircase.plan import Step, TimeLeft
 from pgdyno.studies.staircase.plan_check import is_in_force, laid_over
 from pgdyno.studies.staircase.rules import (
-    CANDIDATE,
     DROP,
     KEEP,
     NULL,
@@ -51,62 +50,6 @@ from pgdyno.units import plural
 BASE, ALL, WITHOUT = "baseline", "all kept", "without "
 STEP_BLOCKS, SWEEP_AT, PROOF_BLOCKS = 1000, 500, 1_000_000
 """Block numbers: a thousand for each step, its sweep from 500 on, the proof far behind them all."""
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """One step and what came of it. Nothing but `step`, `outcome` and `why` is there of a step that was not run."""
-
-    step: Step
-    outcome: str
-    why: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    comparison: Comparison | None = None
-    blocks: Blocks | None = None
-    sweep: SweepFound | None = None
-    baselines: tuple[Trial, ...] = ()
-    interleaved: bool = True
-    open: bool = False
-    """Passed over for people, or in force already: steps that depend on it are not held back."""
-    again: Interval | None = None
-    """Of a step that people do: the server with it taken back, as a ratio of how it was before."""
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """Return the runs behind the verdict, and those of the sweep before them."""
-        blocks = (*(self.sweep.blocks.complete if self.sweep else ()), *(self.blocks.complete if self.blocks else ()))
-        return tuple(trial for block in blocks for trial in block.values())
-
-
-@dataclass(frozen=True)
-class StairProof:
-    """The fresh blocks at the end. `effects`: what each kept step is worth, all kept against all but that one."""
-
-    blocks: Blocks
-    comparison: Comparison
-    effects: Mapping[str, Verdict]
-
-
-@dataclass
-class StaircaseCourse:
-    """All that a staircase found. `proof` is None when no step was kept, and in the sandbox stage."""
-
-    plan: Plan
-    baseline: Configuration
-    noise_runs: tuple[Trial, ...] = ()
-    noise: NoiseFloor | None = None
-    climbs: list[StepResult] = field(default_factory=list)
-    kept: list[StepResult] = field(default_factory=list)
-    proof: StairProof | None = None
-    stopped: str = ""
-    unproven: str = ""
-    """Why there is no proof of steps that were kept."""
-    drift: Drift = field(default_factory=lambda: Drift((), ()))
-
-    @property
-    def outcomes(self) -> dict[str, str]:
-        """Return the outcome of each step by its name."""
-        return {climb.step.name: climb.outcome for climb in self.climbs}
 
 
 class Staircase:
@@ -372,11 +315,6 @@ class Staircase:
         if len(kept) == 1:
             effects = {kept[0].step.name: comparison.verdict}
         found.proof = StairProof(blocks, comparison, effects)
-
-
-def candidates_of(climbs: Iterable[StepResult]) -> tuple[str, ...]:
-    """Return the steps that the sandbox stage proposes for the large environment."""
-    return tuple(climb.step.name for climb in climbs if climb.outcome == CANDIDATE)
 
 
 def notes_on(comparison: Comparison, blocks: Blocks) -> tuple[str, ...]:
