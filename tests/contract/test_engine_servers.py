@@ -140,7 +140,9 @@ def test_both_take_on_the_account_before_they_connect(programs: list[tuple[str, 
     for program in programs:
         status: list[list[str]] = []
 
-        def look(_: RunTally, status: list[list[str]] = status) -> bool:
+        def look(told: RunTally, status: list[list[str]] = status) -> bool:
+            if not told.at_us:
+                return False  # it is starting
             for child in Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split():
                 status += [line.split() for line in Path(f"/proc/{child}/status").read_text().splitlines()]
             return True

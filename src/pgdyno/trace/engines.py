@@ -157,6 +157,8 @@ def run_engines(
                         paused[share] = wanted
         for share, process in enumerate(processes):
             process.wait(END_TIMEOUT_S)
+            if killed_at < math.inf and process.returncode == -signal.SIGTERM and not told.shares[share].at_us:
+                told.shares[share].ended = signal.SIGTERM.name  # it was still starting, and had sent nothing
             if not told.shares[share].ended:
                 raise EnvironmentUnsuitable(
                     f"an engine of the replay ended with exit code {process.returncode}",

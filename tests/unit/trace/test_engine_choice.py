@@ -95,3 +95,11 @@ def test_an_engine_that_says_nothing_is_watched_and_killed_where_it_does_not_end
             program=[sys.executable, "-c", deaf],
             watch=lambda _: ready.exists(),
         )
+
+
+def test_an_engine_that_is_ended_while_it_starts_has_sent_nothing_and_is_no_failure(tmp_path: Path) -> None:
+    for name in ("tape", "records"):
+        (tmp_path / name).touch()
+    starts = [sys.executable, "-c", "import time; time.sleep(600)"]
+    tally = run_engines(LOCAL, tmp_path / "tape", [tmp_path / "records"], program=starts, watch=lambda _: True)
+    assert (tally.ended, tally.done, tally.at_us) == ("SIGTERM", 0, 0)
