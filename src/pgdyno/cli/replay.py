@@ -347,11 +347,11 @@ def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:
         if time.monotonic() - told < _TELL_S and tally.is_paused is was_paused:
             return
         told, was_paused = time.monotonic(), tally.is_paused
-        left = max(ready.seconds - tally.schedule_us / 1e6, 0)
+        left, paused = max(ready.seconds - tally.schedule_us / 1e6, 0), pause_text(*tally.resting)
         progress.announce(
             f"{tally.done:,} answered, {tally.errors:,} of them differently than captured; {tally.open_sessions:,} "
             f"sessions; latest {tally.late_us / 1000:,.1f} ms by the injector; "
-            f"{pause_text(tally)}{seconds_text(left)} left"
+            f"{paused}{'; ' if paused else ''}{seconds_text(left)} left"
         )
 
     return tell

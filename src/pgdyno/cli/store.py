@@ -13,6 +13,7 @@ from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.report import find
 from pgdyno.cli.terminal.columns import print_columns, print_told
+from pgdyno.model.live import KILLED, SILENT
 
 if TYPE_CHECKING:
     from pgdyno.model.live import Live
@@ -25,8 +26,6 @@ RIGHT = frozenset({"trials", "trial", "block", "tps", "p50 ms", "p95 ms", "p99 m
 """Columns of numbers."""
 UNREADABLE = "unreadable"
 """The state of a study whose row is damaged, or of a newer pgdyno."""
-SILENT, KILLED = "silent", "killed"
-"""What is shown for `running` where nobody writes the study's live row any more; of one that left nothing to undo."""
 CLOSED = "closed"
 """How the session of a killed study stands whose server is as it was found."""
 

@@ -10,11 +10,14 @@ from operator import attrgetter
 from typing import Any
 
 from pgdyno.model.person.live_question import LiveDesk
+from pgdyno.model.replay_comparison import Lateness
 from pgdyno.model.shapes import shaped
 from pgdyno.model.verdict import Metric
 
 SILENT_S = 15.0
 """A study that has written nothing for this long has no process left that runs it, or one that hangs."""
+SILENT, KILLED = "silent", "killed"
+"""What is shown for `running` where nobody writes the study's row any more; of one that left nothing to undo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,31 @@ class LiveNotice:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class LiveReplay:
+    """How far a replay is. Of its `statements` so many are due by now, sent and answered; times in ms.
+
+    `unlike` answers differ from the captured ones. `answers` counts what is on file by class, and `lateness` is that of
+    these statements by who caused it. `response_ms` is how long the last of them took from their due moments, on
+    average, and `captured_ms` what was due in that time in the capture. `paused_s` says for how long it has been
+    paused, None where it is not, and `busy` how many sessions do not rest.
+    """
+
+    statements: int
+    due: int
+    sent: int
+    answered: int
+    unlike: int
+    late_ms: float
+    """The largest by the injector, of what was sent."""
+    answers: Mapping[str, int]
+    lateness: tuple[Lateness, ...] = ()
+    response_ms: float | None = None
+    captured_ms: float | None = None
+    paused_s: float | None = None
+    busy: int = 0
+
+
 class JsonText(str):
     """JSON that is written as it is."""
 
@@ -115,6 +143,7 @@ class Live:
     namespace: str = ""
     uptime: float = 0.0
     desk: LiveDesk | None = None
+    replay: LiveReplay | None = None
 
     def is_silent(self, now: float) -> bool:
         """Return whether nothing was heard of the study for longer than a living one is silent."""
@@ -128,6 +157,7 @@ class Live:
         values["notices"] = [{"t": one.t, "text": one.text} for one in self.notices]
         values["points"] = [_figures(point) for point in self.points]
         values["desk"] = None if self.desk is None else asdict(self.desk)
+        values["replay"] = None if self.replay is None else asdict(self.replay)
         return values
 
     def to_text(self, points: Sequence[str]) -> JsonText:

@@ -15,7 +15,8 @@ from pgdyno.model.verdict import Verdict
 from pgdyno.report.judgement import Judgement, SideNames
 
 if TYPE_CHECKING:
-    from pgdyno.report.sections import Report
+    from pgdyno.model.live import Live
+    from pgdyno.report.sections import Block, Report
     from pgdyno.report.study_record import StudyRecord
 
 Named = tuple[str, int | None]
@@ -81,6 +82,10 @@ class Kind:
     def after_kill(self, study: Study) -> str:
         """Return what is left of a study that was killed, and needs nothing to be restored: a clause."""
         return "its server is as it was found"
+
+    def under_way(self, live: Live) -> tuple[Block, ...]:
+        """Return what its page shows beside its card while it runs, by its row on the live board."""
+        return ()
 
     def judged(self, study: Study) -> Judgement | None:
         """Return what the study came to; None where only its page says it, or while it has no result."""

@@ -36,10 +36,20 @@ from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.queue import Queue
 from pgdyno.web.access import ACTED, Access, AccessGate
+from pgdyno.web.cards import StudyCard
 from pgdyno.web.crowd import ConnectionLimits, Seats, peer_of
 from pgdyno.web.operator_door import REQUESTS
 from pgdyno.web.overview import Overview, OverviewReader
-from pgdyno.web.pages import FILES, Acting, missing_page, overview_page, overview_parts, static_file, title_of
+from pgdyno.web.pages import (
+    FILES,
+    Acting,
+    card_on_page,
+    missing_page,
+    overview_page,
+    overview_parts,
+    static_file,
+    title_of,
+)
 from pgdyno.web.requesting import record_request
 
 EVENT_S = 1.0
@@ -80,20 +90,26 @@ class Dashboard:
                 drawn[acting.word] = f"event: overview\ndata: {told}\n\n"
             return drawn[acting.word]
 
-    def study(self, name: str, wanted: str) -> str:
-        """Return the report of a study as `html` or `json`. Raises UsageError when it is not there."""
+    def study(self, name: str, wanted: str, acting: Acting = NOBODY) -> str:
+        """Return the report of a study as `html` or `json`. Raises UsageError when it is not there.
+
+        The page of one under way has its card above, which moves as on the first page.
+        """
         study = self._store.study(name)
         counts = self._store.trial_counts().get(study.id, {})
-        # a live study has no trials, and tells its result while it runs
+        card = next((one for one in self._reader.latest().cards if one.live.study == study.id), None)
+        # a live study has no trials, and tells its result while it runs; one that was killed still says to run
         told = zlib.crc32(repr(study.result).encode())
-        key = study.id, wanted, f"{study.state} {sorted(counts.items())} {told}"
+        standing = study.state, card is None, card is not None and card.silent_s is not None
+        key = study.id, wanted, f"{standing} {sorted(counts.items())} {told}"
         with self._building:  # one at a time: a study of thousands of trials takes its second of CPU
             if key not in self._reports:
-                self._reports[key] = _report(self._store, study.id, wanted)
+                self._reports[key] = _report(self._store, study.id, wanted, card is not None)
                 while len(self._reports) > KEPT_REPORTS:
                     self._reports.popitem(last=False)
             self._reports.move_to_end(key)
-            return self._reports[key]
+            text = self._reports[key]
+        return text if card is None or wanted == "json" else _with_card(text, card, acting)
 
     def target(self, name: str) -> str:
         """Return the page of a target. Raises UsageError for one without a study."""
@@ -124,14 +140,23 @@ class Dashboard:
         return {"jobs": [asdict(job) for job in Queue(self._store).jobs()]}
 
 
-def _report(store: Store, study: str, wanted: str) -> str:
+def _report(store: Store, study: str, wanted: str, moves: bool) -> str:
     """Make a report; what makes one is loaded with the first of them, not with the dashboard."""
-    from pgdyno.report.drawing.html import render
+    from pgdyno.report.drawing.html import Moving, render
     from pgdyno.report.drawing.payload import report_json
     from pgdyno.studies.reports import build_report
 
     report = build_report(store, study)
-    return report_json(report) if wanted == "json" else render(report, home="/")
+    if wanted == "json":
+        return report_json(report)
+    script, style = (static_file(name)[0].decode() for name in ("live.js", "live.css"))
+    return render(report, home="/", moving=Moving((script,), (style,)) if moves else None)
+
+
+def _with_card(page: str, card: StudyCard, acting: Acting) -> str:
+    from pgdyno.report.drawing.html import PLACE
+
+    return page.replace(PLACE, PLACE.replace("></", f">{card_on_page(card, acting)}</"), 1)
 
 
 def _drawn_target(store: Store, name: str) -> str:
@@ -189,14 +214,14 @@ class _Events(StreamingResponse):
 class _Reports:
     """Reports by their addresses, each of which it takes for what it names or refuses."""
 
-    def __init__(self, dashboard: Dashboard) -> None:
-        self._dashboard = dashboard
+    def __init__(self, dashboard: Dashboard, acting: Callable[[Request], Acting]) -> None:
+        self._dashboard, self._acting = dashboard, acting
 
     async def study(self, request: Request) -> Response:
         whole = _name(request.path_params["name"], "a study")
         name, dot, wanted = whole.rpartition(".")
         if not dot or wanted != "json":
-            return _report_page(await run_in_threadpool(self._dashboard.study, whole, "html"))
+            return _report_page(await run_in_threadpool(self._dashboard.study, whole, "html", self._acting(request)))
         return Response(await run_in_threadpool(self._dashboard.study, name, "json"), media_type="application/json")
 
     async def target(self, request: Request) -> Response:
@@ -271,7 +296,7 @@ def make_app(
         await run_in_threadpool(record_request, store, door.operators, who, form)
         return RedirectResponse("/", 303)
 
-    reports = _Reports(dashboard)
+    reports = _Reports(dashboard, acting)
     routes = [
         Route("/", front),
         Route("/events", events),

@@ -11,6 +11,7 @@ from pgdyno.model.person.operator_request import OperatorRequest
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
+from pgdyno.report.sections import Block
 from pgdyno.report.wording import number_text
 from pgdyno.studies.kinds import kind_of
 
@@ -79,6 +80,11 @@ class StudyCard:
             and kind_of(self.study.kind).counts_trials
             and (bool(self.trials) or self.live.run is not None or not self.live.place)
         )
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Return what the study's own page shows beside all this."""
+        return kind_of(self.study.kind).under_way(self.live)
 
     @property
     def rate(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pgdyno import units
 from pgdyno.errors import StoreError
 from pgdyno.model.job import Job, JobState
-from pgdyno.model.live import Live
+from pgdyno.model.live import KILLED, SILENT, Live
 from pgdyno.model.study import Study, StudyState
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.report.wording import Tone
@@ -31,8 +31,6 @@ SLOW_S = 5.0
 PAGE = 50
 CLOSED_S = 3600.0
 """For how long a study is shown that was killed and whose server was restored: there is nothing to do about it."""
-KILLED, SILENT = "killed", "silent"
-"""What the list says for running where nobody writes any more: with a server as it was found, and otherwise."""
 LAST_TRIALS = 8
 SHOWN_REQUESTS = 6
 HISTORY = 400

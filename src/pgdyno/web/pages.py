@@ -8,6 +8,7 @@ from pkgutil import get_data
 from typing import Protocol, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from pgdyno.outside.words import printable_value
 from pgdyno.report.wording import metric_text, number_text, purpose_text
@@ -64,6 +65,20 @@ def overview_parts(overview: Overview, acting: Acting) -> dict[str, object]:
     }
 
 
+def card_on_page(card: StudyCard, acting: Acting) -> str:
+    """Return the card of a study as its own page has it."""
+    return str(cast(_Cards, _macros("cards.html.j2")).card(card, acting, _detail(card)))
+
+
+def _detail(card: StudyCard) -> Markup:
+    """Return what a study's own page has more than its card on the first one."""
+    if not card.blocks:
+        return Markup()
+    from pgdyno.report.drawing.html import drawn
+
+    return Markup(drawn(card.blocks))  # noqa: S704 - the template that draws them has escaped it
+
+
 def _card(card: StudyCard, acting: Acting) -> dict[str, object]:
     cards = cast(_Cards, _macros("cards.html.j2"))
     return {
@@ -71,6 +86,7 @@ def _card(card: StudyCard, acting: Acting) -> dict[str, object]:
         "html": str(cards.card(card, acting)),
         "head": str(cards.card_head(card)),
         "desk": str(cards.card_desk(card, acting)),
+        "detail": _detail(card),
         "trials": str(cards.card_trials(card)),
         "points": card.live.to_json()["points"],
         "history": card.history,
@@ -112,7 +128,7 @@ class _Parts(Protocol):
 class _Cards(Protocol):
     """Those of `cards.html.j2`, by far the most of the page: compiled when the first study runs."""
 
-    def card(self, card: StudyCard, acting: Acting) -> str: ...
+    def card(self, card: StudyCard, acting: Acting, detail: str | None = None) -> str: ...
     def card_desk(self, card: StudyCard, acting: Acting) -> str: ...
     def card_head(self, card: StudyCard) -> str: ...
     def card_trials(self, card: StudyCard) -> str: ...

@@ -112,6 +112,6 @@ def test_progress_says_paused_at_once_and_what_is_left_of_the_schedule(monkeypat
         tell(RunTally(at_us=at_us, pauses=pauses))
     assert [line.split("injector; ")[1] for line in lines] == [
         "15 s left",
-        "paused since 0.1 s, 1 session is still at a statement or in a transaction; 15 s left",
+        "paused for 0.1 s, 1 session is still at a statement or in a transaction; 15 s left",
         "14 s left",
     ]

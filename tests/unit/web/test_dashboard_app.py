@@ -17,7 +17,8 @@ import study_example as example
 from dashboard_asking import OPEN, ask
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.job import JobState
-from pgdyno.model.live import Live, LiveIndicator, LivePoint
+from pgdyno.model.live import Live, LiveIndicator, LivePoint, LiveReplay
+from pgdyno.model.replay_comparison import Lateness
 from pgdyno.model.results.tune import TuneResult
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.model.trial import Outcome, Role, TrialSpec, TrialState
@@ -129,6 +130,50 @@ def test_a_replay_has_no_trials_and_says_how_far_it_is(store: Store) -> None:
     begun = ask(make_app(store, OPEN), "/").body
     assert 'class="below" hidden' in begun, "what has not told how far it is has no trials either"
     assert "unknown" not in event(make_app(store, OPEN))["cards"][0]["head"]
+
+
+@pytest.mark.requirement("R-REP-06")
+def test_the_page_of_a_running_replay_has_its_card_with_lateness_and_answers_by_class(store: Store) -> None:
+    store.add_study(replace(example.make_study(StudyKind.REPLAY), id="sent", name="<b>monday</b>"))
+    replay = LiveReplay(100, 72, 70, 66, 2, 1.5, {"success": 63, "expected": 1, "new": 2},
+                        (Lateness("injector", 0.01, 0.2, 1.5),), 3.0, 5.0, 4.0, 1)  # fmt: skip
+    state = live("sent", run=None, number=0, place="the injector at most 1.5 ms late", phase="sending", replay=replay,
+                 left_s=12.0)  # fmt: skip
+    LiveBoard(store).show(state)
+    app = make_app(store, OPEN)
+    page, (card,) = ask(app, "/studies/sent"), event(app)["cards"]
+    for words in (
+        "72 of 100 statements", "66, 2 of them differently than captured", "lateness by</th>", "<td>injector</td>",
+        "1.500</td>", "the captured error</td>", "an error where the capture has none</td>",
+        "3.0 ms from the due moment, captured 5.0 ms", "paused for 4.0 s, 1 session is still",
+    ):  # fmt: skip
+        assert words in page.body, words
+        assert words in card["detail"], words
+        assert words not in ask(app, "/").body, words
+    assert "12 s left" in " ".join(card["head"].split())
+    assert "at most 12 s left" not in " ".join(card["head"].split()), "that is said of trials"
+    assert "<b>monday" not in page.body
+    assert "EventSource" in page.body
+    assert "No verdict: the study is running" in page.body
+    policy = page.body.split('Content-Security-Policy" content="')[1].split('"')[0]
+    assert "connect-src &#39;self&#39;" in policy
+    assert "unsafe" not in policy
+
+
+def test_the_page_of_a_study_moves_while_it_runs_and_only_then(store: Store) -> None:
+    study, now = example.make_study(StudyKind.REPLAY).id, time.time()
+    store.add_study(replace(example.make_study(StudyKind.REPLAY), state=StudyState.RUNNING))
+    assert "EventSource" not in ask(make_app(store, OPEN), f"/studies/{study}").body
+    LiveBoard(store).show(live(study))
+    app = make_app(store, OPEN, is_over=lambda _study, _live: True)
+    running = ask(app, f"/studies/{study}").body
+    assert 'class="running"' in running
+    assert "the study is running" in running
+    LiveBoard(store).show(live(study, at=now - 60))
+    time.sleep(overview_module.FRESH_S)
+    killed = ask(app, f"/studies/{study}").body
+    assert "EventSource" not in killed
+    assert "the study is interrupted" in killed, "what was drawn before is not kept"
 
 
 @pytest.mark.requirement("R-REP-06")

@@ -9,9 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Protocol, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -30,23 +33,35 @@ FIGURES = tuple(f"figures/{name}.js" for name in ("look", "strips", "charts", "c
 SCRIPTS = ("vendor/uplot.iife.min.js", "vendor/echarts.min.js", *FIGURES)
 STYLES = ("vendor/uplot.min.css", "report.css")
 UNBROKEN = re.compile(r"\S+ \[[^\]]{1,40}\]|\d (?:%|ms|s|min|[kMGT]i?B)(?![\w])")
+PLACE = '<div id="running" data-alone></div>'
+"""Where the card of a study under way goes."""
 LICENCES = ("vendor/uplot.LICENSE", "vendor/echarts.NOTICE", "vendor/echarts.LICENSE", "vendor/echarts-d3.LICENSE")
 
 
-def render(report: Report, *, home: str | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What a page has more while its study runs and it is served: scripts and styles that keep `PLACE` current."""
+
+    scripts: tuple[str, ...]
+    styles: tuple[str, ...]
+
+
+def render(report: Report, *, home: str | None = None, moving: Moving | None = None) -> str:
     """Return the page; `home` is where its name leads when it is served and not a file."""
-    scripts, styles = [_static(name) for name in SCRIPTS], [_static(name) for name in STYLES]
+    more = moving or Moving((), ())
+    scripts, styles = [*map(_static, SCRIPTS), *more.scripts], [*map(_static, STYLES), *more.styles]
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             report=report,
             home=home,
+            under_way=_as_it_is(PLACE) if moving else "",
             scripts=[_as_it_is(script) for script in scripts],
             styles=[_as_it_is(style) for style in styles],
             data=_as_it_is(figures_json(report.figures())),
             licences=_as_it_is("\n".join(_static(name) for name in LICENCES)),
-            policy=content_security_policy(scripts, styles),
+            policy=content_security_policy(scripts, styles, connects=moving is not None),
         )
     )
 
@@ -67,11 +82,27 @@ def write_html(report: Report, path: Path) -> None:
         ) from error
 
 
-def content_security_policy(scripts: list[str], styles: list[str]) -> str:
-    """Return the policy that allows these scripts and styles, drawn images of the page itself, and nothing else."""
+def content_security_policy(scripts: list[str], styles: list[str], *, connects: bool = False) -> str:
+    """Return the policy that allows these scripts and styles, drawn images of the page itself, and nothing else.
+
+    A page that `connects` may ask who served it, and has that one's forms.
+    """
     allowed = {"script-src": scripts, "style-src": styles}
     sources = [f"{name} {' '.join(_source(text) for text in texts)}" for name, texts in allowed.items()]
-    return "; ".join(("default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"))
+    ways = ("connect-src 'self'", "form-action 'self'") if connects else ("form-action 'none'",)
+    return "; ".join(("default-src 'none'", *sources, "base-uri 'none'", *ways))
+
+
+def drawn(blocks: Iterable[Block]) -> str:
+    """Return blocks as a part of a page."""
+    parts = cast(_Macros, _environment().get_template("blocks.html.j2").module)
+    return "".join(parts.draw(block) for block in blocks)
+
+
+class _Macros(Protocol):
+    """The macro of `blocks.html.j2` that draws any block."""
+
+    def draw(self, block: Block) -> str: ...
 
 
 def _source(text: str) -> str:

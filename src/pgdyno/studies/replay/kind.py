@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 
+from pgdyno.model.live import Live
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.model.study import Study
 from pgdyno.report.judgement import Judgement
+from pgdyno.report.sections import Block
 from pgdyno.studies.kind import Kind
 from pgdyno.studies.replay.words import judgement
 
@@ -22,6 +24,14 @@ class ReplayKind(Kind):
         output = study.asked.get("output")
         found = f"; pgdyno compare --replay {shlex.quote(output)} has its answers" if isinstance(output, str) else ""
         return f"what it had sent stays done{found}"
+
+    def under_way(self, live: Live) -> tuple[Block, ...]:
+        """Return due against sent, times beside the captured, lateness, answers by class, and whether it pauses."""
+        if live.replay is None:
+            return ()
+        from pgdyno.studies.replay.blocks import blocks_under_way
+
+        return blocks_under_way(live.replay)
 
     def judged(self, study: Study) -> Judgement | None:
         """Return whether the run counts, and how it was answered."""

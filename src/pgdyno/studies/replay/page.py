@@ -9,21 +9,9 @@ from pgdyno.report.judgement import standing
 from pgdyno.report.page_frame import observed
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
-from pgdyno.stats.delays import shares
-from pgdyno.stats.ratios import rounded
+from pgdyno.studies.replay.blocks import COUNTED_WITH, answers_table, lateness_table
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
-from pgdyno.trace.schema import AnswerClass
 from pgdyno.units import digits_text, plural, seconds_text
-
-_WORDS = {
-    AnswerClass.SUCCESS: "success, as in the capture",
-    AnswerClass.EXPECTED: "the captured error",
-    AnswerClass.NEW: "an error where the capture has none",
-    AnswerClass.MISSING: "no error where the capture has one",
-    AnswerClass.CHANGED: "another error than the captured one",
-    AnswerClass.SKIPPED: "not sent",
-}
-
 
 _UNSEEN_KEYS = (
     "Values in arrays and in expressions, and constants in statements of the extended protocol, are sent as captured; "
@@ -79,16 +67,16 @@ def _tiles(result: ReplayResult) -> tuple[Tile, ...]:
 
 
 def _sections(result: ReplayResult) -> tuple[Section, ...]:
-    late = result.fidelity.lateness
-    rows = tuple((one.part, f"{one.p50:,.3f}", f"{one.p99:,.3f}", f"{one.largest:,.3f}") for one in late)
-    lateness = Table(("lateness by", "p50 ms", "p99 ms", "largest ms"), rows, ("p50 ms", "p99 ms", "largest ms"))
     kept = Section(
         "fidelity",
         "Was the schedule kept?",
         "Does this run count, and who was late?",
         (
             *((Notice(result.fidelity.invalid),) if result.fidelity.invalid else ()),
-            TableBlock(lateness, "Only the injector and the gates can void a run; a slow server is what is measured."),
+            TableBlock(
+                lateness_table(result.fidelity.lateness),
+                "Only the injector and the gates can void a run; a slow server is what is measured.",
+            ),
             FactList(
                 (
                     ("ended", result.ended),
@@ -113,22 +101,13 @@ def _sections(result: ReplayResult) -> tuple[Section, ...]:
             *((Prose(result.fidelity.warnings),) if result.fidelity.warnings else ()),
         ),
     )
-    answers = Table(
-        ("answer", "meaning", "count", "share"),
-        tuple(
-            (one.name, _WORDS[AnswerClass(one.name)], f"{one.count:,}", f"{rounded(one.percent)} %")
-            for one in shares(result.answers)
-            if one.count
-        ),
-        ("count", "share"),
-    )
     lost = tuple(f"{plural(count, 'session')}: {reason}" for reason, count in result.reasons.items())
     errors = Section(
         "answers",
         "How was it answered?",
         "Are the answers those of the capture?",
         (
-            TableBlock(answers, "Connects and disconnects are counted with the statements."),
+            TableBlock(answers_table(result.answers), COUNTED_WITH),
             *((Notice(lost),) if lost else ()),
         ),
     )

@@ -251,10 +251,9 @@ def _send(
         sentry = Sentry(reader, options.guards)
         announce(off_text(sentry.begin(ready.asked.most_sessions)))
         row.guards(sentry.lamps)
-        latest = LatestAnswers(writer.files)
         progress = ReplayProgress(
-            row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds, answers=latest.take,
-            unlike=latest.unlike,
+            row, due_by_tenth(options.trace), speed=ready.plan.speed, seconds=ready.seconds,
+            latest=LatestAnswers(writer.files),
         )  # fmt: skip
         watch = _Watch(writer, options, sentry, tell, progress)
         try:
@@ -267,6 +266,7 @@ def _send(
                 raise GuardTripped(watch.why, detail=error.one_line, hint=error.hint) from error
             raise
     finally:
+        row.ends_at = None
         reader.close()
     return replace(tally, ended=watch.why or tally.ended)
 

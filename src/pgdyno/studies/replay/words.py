@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.model.results.replay import ReplayResult
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
-from pgdyno.trace.engine.tally import COMPLETE, RunTally
+from pgdyno.trace.engine.tally import COMPLETE
 from pgdyno.trace.schema import AnswerClass
 from pgdyno.units import agreeing, plural, seconds_text
 
@@ -36,13 +36,12 @@ def void_text(result: ReplayResult) -> str:
     return next(iter(result.fidelity.invalid), "")
 
 
-def pause_text(tally: RunTally) -> str:
-    """Say since when a run is paused, and who does not rest, before what is left of it; empty where it is not."""
-    if not tally.is_paused:
+def pause_text(paused_s: float | None, busy: int) -> str:
+    """Say for how long a run has been paused, and who does not rest, as `RunTally.resting`; empty where it is not."""
+    if paused_s is None:
         return ""
-    begin, _, count = tally.pauses[-1]
-    still = f", {agreeing(count, 'session', 'is', 'are')} still at a statement or in a transaction" if count else ""
-    return f"paused since {seconds_text((tally.at_us - begin) / 1e6)}{still}; "
+    still = f", {agreeing(busy, 'session', 'is', 'are')} still at a statement or in a transaction" if busy else ""
+    return f"paused for {seconds_text(paused_s)}{still}"
 
 
 def unlike_of(result: ReplayResult) -> int:

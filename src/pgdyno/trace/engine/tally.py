@@ -51,6 +51,14 @@ class RunTally:
         return any(end < 0 for _, end, _ in self.pauses)
 
     @property
+    def resting(self) -> tuple[float | None, int]:
+        """Return for how many seconds the pause lasts, None where none does, and how many sessions do not rest."""
+        if not self.is_paused:
+            return None, 0
+        begin, _, busy = self.pauses[-1]
+        return (self.at_us - begin) / 1e6, busy
+
+    @property
     def schedule_us(self) -> int:
         """Return where the schedule is: the moment of this telling, without what pauses took until then."""
         return self.at_us - sum((self.at_us if end < 0 else end) - begin for begin, end, _ in self.pauses)

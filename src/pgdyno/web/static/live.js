@@ -1,5 +1,5 @@
-// Keeps the first page current: patches pieces of HTML that the server made into it, and draws its figures. Every number and
-// word was decided in Python; nothing is computed here but pixels.
+// Keeps the first page current, and the card on the page of a study that runs: patches pieces of HTML that the server made
+// into it, and draws its figures. Every number and word was decided in Python; nothing is computed here but pixels.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -52,7 +52,7 @@
   const axis = () => ({ stroke: css("--muted"), font: `11px ${FONT}`, grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false } });
 
   /** Second by second, a value between two gaps is no line: it is drawn as a dot. */
-  function alone(plot, place) {
+  function dotted(plot, place) {
     const values = plot.data[place];
     return values.flatMap((one, at) => one != null && values[at - 1] == null && values[at + 1] == null ? [at] : []);
   }
@@ -88,7 +88,7 @@
         figure.setAttribute("aria-label", `${name}, ${unit}`);
         figure.appendChild(document.createElement("figcaption")).textContent = `${name}, ${unit}`;
         const canvas = figure.appendChild(document.createElement("div"));
-        const line = { stroke: css(color), width: 1.6, points: { show: false, filter: alone, size: 5, width: 0, fill: css(color) }, spanGaps: false };
+        const line = { stroke: css(color), width: 1.6, points: { show: false, filter: dotted, size: 5, width: 0, fill: css(color) }, spanGaps: false };
         return { figure, place, plot: chart(canvas, [line], { time: true }, range) };
       });
       const dots = (stroke, fill) => ({ stroke: "transparent", points: { show: true, size: 7, width: 1.5, stroke, fill } });
@@ -98,6 +98,7 @@
     show(card) {
       swap(this.part("head"), card.head);
       swap(this.part("desk"), card.desk);
+      swap(this.part("detail"), card.detail);
       swap(this.part("trials"), card.trials);
       const t = card.points.map(point => point[0]);
       for (const { figure, place, plot } of this.strips) {
@@ -117,8 +118,18 @@
 
   const cards = new Map();
   const running = document.getElementById("running");
+  /** The study whose page this is; undefined on the first page, which has all. */
+  const alone = running.dataset.alone === undefined ? undefined : running.firstElementChild.dataset.study;
 
   function show(front) {
+    if (alone !== undefined) {
+      front.cards = front.cards.filter(card => card.study === alone);
+      if (!front.cards.length) { // it has ended: its page has the result now
+        source.close();
+        location.reload();
+        return;
+      }
+    }
     for (const name of ["alerts", "queue", "studies"]) swap(document.getElementById(name), front[name]);
     const present = new Set(front.cards.map(card => card.study));
     for (const [study, card] of cards) {
@@ -136,8 +147,10 @@
       card.show(one);
     }
     for (const section of [...running.children]) if (!present.has(section.dataset.study)) section.remove();
-    document.getElementById("idle").hidden = present.size > 0;
-    document.title = front.title;
+    if (alone === undefined) {
+      document.getElementById("idle").hidden = present.size > 0;
+      document.title = front.title;
+    }
     contact(front.at, false);
   }
 
