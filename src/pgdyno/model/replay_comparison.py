@@ -7,11 +7,16 @@ replay on the old platform; B is the platform that is judged. *Again* is a secon
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.verdict import Interval, Word
+
+_DRIFT = (
+    "Whatever drifted between two runs, such as other load on a host, counts as a difference of the platforms here. "
+    "For a verdict let the platforms alternate: pgdyno replay TRACE --target OLD --versus NEW --runs 3."
+)
 
 
 class Basis(StrEnum):
@@ -322,6 +327,12 @@ class ReplayComparison:
     notes: tuple[str, ...] = ()
     amendments: tuple[str, ...] = ()
     """What an outcome says otherwise than the record of its run, which was fixed before it and holds."""
+
+    def alone(self) -> ReplayComparison:
+        """Return it where no other pair of runs is told beside it: its words say that it is one pair."""
+        if self.word is Word.NOT_RESOLVED:
+            return self
+        return replace(self, sentence=f"one pair of runs, not a verdict: {self.sentence}", notes=(*self.notes, _DRIFT))
 
     @property
     def exit_code(self) -> ExitCode:

@@ -106,6 +106,21 @@ def test_the_command_finds_the_trace_and_the_limit_of_the_outcome(folder):
         run("--replay", folder / "a", folder / "b", "--error-limit", 5)
 
 
+def test_one_pair_of_runs_is_said_to_be_no_verdict(folder, tmp_path):
+    """Drift between two runs looks like a difference: `--runs 3` alternates them, two outcomes alone cannot."""
+    words = ("--replay", folder / "a", folder / "b", "--again", folder / "again")
+    told = json.loads(run(*words, "--json").stdout)
+    assert told["sentence"].startswith("one pair of runs, not a verdict: B is worse: ")
+    assert "--runs 3" in told["notes"][0]
+    run(*words, "-o", tmp_path / "r.html")
+    for page in (" ".join(run(*words).output.split()), (tmp_path / "r.html").read_text().replace("\u00a0", " ")):
+        assert "One pair of runs, not a verdict: B is worse: " in page
+        assert "Whatever drifted between two runs" in page
+    undecided = json.loads(run("--replay", folder / "trace.parquet", folder / "b", "--json").stdout)
+    assert not any("drifted" in note for note in undecided["notes"])
+    assert undecided["sentence"].startswith("not resolved: ")
+
+
 def test_an_edit_of_the_outcome_shows_in_the_comparison_and_on_its_page(folder, tmp_path):
     words = ("--replay", folder / "a", folder / "b", "--store", tmp_path / "s.db")
     facts = json.loads((folder / "b" / "outcome.json").read_text())

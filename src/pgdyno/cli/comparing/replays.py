@@ -49,7 +49,7 @@ def replays_command(flags: CompareFlags, first: Path, second: Path) -> int:
         again=None if again is None else sides[again],
         kept=None if kept is None else sides[kept],
         rules=rules,
-    )
+    ).alone()
     found = replace(
         found,
         amendments=tuple(told for one in fixed.values() for told in one.amendments),
