@@ -65,7 +65,7 @@ def test_the_page_of_a_replay_moves_and_becomes_that_of_its_end(
     page.visit(f"{url}studies/{STUDY}", width=width, dark=dark)
     page.wait_for("document.querySelectorAll('#running canvas').length === 7")
     shown = page.evaluate(TEXT)
-    for words in ("1,005 of 60,000 statements", "996, 6 of them differently",
+    for words in ("1,005 of 60,000 statements", "996; 6 answers are not the captured ones",
                   "3.0 ms from the due moment, captured 5.0 ms",
                   "injector", "gate", "server", "the captured error", "no error where the capture has one",
                   "59 s left", "none at present"):  # fmt: skip
@@ -78,6 +78,7 @@ def test_the_page_of_a_replay_moves_and_becomes_that_of_its_end(
     assert "58 s left" in shown
     assert page.evaluate("document.activeElement.textContent") == "monday"
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert "as said on the first page" not in shown, "the figures say it"
     assert page.evaluate("document.querySelectorAll('#report > section').length") > 1, "its report is there as well"
     assert {one for one in page.requests if not one.startswith("data:")} == {f"{url}events"}
     study.end()

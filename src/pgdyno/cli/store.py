@@ -181,7 +181,7 @@ def _print(store: Store, found: Study | Trial) -> None:
     from pgdyno.model.study import Study
 
     if isinstance(found, Study):
-        _print_study(found, store.trials(found.id))
+        _print_study(store, found)
     else:
         _print_trial(store, found)
 
@@ -195,11 +195,14 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
         trials = row["trials"]
         count = sum(trials.values()) if isinstance(trials, dict) else 0
         began = _moment(row["created_at"])
-        state = row["state"] if row["silent_s"] is None else KILLED if row["session"] == CLOSED else SILENT
-        cells = (row["id"], began, row["kind"], state, count, row["workload"], _came_to(row))
+        cells = (row["id"], began, row["kind"], _state_shown(row), count, row["workload"], _came_to(row))
         lines.append([str(cell) for cell in cells])
     print_columns(("study", "began", "kind", "state", "trials", "workload", "result"), lines, RIGHT)
     silent = {row["session"] for row in rows if row.get("silent_s") is not None}
+    if CLOSED in silent:
+        click.echo(
+            f"{KILLED}: it left no settings to restore; pgdyno store show STUDY says what else it left", err=True
+        )
     if "open" in silent:
         click.echo(f"{SILENT}: it no longer responds; pgdyno rollback restores its server", err=True)
     elif "unknown" in silent:
@@ -211,6 +214,11 @@ def _print_studies(rows: list[dict[str, object]]) -> None:
         click.echo(f"{SILENT}: it no longer responds; it changes no settings, so there is nothing to restore", err=True)
 
 
+def _state_shown(row: dict[str, object]) -> object:
+    """Return the word for the state of a study: that it says to run is no sign that it does."""
+    return row["state"] if row["silent_s"] is None else KILLED if row["session"] == CLOSED else SILENT
+
+
 def _came_to(row: dict[str, object]) -> str:
     """Return the word of a study's verdict, else of its judgement; of a bench that was used its figure."""
     judgement, verdict = row["judgement"], row["verdict"]
@@ -219,11 +227,16 @@ def _came_to(row: dict[str, object]) -> str:
     return str(judgement["word"] or judgement["said"]) if isinstance(judgement, dict) else ""
 
 
-def _print_study(study: Study, trials: list[Trial]) -> None:
+def _print_study(store: Store, study: Study) -> None:
     from pgdyno.model.verdict import LATENCIES, Metric
+    from pgdyno.studies.kinds import kind_of
     from pgdyno.units import plural
 
-    print_told("study     ", f"{study.id} ({study.kind.value}, {study.state.value}), began {_moment(study.created_at)}")
+    trials, silent = store.trials(study.id), _silent(store).get(study.id)
+    state = _state_shown(_summary(study, {}, silent))
+    print_told("study     ", f"{study.id} ({study.kind.value}, {state}), began {_moment(study.created_at)}")
+    if state == KILLED:
+        print_told("left      ", kind_of(study.kind).after_kill(study))
     if study.ended:
         print_told("ended     ", study.ended)
     print_told("target    ", f"{study.target}, environment {study.environment}")

@@ -78,12 +78,13 @@ class LiveNotice:
 
 @dataclass(frozen=True, slots=True)
 class LiveReplay:
-    """How far a replay is. Of its `statements` so many are due by now, sent and answered; times in ms.
+    """How far a replay is. Of its `statements` so many are due by now and sent; times in ms.
 
-    `unlike` answers differ from the captured ones. `answers` counts what is on file by class, and `lateness` is that of
-    these statements by who caused it. `response_ms` is how long the last of them took from their due moments, on
-    average, and `captured_ms` what was due in that time in the capture. `paused_s` says for how long it has been
-    paused, None where it is not, and `busy` how many sessions do not rest.
+    `unlike` answers differ from the captured ones. Of what is on file `answered` counts statements, and `lateness` is
+    theirs by who caused it; `answers` counts records by class, connects and disconnects included. `response_ms` is how
+    long the last answers took from their due moments, on average, and `captured_ms` what was due in that time in the
+    capture. `paused_s` says for how long it has been paused, None where it is not, and `busy` how many sessions do not
+    rest.
     """
 
     statements: int

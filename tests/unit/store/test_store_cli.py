@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from pgdyno.cli.store import command
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.linux.identity import pid_namespace, uptime
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.live import Live
 from pgdyno.model.record import TextRecord
@@ -22,7 +23,8 @@ from pgdyno.model.samples import Event
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LatencySummary, LoadPlan, Outcome, Role, TrialSpec, TrialState, WorkloadSpec
 from pgdyno.store.catalogue import Store
-from pgdyno.store.live import LiveBoard
+from pgdyno.store.live import LiveBoard, boot_id
+from pgdyno.studies.reports import build_report
 from result_example import made
 
 WORKLOAD = WorkloadSpec("select-only", {"scale": 1}, "f", "select-only at scale 1", True)
@@ -100,6 +102,26 @@ def test_a_study_that_was_killed_is_not_listed_as_one_that_runs(
     assert found["state"] == state.value
     assert (found["silent_s"] is not None) == (shown == "silent")
     assert other["silent_s"] is None
+
+
+def test_a_killed_replay_is_called_so_everywhere_and_its_answers_are_named(path: Path) -> None:
+    asked = {"trace": "/srv/monday.parquet", "output": "/srv/my run"}
+    gone = Live("20260103-three", 0.0, 0.0, "here", 1, start_ticks=-1, boot_id=boot_id(), namespace=pid_namespace())
+    with Store.open(path) as store:
+        one = replace(store.study("20260101-one"), id=gone.study, kind=StudyKind.REPLAY, state=StudyState.RUNNING)
+        store.add_study(replace(one, options={"replay": asked}, created_at=3.0))
+        LiveBoard(store).show(replace(gone, uptime=uptime() - 60))
+        page = build_report(store, gone.study)
+    listed, shown = run(path, "list"), run(path, "show", gone.study).stdout
+    assert re.search(f"{gone.study}.* replay +killed", listed.stdout)
+    assert "pgdyno store show" in listed.stderr
+    assert "rollback" not in listed.stderr
+    assert f"{gone.study} (replay, killed)" in shown
+    command = "pgdyno compare --replay /srv/monday.parquet '/srv/my run'"
+    assert command in " ".join(shown.split())
+    (left,) = [one for one in page.sections if one.id == "left"]
+    assert command in str(left.blocks)
+    assert page.word == "interrupted"
 
 
 def test_an_empty_store_is_an_empty_list(tmp_path: Path) -> None:

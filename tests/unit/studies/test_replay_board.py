@@ -25,7 +25,8 @@ class Row:
         self.states: list[LiveReplay] = []
         self.ends_at: float | None = None
 
-    def put(self, *, replay: LiveReplay) -> None:
+    def put(self, *, replay: LiveReplay, phase: str) -> None:
+        assert phase == ("sending" if replay.paused_s is None else "paused")
         self.states.append(replay)
 
     def progress(self, elapsed_s: float, duration_s: float, place: str) -> None:
@@ -132,6 +133,7 @@ def test_lateness_is_that_of_all_so_far_by_who_caused_it(tmp_path: Path) -> None
     assert largest == [("injector", 0.049), ("gate", 0.0), ("server", 0.007)]
     file.write_bytes(rows.tobytes())
     latest.take()
+    assert latest.ended == 100
     assert latest.lateness == (
         Lateness("injector", 0.05, 0.099, 1.0),
         Lateness("gate", 0.0, 0.0, 0.0),
@@ -148,7 +150,7 @@ def test_a_page_shows_of_a_run_what_the_row_on_the_board_says() -> None:
     assert dict(facts.rows) == {
         "due": "72 of 100 statements",
         "sent": "70",
-        "answered": "66, 2 of them differently than captured",
+        "answered": "66; 2 answers are not the captured ones",
         "response time": "3.0 ms from the due moment, captured unknown: means of the last answers",
         "pause": "none at present",
     }

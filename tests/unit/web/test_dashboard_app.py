@@ -143,7 +143,7 @@ def test_the_page_of_a_running_replay_has_its_card_with_lateness_and_answers_by_
     app = make_app(store, OPEN)
     page, (card,) = ask(app, "/studies/sent"), event(app)["cards"]
     for words in (
-        "72 of 100 statements", "66, 2 of them differently than captured", "lateness by</th>", "<td>injector</td>",
+        "72 of 100 statements", "66; 2 answers are not the captured ones", "lateness by</th>", "<td>injector</td>",
         "1.500</td>", "the captured error</td>", "an error where the capture has none</td>",
         "3.0 ms from the due moment, captured 5.0 ms", "paused for 4.0 s, 1 session is still",
     ):  # fmt: skip

@@ -200,13 +200,16 @@ def test_a_command_of_an_alert_holds_no_other_one() -> None:
 
 def test_a_killed_replay_is_sent_to_its_answers_and_not_to_a_list_without_it() -> None:
     live = SimpleNamespace(study="r-1", pid=1, host="db1")
-    study = replace(example.make_study(StudyKind.REPLAY), options={"replay": {"output": "/srv/my run"}})
+    study = replace(
+        example.make_study(StudyKind.REPLAY), options={"replay": {"trace": "/srv/t.parquet", "output": "/srv/my run"}}
+    )
     over, hangs = (
         _silence(cast(StudyCard, SimpleNamespace(live=live, study=study, is_over=is_over, silent_s=60.0)))
         for is_over in (True, False)
     )
     for told in (over, hangs):
-        assert "what it had sent stays done; pgdyno compare --replay '/srv/my run' has its answers." in told
+        command = "pgdyno compare --replay /srv/t.parquet '/srv/my run'"  # of two sides
+        assert f"what it had sent stays done; {command} shows the answers until then." in told
         assert "rollback" not in told
         assert "as it was found" not in told
     assert "was killed, or hangs." in hangs

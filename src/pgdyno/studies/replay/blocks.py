@@ -50,7 +50,7 @@ def blocks_under_way(state: LiveReplay) -> tuple[Block, ...]:
     facts = (
         ("due", f"{state.due:,} of {plural(state.statements, 'statement')}"),
         ("sent", f"{state.sent:,}"),
-        ("answered", f"{state.answered:,}, {state.unlike:,} of them differently than captured"),
+        ("answered", f"{state.answered:,}; {state.unlike:,} answers are not the captured ones"),
         ("response time", took),
         ("pause", pause_text(state.paused_s, state.busy) or "none at present"),
     )

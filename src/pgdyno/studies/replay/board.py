@@ -26,6 +26,7 @@ SELECT due_us // 100000, count(*), coalesce(sum(end_us - due_us), 0), count(end_
 WHERE kind NOT IN (?, ?) AND refused IS NULL GROUP BY 1 ORDER BY 1
 """
 _PARTS = ("injector", "gate", "server")
+SENDING, PAUSED = "sending", "paused"
 
 
 class ReplayProgress:
@@ -66,7 +67,7 @@ class ReplayProgress:
             self._compare(tally, answers)
         state = self.state(tally)
         self._row.ends_at = now + max(0.0, self._seconds - elapsed_s)
-        self._row.put(replay=state)
+        self._row.put(replay=state, phase=PAUSED if tally.is_paused else SENDING)
         self._row.progress(elapsed_s, self._seconds, words_of(state))
 
     def state(self, tally: RunTally) -> LiveReplay:
@@ -77,7 +78,7 @@ class ReplayProgress:
             statements=self._due[-1] if self._due else 0,
             due=self._due[over - 1] if over else 0,
             sent=tally.sent,
-            answered=tally.done,
+            answered=self._latest.ended,
             unlike=tally.errors,
             late_ms=tally.late_us / 1000,
             answers=dict(self._latest.answers),
@@ -131,6 +132,8 @@ class LatestAnswers:
         self._taken = dict.fromkeys(files, 0)
         self.answers = {one.value: 0 for one in AnswerClass}
         """Records by class; connects and disconnects are counted with the statements."""
+        self.ended = 0
+        """Statements that have been answered, or whose session ended."""
         self.lateness: tuple[Lateness, ...] = ()
         """Of statements that have ended, by who caused it; none while there are none."""
         self._late = {part: _Late() for part in _PARTS}
@@ -146,6 +149,7 @@ class LatestAnswers:
             self._taken[file] = taken + len(records)
             self._count(records)
             sent = records[ended_statements(records)]
+            self.ended += len(sent)
             for part, late in self._late.items():
                 late.add(sent[f"{part}_us"])
             found.append(np.asarray((sent["done_us"] - sent["due_us"])[sent["sqlstate"] == b""]))

@@ -21,9 +21,11 @@ class ReplayKind(Kind):
 
     def after_kill(self, study: Study) -> str:
         """Return that what was sent stays, and where the answers are."""
-        output = study.asked.get("output")
-        found = f"; pgdyno compare --replay {shlex.quote(output)} has its answers" if isinstance(output, str) else ""
-        return f"what it had sent stays done{found}"
+        trace, output = (study.asked.get(name) for name in ("trace", "output"))
+        if not (isinstance(trace, str) and isinstance(output, str)):
+            return "what it had sent stays done"
+        compared = shlex.join(["pgdyno", "compare", "--replay", trace, output])
+        return f"what it had sent stays done; {compared} shows the answers until then"
 
     def under_way(self, live: Live) -> tuple[Block, ...]:
         """Return due against sent, times beside the captured, lateness, answers by class, and whether it pauses."""

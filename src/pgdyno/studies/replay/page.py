@@ -5,11 +5,14 @@ from __future__ import annotations
 from pgdyno.model.figure import Table
 from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.replay import KeysKept, ReplayResult
+from pgdyno.model.study import Study, StudyState
 from pgdyno.report.judgement import standing
 from pgdyno.report.page_frame import observed
 from pgdyno.report.sections import FactList, Notice, Prose, Report, Section, TableBlock, Tile, Tone
 from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.wording import capital
 from pgdyno.studies.replay.blocks import COUNTED_WITH, answers_table, lateness_table
+from pgdyno.studies.replay.kind import KIND
 from pgdyno.studies.replay.words import COUNTS, VOID, judgement
 from pgdyno.units import digits_text, plural, seconds_text
 
@@ -28,10 +31,18 @@ _METHOD = (
 def replay_page(record: StudyRecord) -> Report:
     """Return the report, of a replay that still runs or was interrupted too."""
     study, result = record.study, record.study.told(ReplayResult)
-    sections = () if result is None else _sections(result)
+    sections = _left(study) if result is None else _sections(result)
     told = standing(study) if result is None else judgement(result)
     tiles, lead = () if result is None else _tiles(result), f"A captured load, sent to {study.target}"
     return observed(record, told, sections, sections, _METHOD, done="sent", lead=lead, tiles=tiles)
+
+
+def _left(study: Study) -> tuple[Section, ...]:
+    """Return what is left of a run that has ended without a result."""
+    if study.state is StudyState.RUNNING:
+        return ()
+    told = (f"{capital(KIND.after_kill(study))}.",)
+    return (Section("left", "What is left", "What did it do until then?", (Prose(told),)),)
 
 
 def _tiles(result: ReplayResult) -> tuple[Tile, ...]:

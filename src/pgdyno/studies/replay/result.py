@@ -70,8 +70,8 @@ def result_of(
     return ReplayResult(
         study=study.id,
         environment=study.environment,
-        trace=str(options.trace),
-        outcome=str(options.output),
+        trace=str(options.trace.absolute()),
+        outcome=str(options.output.absolute()),
         engine=engine,
         speed=options.speed,
         level=level,

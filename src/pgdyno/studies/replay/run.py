@@ -33,7 +33,7 @@ from pgdyno.replay.target_facts import (
 from pgdyno.replay.warming import warm
 from pgdyno.server.postgres import Postgres
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.replay.board import LatestAnswers, ReplayProgress, due_by_tenth
+from pgdyno.studies.replay.board import SENDING, LatestAnswers, ReplayProgress, due_by_tenth
 from pgdyno.studies.replay.options import ReplayOptions
 from pgdyno.studies.replay.result import result_of
 from pgdyno.studies.session.new_study import observed_study
@@ -163,7 +163,8 @@ def replay(
     study = observed_study(
         StudyKind.REPLAY, options.trace.stem, request, ready.target, ready.facts, began=began, seconds=ready.seconds,
         options={
-            "trace": str(options.trace), "trace_digest": ready.meta.digest, "output": str(options.output),
+            "trace": str(options.trace.absolute()), "trace_digest": ready.meta.digest,
+            "output": str(options.output.absolute()),
             "speed": options.speed, "clock": options.clock.value, "order": options.order.value,
             "error_limit_percent": options.error_limit_percent,
         },
@@ -190,7 +191,7 @@ def replay(
                     f"sending {plural(taped.statements, 'statement')} of {ready.meta.sessions:,} sessions "
                     f"in {seconds_text(ready.seconds)}"
                 )
-                row.phase("sending")
+                row.phase(SENDING)
                 tally = _send(ready, options, tape, writer, announce, tell, row)
                 steps.end(INJECT)
             finally:
