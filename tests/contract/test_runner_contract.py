@@ -91,6 +91,31 @@ def test_a_folder_of_path_that_is_closed_to_us_hides_no_program(
         LocalRunner().run(["env"])
 
 
+def test_a_folder_of_path_deep_in_a_closed_one_ends_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`su postgres` keeps root's PATH: advise ended with "/root/go: permission denied" for want of lvs."""
+    shut = tmp_path / "shut" / "go" / "bin"
+    look = os.stat
+
+    def closed(path: str | Path, **more: bool) -> os.stat_result:
+        if str(tmp_path / "shut") in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, **more)
+
+    def not_allowed(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "nonesuch")
+
+    monkeypatch.setenv("PATH", f"{shut}:/nonesuch/bin:/usr/bin:/bin")
+    monkeypatch.setattr("pgdyno.owner.runner.os.geteuid", lambda: 1000)
+    monkeypatch.setattr("pgdyno.owner.runner.os.access", lambda path, _: str(path) in ("/usr/bin", "/bin"))
+    monkeypatch.setattr("pgdyno.owner.runner.os.stat", closed)
+    monkeypatch.setattr("pgdyno.owner.runner.subprocess.Popen", not_allowed)
+    with pytest.raises(EnvironmentUnsuitable, match='"nonesuch" was not found') as caught:
+        LocalRunner().run(["nonesuch"])
+    assert caught.value.detail == f"These folders of PATH cannot be looked into: {shut}."
+
+
 def test_time_ends_a_program(runner: Runner) -> None:
     began = time.monotonic()
     with pytest.raises(EnvironmentUnsuitable, match=r'"sleep" did not end within 0\.2 s'):

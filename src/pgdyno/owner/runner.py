@@ -248,7 +248,18 @@ def _closed_folders(name: str) -> list[str]:
     folders = os.get_exec_path()
     if any((Path(folder) / name).is_file() for folder in folders if os.access(folder, os.X_OK)):
         return []
-    return [folder for folder in folders if Path(folder).parent.exists() and not os.access(folder, os.X_OK)]
+    return [folder for folder in folders if not os.access(folder, os.X_OK) and not _is_missing(folder)]
+
+
+def _is_missing(folder: str) -> bool:
+    """Tell whether there is no such folder; where one above it is closed to us, that is not known."""
+    try:
+        Path(folder).stat()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _other_account(user: str | None) -> pwd.struct_passwd | None:
