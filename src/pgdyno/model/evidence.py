@@ -197,6 +197,8 @@ class TableActivity:
     tablespace: str = ""
     autovacuumed_at: float | None = None
     """When autovacuum last ended on it, seconds since the epoch; None when it never did, or that was not read."""
+    autovacuum_off: bool = False
+    """Whether its own `autovacuum_enabled` turns autovacuum off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from advisor_case import GB, MB, finding_of, make_case, make_server
-from pgdyno.advisor.rules.vacuum import MOSTLY_READ
+from pgdyno.advisor.rules.vacuum import MOST_TABLES, MOSTLY_READ
+from pgdyno.advisor.settable import can_be_applied, parts_of
 from pgdyno.model.evidence import Statistics, TableActivity, Window
 from pgdyno.model.finding import Answer, ProofState, Severity
 from pgdyno.model.inventory import Database
@@ -15,8 +18,8 @@ def counters(share):
     return Statistics(Window(60, "sampled"), write_share=share)
 
 
-def table(dead=0.0, growth=0, size=1 * GB):
-    return TableActivity("public", "stock", "app", size, 0, 0.5, 0.5, growth_bytes=growth, dead_share=dead)
+def table(dead=0.0, growth=0, size=1 * GB, **more):
+    return TableActivity("public", "stock", "app", size, 0, 0.5, 0.5, growth_bytes=growth, dead_share=dead, **more)
 
 
 def off(**evidence):
@@ -88,3 +91,41 @@ def test_bloat_asks_for_a_higher_limit():
     finding = finding_of("autovacuum-cost", make_case(tables=(table(dead=0.4),)))
     assert [(change.knob, change.value) for change in finding.changes] == [("autovacuum_vacuum_cost_limit", "400")]
     assert finding_of("autovacuum-cost", make_case(tables=(table(dead=0.1),))).answer is Answer.OK
+
+
+@pytest.mark.requirement("R-PG-25")
+@pytest.mark.parametrize(("dead", "severity"), [(0.02, Severity.NOTE), (0.5, Severity.WARNING)])
+def test_a_table_without_autovacuum_is_named_with_what_turns_it_on(dead, severity):
+    """The server's autovacuum was on, and no rule saw the table that it passes over."""
+    finding = finding_of("autovacuum-tables", make_case(tables=(table(dead=dead, autovacuum_off=True), table())))
+    assert (finding.answer, finding.severity) == (Answer.FINDING, severity)
+    assert "public.stock" in finding.title
+    (change,) = finding.changes
+    assert change.commands == ('ALTER TABLE "public"."stock" RESET (autovacuum_enabled);',)
+    assert change.undo == ('ALTER TABLE "public"."stock" SET (autovacuum_enabled = off);',)
+    assert not can_be_applied(finding)
+    assert parts_of([finding]).commands == change.commands
+
+
+def test_tables_without_autovacuum_that_are_small_or_that_none_looks_after_are_let_be():
+    small = make_case(tables=(table(dead=0.9, size=1 * MB, autovacuum_off=True),))
+    assert finding_of("autovacuum-tables", small).answer is Answer.OK
+    everywhere = make_case(
+        server=make_server(changed={"autovacuum": "off"}), tables=(table(dead=0.9, autovacuum_off=True),)
+    )
+    assert finding_of("autovacuum-tables", everywhere).answer is Answer.OK
+    assert finding_of("autovacuum-tables", make_case()).answer is Answer.UNKNOWN
+
+
+def test_many_tables_without_autovacuum_are_counted_and_the_worst_named():
+    tables = tuple(
+        replace(table(dead=number / 100, autovacuum_off=True), name=f"t{number}") for number in range(MOST_TABLES + 3)
+    )
+    finding = finding_of("autovacuum-tables", make_case(tables=tables))
+    assert finding.title.endswith("public.t3 and 3 more")
+    assert len(finding.changes) == len(finding.evidence) == MOST_TABLES
+
+
+def test_a_cost_limit_is_not_raised_for_a_table_that_autovacuum_passes_over():
+    case = make_case(tables=(table(dead=0.4, autovacuum_off=True),))
+    assert finding_of("autovacuum-cost", case).answer is Answer.OK

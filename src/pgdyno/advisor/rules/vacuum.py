@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pgdyno.advisor.amounts import is_small, too_few_rows
-from pgdyno.advisor.case import Case, Missing
+from pgdyno.advisor.case import Case, Missing, known
 from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, shown
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Resolution, Severity
+from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
+from pgdyno.outside.quoting import identifier
 from pgdyno.units import bytes_text, moment_text, percent_text
 
 MB = 1 << 20
@@ -17,6 +18,8 @@ MOSTLY_READ = 0.05
 DRIFT = 0.10
 """At most a tenth of a table's rows are dead, and it grows by at most a tenth in the window; small ones are let be."""
 BLOATED = 0.20
+MOST_TABLES = 5
+"""So many tables without autovacuum are named, those with most dead rows first."""
 COST_SETTINGS = (
     "autovacuum_vacuum_cost_limit",
     "autovacuum_vacuum_cost_delay",
@@ -156,6 +159,55 @@ def _ages(case: Case) -> tuple[str, ...]:
     )
 
 
+def autovacuum_tables(case: Case) -> Judgement:
+    """Name tables for which autovacuum is turned off apart; a warning where dead rows pile up in one of them."""
+    if case.text("autovacuum") != "on":
+        return InOrder("autovacuum is off for every table; see autovacuum.")
+    tables = known(case.evidence.tables, "which tables have autovacuum turned off")
+    left_out = [table for table in tables if table.autovacuum_off and not is_small(table)]
+    if not left_out:
+        return InOrder("No large table has autovacuum turned off for itself.")
+    piled = [table for table in left_out if _dead_share(table) >= BLOATED]
+    shown = sorted(left_out, key=_dead_share, reverse=True)[:MOST_TABLES]
+    more = len(left_out) - len(shown)
+    names = ", ".join(f"{table.schema}.{table.name}" for table in shown) + (f" and {more} more" if more > 0 else "")
+    return Fires(
+        changes=tuple(_vacuumed_again(table) for table in shown),
+        current=f"autovacuum_enabled = off for {names}",
+        proposed="autovacuum on for them too, or a scheduled VACUUM of each",
+        values={"tables": names},
+        evidence=tuple(_left_out(table) for table in shown),
+        severity=Severity.WARNING if piled else None,
+        alternatives=("Leave it off where a job vacuums the table itself, such as after each load.",),
+        needs_test=False,
+    )
+
+
+def _vacuumed_again(table: TableActivity) -> Change:
+    name = identifier(table.schema, table.name)
+    return Change(
+        ChangeKind.DDL,
+        value="autovacuum as everywhere else",
+        current="autovacuum_enabled = off",
+        commands=(f"ALTER TABLE {name} RESET (autovacuum_enabled);",),
+        undo=(f"ALTER TABLE {name} SET (autovacuum_enabled = off);",),
+    )
+
+
+def _left_out(table: TableActivity) -> str:
+    dead = table.dead_share
+    rows = (
+        f"how many of its rows are dead is unknown ({dead.reason})"
+        if isinstance(dead, Unknown)
+        else (f"{percent_text(dead)} of its rows are dead")
+    )
+    return f"{table.schema}.{table.name} of database {table.database} ({bytes_text(table.bytes)}): {rows}."
+
+
+def _dead_share(table: TableActivity) -> float:
+    return 0.0 if isinstance(table.dead_share, Unknown) else table.dead_share
+
+
 def _wait_for_a_vacuum(case: Case, table: TableActivity) -> None:
     """Raise Missing where no autovacuum of the table has ended since its settings may last have changed."""
     settled = case.evidence.settled
@@ -180,10 +232,13 @@ def autovacuum_cost(case: Case) -> Judgement:
     bloated = [
         (table, table.dead_share)
         for table in tables
-        if not isinstance(table.dead_share, Unknown) and table.dead_share >= BLOATED and table.bytes >= 100 * MB
+        if not isinstance(table.dead_share, Unknown)
+        and table.dead_share >= BLOATED
+        and table.bytes >= 100 * MB
+        and not table.autovacuum_off
     ]
     if not bloated:
-        return InOrder("No large table has a fifth of dead rows.")
+        return InOrder("No large table that autovacuum looks after has a fifth of dead rows.")
     table, share = max(bloated, key=lambda pair: pair[0].bytes)
     _wait_for_a_vacuum(case, table)
     own = case.number("autovacuum_vacuum_cost_limit")

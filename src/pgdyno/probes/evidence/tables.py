@@ -22,7 +22,7 @@ ONE_READING = Unknown("one reading tells no growth; --window SECONDS makes two")
 def tables(
     first: Snapshot | None, last: Snapshot, growths: TableGrowths | None = None
 ) -> tuple[TableActivity, ...] | Unknown:
-    """Return the tables with most I/O and those that grew most, most I/O first.
+    """Return the tables with most I/O, those that grew most and those without autovacuum, most I/O first.
 
     Shares are of all blocks of all tables of the databases that were listed, those not returned included. `growths`
     are of these snapshots.
@@ -57,7 +57,8 @@ def tables(
     ]
     made.sort(key=lambda table: (-table.io_share, -table.bytes, table.name))
     fastest = sorted(made, key=lambda table: 0 if isinstance(table.growth_bytes, Unknown) else -table.growth_bytes)
-    kept = {id(table) for table in [*made[:TABLES_KEPT], *fastest[:10]]}
+    unvacuumed = [table for table in sorted(made, key=lambda one: -one.bytes) if table.autovacuum_off]
+    kept = {id(table) for table in [*made[:TABLES_KEPT], *fastest[:10], *unvacuumed[:TABLES_KEPT]]}
     return tuple(table for table in made if id(table) in kept)
 
 
@@ -97,6 +98,7 @@ def _table(
         dead_share=row["dead"] / rows if rows else Unknown("the table has no row that statistics know of"),
         tablespace=row["tablespace"],
         autovacuumed_at=row.get("autovacuumed_at"),
+        autovacuum_off=row.get("autovacuum_off") is True,
     )
 
 

@@ -1,7 +1,7 @@
 -- The tables of this database with most I/O, and the largest; sums over all of them for the shares. Sizes are asked
 -- of the file system only for the first of them (they lock the table against ALTER TABLE for a moment), else estimated.
 WITH relation AS MATERIALIZED (
-  SELECT oid, relkind, relname, relnamespace, reltablespace, relpages::int8 AS pages, reltoastrelid,
+  SELECT oid, relkind, relname, relnamespace, reltablespace, relpages::int8 AS pages, reltoastrelid, reloptions,
          pg_stat_get_blocks_fetched(oid) AS fetched, pg_stat_get_blocks_hit(oid) AS hit
   FROM pg_class
   WHERE relkind IN ('r', 'm', 't', 'i')
@@ -10,7 +10,7 @@ WITH relation AS MATERIALIZED (
   FROM pg_index AS i JOIN relation AS r ON r.oid = i.indexrelid
   GROUP BY i.indrelid
 ), added AS (
-  SELECT t.oid, n.nspname, t.relname, t.reltablespace, t.pages + coalesce(toast.pages, 0) AS pages,
+  SELECT t.oid, n.nspname, t.relname, t.reltablespace, t.reloptions, t.pages + coalesce(toast.pages, 0) AS pages,
          coalesce(own.pages, 0) AS index_pages,
          t.fetched + coalesce(own.fetched, 0) + coalesce(toast.fetched, 0) + coalesce(its.fetched, 0) AS fetched,
          t.hit + coalesce(own.hit, 0) + coalesce(toast.hit, 0) + coalesce(its.hit, 0) AS hit
@@ -44,6 +44,8 @@ SELECT c.nspname::text AS schema, c.relname::text AS name, coalesce(ts.spcname, 
        pg_stat_get_tuples_inserted(c.oid) + pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid)
          AS writes,
        extract(epoch FROM pg_stat_get_last_autovacuum_time(c.oid))::float8 AS autovacuumed_at,
+       coalesce((SELECT NOT o.option_value::bool FROM pg_options_to_table(c.reloptions) AS o
+                 WHERE o.option_name = 'autovacuum_enabled'), false) AS autovacuum_off,
        pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,
        (SELECT coalesce(json_object_agg(r.relname, json_build_array(
                  pg_stat_get_blocks_fetched(r.oid), pg_stat_get_blocks_hit(r.oid))), '{}')::text
