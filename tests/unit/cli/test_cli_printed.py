@@ -170,7 +170,7 @@ def test_rows_without_latencies_say_so_and_the_default_must_be_one_of_the_tests(
     (tmp_path / "rows.csv").write_text("Test,PODs,C/J,TPS\nAlpha,1,8,1000\nBeta,1,8,1100\n")
     words = ("import", "rows", "rows.csv", "--scale", 100, "--store", "s.db")
     page = " ".join(call(*words, "--default", "alpha").output.split())
-    assert "1100.00 transactions per second at an unknown mean latency" in page
+    assert "1,100 transactions per second at an unknown mean latency" in page
     assert "mean latency there unknown" in page
     refused = failure(call(*words, "--default", "Gamma"))
     assert 'has no test "Gamma"' in refused.message

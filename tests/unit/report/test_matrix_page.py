@@ -56,6 +56,14 @@ def test_the_caption_says_with_which_data_a_cell_begins_where_that_was_kept() ->
     assert "keeps its data" not in text(compose(StudyRecord(older, ())))
 
 
+def test_sentences_have_figures_as_every_page_writes_them() -> None:
+    """The best cell was told with "10590.15 transactions per second"; the published columns keep their decimals."""
+    row = replace(made_row(8, 10590.1523), latency_ms=0.75512)
+    (best,) = best_sentences([row])
+    assert "10,590 transactions per second at 0.755 ms" in best
+    assert matrix_table([row]).rows[0][3:5] == ("10590.15", "0.76")
+
+
 @pytest.mark.requirement("R-BEN-11")
 def test_the_table_has_exactly_the_published_columns() -> None:
     published = "Test, PODs, C/J, TPS, LAT, CPU %, SMT, Row Exclusive, Access Share, Exclusive Lock"
@@ -70,7 +78,7 @@ def test_the_table_has_exactly_the_published_columns() -> None:
 @pytest.mark.requirement("R-BEN-14", "R-BEN-18", "R-BEN-21")
 def test_the_page_names_best_cell_knee_locks_and_changes_from_the_rows() -> None:
     said = text(page(SMT8))
-    assert "Best cell: tuned, SMT 8, 32 load generators with 7 clients each, 61963.9" in said
+    assert "Best cell: tuned, SMT 8, 32 load generators with 7 clients each, 61,964 transactions" in said
     for words in ("+7.39", "+12.17", "+10.55", "no claim", "RowExclusiveLock 4.81 times", "112 connections already"):
         assert words in said, words
     assert "One run each: no difference between cells is claimed." in said
@@ -191,7 +199,7 @@ def test_each_script_has_its_own_best_cell() -> None:
     rows = [made_row(4, 100.0), made_row(8, 120.0), made_row(4, 9000.0, mode="select-only")]
     said = best_sentences(rows)
     assert [words.split(", ")[1] for words in said] == ["1 load generator with 8 clients", "-S"]
-    assert page(rows).title.startswith("Best cell: default, 1 load generator with 8 clients, 120.00")
+    assert page(rows).title.startswith("Best cell: default, 1 load generator with 8 clients, 120 transactions")
 
 
 @pytest.mark.requirement("R-BEN-14")

@@ -23,7 +23,6 @@ from pgdyno.studies.matrix.names import MODE_WORDS, CellNames, load_text
 from pgdyno.studies.matrix.words import (
     best_sentences,
     contrast_table,
-    figure,
     little_table,
     matrix_table,
     notices,
@@ -91,7 +90,7 @@ def _tiles(rows: Sequence[MatrixRow]) -> tuple[Tile, ...]:
     if row is None:
         return ()
     demand = little(row)
-    latency = "unknown" if row.latency_ms is None else f"{figure(row.latency_ms, 2)} ms"
+    latency = "unknown" if row.latency_ms is None else f"{number_text(row.latency_ms)} ms"
     detail = "" if demand is None else f"Little's law: {demand.busy:.1f} of {row.cell.connections} connections"
     return (
         Tile("greatest throughput", f"{number_text(row.tps)} tps", "", row.cell.configuration, "", Tone.NEUTRAL),

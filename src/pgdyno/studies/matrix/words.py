@@ -60,7 +60,7 @@ def figure(value: float | None, digits: int = 2) -> str:
 
 def latency_text(milliseconds: float | None) -> str:
     """Write a mean latency with its unit, unknown where a table that was printed elsewhere has none."""
-    return "an unknown mean latency" if milliseconds is None else f"{figure(milliseconds)} ms"
+    return "an unknown mean latency" if milliseconds is None else f"{number_text(milliseconds)} ms"
 
 
 def _text(value: int | None) -> str:
@@ -80,7 +80,7 @@ def best_sentences(rows: Sequence[MatrixRow]) -> list[str]:
     for row in best_by_mode(rows):
         runs = "one run" if len(row.runs) < 2 else plural(len(row.runs), "run")
         found.append(
-            f"Best cell: {names.cell(row)}, {plural(figure(row.tps), 'transaction')} per second "
+            f"Best cell: {names.cell(row)}, {plural(number_text(row.tps), 'transaction')} per second "
             f"at {latency_text(row.latency_ms)} ({runs})."
         )
         found += _rivals(rivals(rows, row), names)
