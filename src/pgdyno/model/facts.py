@@ -25,6 +25,11 @@ class NoLoad(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class LittleLoad(NoLoad):
+    """The server was not idle, and did so little that no setting could show: as much as monitoring alone makes."""
+
+
+@dataclass(frozen=True, slots=True)
 class SettingFact:
     """One row of `pg_settings`, as text in the server's own spelling.
 

@@ -17,7 +17,7 @@ from pgdyno.model.evidence import (
     WorkingSetClass,
     WorkloadClass,
 )
-from pgdyno.model.facts import NoLoad, Unknown
+from pgdyno.model.facts import LittleLoad, NoLoad, Unknown
 from pgdyno.model.inventory import Inventory, Mount, Place, Purpose
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.counters import keyed_growth
@@ -85,8 +85,22 @@ def test_what_monitoring_makes_in_a_month_is_no_load():
     found = classify(idle)
     assert isinstance(found, NoLoad)
     assert found.reason.startswith("2 to 5 transactions a second since the reset are as few as monitoring makes")
+    assert isinstance(found, LittleLoad)
     assert classify(replace(idle, commits_s=6.0))[0] is WorkloadClass.OLTP
     assert classify(replace(idle, rows_read_s=30_000.0, write_share=0.01, analytic_share=1.0))[0] is WorkloadClass.OLAP
+
+
+def test_a_young_load_is_too_little_to_judge_and_not_none():
+    """9,000 transactions in ten minutes were "not a load", and the page said that none was seen."""
+    young = Window(600.0, "since the statistics were reset")
+    busy = Statistics(young, commits_s=15.0, rows_read_s=400.0, rows_written_s=20.0, write_share=0.05)
+    found = classify(busy)
+    assert isinstance(found, LittleLoad)
+    assert "--window" in found.reason
+    idle = classify(replace(busy, commits_s=1.0))
+    assert isinstance(idle, NoLoad)
+    assert not isinstance(idle, LittleLoad)
+    assert "which is not a load" in idle.reason
 
 
 def test_database_that_was_reset_by_itself_has_its_own_age():
@@ -142,6 +156,16 @@ def test_tables_by_their_share_of_all_blocks():
     assert (stock.growth_bytes, item.growth_bytes) == (16384, 0)
     assert (stock.writes, stock.seq_scans, stock.dead_share) == (40, 2, 0.1)
     assert isinstance(tables(None, LAST)[0].growth_bytes, Unknown)
+
+
+def test_tables_without_autovacuum_are_kept_however_little_is_done_with_them():
+    last = snapshot(1010.0, 3)
+    quiet = {**last["tables"]["app"][1], "fetched": 0, "hit": 0, "bytes": 8192, "is_measured": True}
+    last["tables"]["app"] += [{**quiet, "name": f"t{number}", "tables": 202} for number in range(200)]
+    last["tables"]["app"][-1]["autovacuum_off"] = True
+    found = tables(None, last)
+    assert len(found) < 100
+    assert [table.name for table in found if table.autovacuum_off] == ["t199"]
 
 
 def test_table_that_is_new_counts_from_nothing():

@@ -16,7 +16,7 @@ from pgdyno.advisor.rulebook import shipped_rules
 from pgdyno.advisor.selection import best_candidates
 from pgdyno.model.advice import Advice
 from pgdyno.model.evidence import WorkloadClass
-from pgdyno.model.facts import NoLoad
+from pgdyno.model.facts import LittleLoad, NoLoad
 from pgdyno.model.finding import Answer, ProofState, RuleProof, Severity
 from pgdyno.report.advice.document import advice_json
 from pgdyno.report.advice.short import MOST_WARNINGS
@@ -85,6 +85,16 @@ def test_nothing_that_only_a_load_could_justify_comes_first_on_an_idle_server() 
     assert len(waiting) > 1
     assert f"{len(waiting)}  need a load, and none was seen: " in text
     assert "--window" in text
+
+
+def test_a_server_that_did_little_is_not_told_that_it_had_no_load() -> None:
+    """A small server in use, of two transactions a second: "load: none was seen"."""
+    advice = idle_advice()
+    little = LittleLoad("2 to 5 transactions a second since the reset are as few as monitoring makes")
+    text = short(replace(advice, evidence=replace(advice.evidence, workload=little)))
+    assert "load: too little was seen: 2 to 5 transactions" in text
+    assert "need a load, and too little was seen: " in text
+    assert "none was seen" not in text
 
 
 def test_under_a_load_the_same_rules_are_candidates_again() -> None:

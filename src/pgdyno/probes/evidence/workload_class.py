@@ -7,7 +7,7 @@ read-only databases may do without autovacuum); the limits are pgdyno's own, and
 from __future__ import annotations
 
 from pgdyno.model.evidence import SAMPLED, Statistics, WorkloadClass
-from pgdyno.model.facts import NoLoad, Unknown
+from pgdyno.model.facts import LittleLoad, NoLoad, Unknown
 from pgdyno.units import percent_text, plural, rate_text
 
 READ_ONLY_BELOW = 0.000_1
@@ -28,11 +28,16 @@ BATCH_ROWS = 1_000
 
 IDLE_TRANSACTIONS_S = 5.0
 IDLE_ROWS_S = 1_000.0
-"""A window below both is idle: monitoring and autovacuum make about as much. In a month they come to millions."""
+"""A window below both, and a mean since the reset, is as much as monitoring and autovacuum make: scrapes of some ten
+queries each 5 to 15 s. A small server in use may be below, too. It is right not to judge it as a load: a core reads
+about a million rows a second, so that a day below the bound kept one core busy for some 90 seconds, in whatever hour
+they fell, and no setting that only a load justifies could be seen to matter. A window shows what a mean hides."""
 FEWEST_TRANSACTIONS = 10_000
 FEWEST_ROWS = 10_000_000
 """Since a reset: what monitoring makes in a day, a thousand rows of catalogues each time; of a server that did less its
 counters show no load. Reports and batches are few transactions of many rows."""
+MADE_TRANSACTIONS, MADE_ROWS = 2_000, 500_000
+"""Twice what making a cluster and looking at it for the first time count: the rate of a young server is theirs."""
 OWN_TRANSACTIONS, OWN_ROWS = 30, 20_000
 """What opening pgdyno's own sessions and reading the views adds to a window, whatever its length."""
 
@@ -54,25 +59,38 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     is_sampled = statistics.window.source == SAMPLED
     seconds = statistics.window.seconds
     transactions, rows = _counted(statistics, "commits_s", "rollbacks_s"), _counted(statistics, *_ROWS)
-    few = transactions < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
-    if is_sampled and few and rows < IDLE_ROWS_S * seconds + OWN_ROWS:
-        return NoLoad(f"the server was idle in the window: {plural(rate_text(ended), 'transaction')} a second")
-    if not is_sampled and transactions < FEWEST_TRANSACTIONS and rows < FEWEST_ROWS:
-        return NoLoad(
-            f"fewer than {FEWEST_TRANSACTIONS:,} transactions and {FEWEST_ROWS // 1_000_000} million rows were counted "
-            "since the reset, which is not a load"
-        )
-    if not is_sampled and transactions < IDLE_TRANSACTIONS_S * seconds and rows < IDLE_ROWS_S * seconds:
-        return NoLoad(
-            f"{plural(rate_text(transactions / seconds), 'transaction')} a second since the reset are as few as "
-            "monitoring makes, or a load with much idle time; --window SECONDS watches it"
-        )
+    if is_sampled:
+        few = transactions < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
+        if few and rows < IDLE_ROWS_S * seconds + OWN_ROWS:
+            return LittleLoad(
+                f"the server was nearly idle in the window: {plural(rate_text(ended), 'transaction')} a second, as few "
+                "as monitoring makes"
+            )
+    elif (no_load := _too_few_since_reset(transactions, rows, seconds)) is not None:
+        return no_load
     reads_each, writes_each = read / ended, written / ended
     words = (
         f"{percent_text(share, 2)} of the rows touched were written, "
         f"{reads_each:,.1f} read and {writes_each:,.1f} written a transaction"
     )
     return _class(share, reads_each, writes_each, statistics.analytic_share), words
+
+
+def _too_few_since_reset(transactions: float, rows: float, seconds: float) -> NoLoad | None:
+    """Say why counters since a reset show no load that could be judged; None where they do."""
+    is_slow = transactions < IDLE_TRANSACTIONS_S * seconds and rows < IDLE_ROWS_S * seconds
+    if transactions < FEWEST_TRANSACTIONS and rows < FEWEST_ROWS:
+        bounds = f"{FEWEST_TRANSACTIONS:,} transactions and {FEWEST_ROWS // 1_000_000} million rows"
+        counted = f"fewer than {bounds} were counted since the reset"
+        if is_slow or (transactions < MADE_TRANSACTIONS and rows < MADE_ROWS):
+            return NoLoad(f"{counted}, which is not a load")
+        return LittleLoad(f"{counted}; --window SECONDS watches the load")
+    if is_slow:
+        return LittleLoad(
+            f"{plural(rate_text(transactions / seconds), 'transaction')} a second since the reset are as few as "
+            "monitoring makes, or a load with much idle time; --window SECONDS watches it"
+        )
+    return None
 
 
 _ROWS = ("rows_read_s", "rows_written_s")

@@ -94,7 +94,7 @@ def _folds(advice: Advice, told: Sequence[Finding]) -> Iterator[tuple[int, str]]
     open_ones = [one for one in rest if one not in waiting and one not in refuted]
     if waiting:
         need = "needs" if len(waiting) == 1 else "need"
-        yield len(waiting), f"{need} a load, and none was seen: {_names(waiting)}; --window 300 watches one"
+        yield len(waiting), f"{need} a load, and {words.seen_text(advice)}: {_names(waiting)}; --window 300 watches one"
     if refuted:
         yield len(refuted), f"refuted here: {_names(refuted)}"
     for severity in Severity:

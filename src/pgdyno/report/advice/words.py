@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pgdyno.advisor.rulebook import documents
 from pgdyno.model.advice import Advice
 from pgdyno.model.bottleneck import WORDS, in_short
-from pgdyno.model.facts import NoLoad, Unknown
+from pgdyno.model.facts import LittleLoad, NoLoad, Unknown
 from pgdyno.model.finding import (
     Answer,
     Change,
@@ -173,11 +173,16 @@ def window_text(advice: Advice) -> str:
     return f"statistics of {seconds_text(window.seconds)}, {window.source}"
 
 
+def seen_text(advice: Advice) -> str:
+    """Say of a server without a load whether it had none, or too little for settings to matter."""
+    return "too little was seen" if isinstance(advice.evidence.workload, LittleLoad) else "none was seen"
+
+
 def load_text(advice: Advice) -> str:
     """Return what the load is on one line, as far as it is known; empty when nothing is."""
     seen = advice.evidence
     if isinstance(seen.workload, NoLoad):
-        return f"none was seen: {seen.workload.reason}"
+        return f"{seen_text(advice)}: {seen.workload.reason}"
     working_set = "" if isinstance(seen.working_set, Unknown) else f"the working set {seen.working_set.kind}"
     parts = [
         "" if isinstance(seen.workload, Unknown) else str(seen.workload),
