@@ -9,21 +9,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from advise_command import run
 from fix_postgres import NIGHT, find_build
 from pgdyno.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.pg
-COMMAND = re.compile(r"^\s*(pgdyno (?:advise|experiment|apply|bench|tune|inspect)\b.*?)(?:  .*)?$", re.MULTILINE)
+COMMAND = re.compile(r"^\s*(pgdyno \w+\b.*?)(?:  .*)?$", re.MULTILINE)
 STATES: dict[str, tuple[str, ...]] = {
     "as-made": (),
     "fsync-off": ("fsync = off", "full_page_writes = off"),
     "autovacuum-off": ("autovacuum = off",),
+    "waits-for-a-restart": ("shared_buffers = '100MB'",),
 }
 BUILDS = ("embedded-18", "debian-15")
 EVERYTHING = [(build, state) for build in BUILDS for state in STATES]
-PUSH = [(BUILDS[0], "as-made"), (BUILDS[0], "fsync-off"), (BUILDS[1], "autovacuum-off")]
+PUSH = [(BUILDS[0], "as-made"), (BUILDS[0], "fsync-off"), (BUILDS[1], "autovacuum-off"),
+        (BUILDS[1], "waits-for-a-restart")]  # fmt: skip
 """Each state on one build, and both builds."""
 
 
@@ -50,15 +53,46 @@ def test_no_printed_command_is_refused(server: Sandbox, tmp_path: Path, monkeypa
     for setting in STATES[state]:
         postgres.execute(f"ALTER SYSTEM SET {setting}")
     postgres.execute("SELECT pg_reload_conf()")
-    code, text, errors = run(tmp_path, "advise", "--target", postgres.conninfo)
+    verbs = told(tmp_path, postgres.conninfo)
+    if state == "waits-for-a-restart":  # what is in the files comes first, before anything else is put there
+        assert {"apply", "experiment"}.isdisjoint(verbs), verbs
+
+
+def told(home: Path, dsn: str, *flags: str) -> list[str]:
+    """Run every command that is printed on a page of advice, as it is printed; return their verbs."""
+    code, text, errors = run(home, "advise", "--target", dsn, *flags)
     assert code in (0, 1), errors
     commands = printed(text.split("\nNext", 1)[1])
     assert any("--explain" in words for words in commands), text
     for words in commands:
         asks = words[0] in ("experiment", "apply")  # they print their plan and ask; somebody says no
-        code, _, errors = run(tmp_path, *words, answer=b"n\n" if asks else None)
+        code, _, errors = run(home, *words, answer=b"n\n" if asks else None)
         assert code in ((130,) if asks else (0, 1)), f"{shlex.join(words)}: exit code {code}: {errors}"
         assert ("Continue?" in errors) is asks, errors
+    return [words[0] for words in commands]
+
+
+@pytest.mark.parametrize("server", BUILDS if NIGHT else BUILDS[1:], indirect=True)
+def test_a_role_that_may_only_look_is_told_what_it_lacks(server: Sandbox, tmp_path: Path) -> None:
+    """It was told to experiment and to apply, and both were refused."""
+    postgres = server.target().postgres
+    postgres.execute("ALTER SYSTEM RESET ALL")
+    postgres.execute("SELECT pg_reload_conf()")
+    postgres.execute("CREATE ROLE looker LOGIN IN ROLE pg_monitor")
+    verbs = told(tmp_path, make_conninfo(postgres.conninfo, user="looker"))
+    assert {"experiment", "apply"}.isdisjoint(verbs)
+    assert verbs[-2:] == ["privileges", "advise"]
+
+
+def test_what_only_a_window_showed_is_proposed_with_that_window(server: Sandbox, tmp_path: Path) -> None:
+    """Without it apply and experiment asked counters since their reset, and the rule had nothing to say."""
+    postgres = server.target().postgres
+    postgres.execute("ALTER SYSTEM RESET ALL")
+    postgres.execute("SELECT pg_reload_conf()")
+    _, text, errors = run(tmp_path, "advise", "--target", postgres.conninfo, "--window", "2")
+    acting = [words for words in printed(text.split("\nNext", 1)[1]) if words[0] in ("apply", "experiment")]
+    assert acting, errors
+    assert all(words[words.index("--window") + 1] == "2" for words in acting)
 
 
 def test_the_page_of_an_idle_server_is_short_and_starts_with_nothing_for_a_load(server: Sandbox, tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from pgdyno.cli.terminal.files import check_format, write_text
 from pgdyno.cli.terminal.files import emit as print_files
 from pgdyno.cli.terminal.reporting import content
 from pgdyno.errors import ExitCode, StoreError, UsageError
+from pgdyno.model.advice import Barred
 
 if TYPE_CHECKING:
     from pgdyno.model.advice import Advice
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pgdyno.report.sections import Report
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.advice.advise import AdviceRequest, StoreFor
+    from pgdyno.targets.target import Target
 
 SEVERITIES = ("critical", "warning", "advice", "note")
 
@@ -86,7 +89,6 @@ def command(flags: _Flags) -> int:
     advice = _advice(flags, _store_for(flags))
     if explained is not None:
         return _explain(explained, advice, as_json=flags.as_json)
-    advice = _chosen(advice, flags)
     _write(advice, flags)
     return int(_exit_code(advice, flags.fail_on))
 
@@ -164,9 +166,29 @@ def _advice(flags: _Flags, store_for: StoreFor) -> Advice:
     request = _request(flags)
     root, settings, conf = flags.root, flags.pg_settings, flags.pg_conf
     if root is not None or settings is not None or conf is not None:
-        return advise_offline(OfflineFiles(root, settings, conf, flags.pg_version), request, store_for=store_for)
+        files = OfflineFiles(root, settings, conf, flags.pg_version)
+        return _chosen(advise_offline(files, request, store_for=store_for), flags)
     with opened(target_request(flags), to_read=True) as target:
-        return advise_target(target, request, store_for=store_for, progress=lambda text: click.echo(text, err=True))
+        found = advise_target(target, request, store_for=store_for, progress=lambda text: click.echo(text, err=True))
+        advice = _chosen(found, flags)
+        return replace(advice, barred=_barred(target, advice)) if _proposes(flags) else advice
+
+
+def _proposes(flags: _Flags) -> bool:
+    """Tell whether the page with the commands to type next is printed."""
+    return not (flags.explain is not None or flags.emit or flags.as_json)
+
+
+def _barred(target: Target, advice: Advice) -> Barred:
+    """Ask what would refuse the best candidates, where there are such that could be set at all."""
+    from pgdyno.advisor.selection import best_candidates
+    from pgdyno.advisor.settable import can_be_applied
+
+    if not (best := [one for one in best_candidates(advice.findings) if can_be_applied(one)]):
+        return Barred()
+    from pgdyno.studies.advice.acting import barred  # brings what a session asks before it begins
+
+    return barred(target, best)
 
 
 def _request(flags: _Flags) -> AdviceRequest:
@@ -184,9 +206,9 @@ def _request(flags: _Flags) -> AdviceRequest:
 
 
 def _chosen(advice: Advice, flags: _Flags) -> Advice:
-    """Keep what the depth, the group and the severity ask for."""
-    from dataclasses import replace
-
+    """Keep what the depth, the group and the severity ask for; all of it where one rule is explained."""
+    if flags.explain is not None:
+        return advice
     from pgdyno.advisor.selection import as_bad_as, at_depth, in_group
     from pgdyno.model.finding import RuleGroup, Severity
 

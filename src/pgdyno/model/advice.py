@@ -14,12 +14,30 @@ from pgdyno.model.inventory import Inventory
 class Again:
     """Flags, as a shell reads them, with which the next command is about the same target: to look, and to act.
 
-    `may_set_linux` is False where whoever asked cannot change Linux settings of its host.
+    `target` are those that name the server alone. `may_set_linux` is False where whoever asked cannot change Linux
+    settings of its host.
     """
 
     look: str = ""
     act: str = ""
+    target: str = ""
     may_set_linux: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """What would refuse to put advice in force from here: of the server whole, else of a rule, each with the reason.
+
+    `lacks` are the rights that the role of the sessions has not, by the verb that needs them.
+    """
+
+    whole: str = ""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def bars(self, verb: str, rule: str) -> bool:
+        """Tell whether a verb would refuse a rule here."""
+        return bool(self.whole or self.lacks.get(verb) or rule in self.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +58,8 @@ class Advice:
     facts: Mapping[str, str] = field(default_factory=dict)
     environment: str = ""
     """The hash that names the environment, empty when it was not computed."""
+    barred: Barred = Barred()
+    """What would refuse the best candidates here; nothing where nobody asked, as of a capture."""
 
     def answered(self, answer: Answer) -> tuple[Finding, ...]:
         """Return the findings with this answer, in their order."""

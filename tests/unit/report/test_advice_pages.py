@@ -14,7 +14,7 @@ from rich.console import Console
 
 from advice_example import make_advice, make_effect, make_finding, whole
 from pgdyno.errors import UsageError
-from pgdyno.model.advice import Advice, Again
+from pgdyno.model.advice import Advice, Again, Barred
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
@@ -227,7 +227,39 @@ def test_nothing_is_proposed_that_a_standby_does_not_take() -> None:
     assert isinstance(advice.inventory.server, ServerInventory)
     standby = replace(advice.inventory, server=replace(advice.inventory.server, in_recovery=True))
     rows = [command for command, _ in next_rows(replace(advice, inventory=standby), Again(), is_whole=True)]
-    assert rows == ["pgdyno advise --explain shared-buffers", "pgdyno advise --emit postgresql.conf"]
+    assert rows == ["pgdyno advise --explain shared-buffers", "pgdyno advise --emit postgresql.conf --emit sysctl"]
+
+
+@pytest.mark.parametrize(
+    ("barred", "left"),
+    [
+        (Barred(), ["pgdyno experiment", "--plan", "--emit", "pgdyno apply"]),
+        (Barred(rules={"shared-buffers": "it is set on the command line"}), ["--emit"]),
+        (Barred("the files are not on this machine"), ["--emit"]),
+        (Barred(lacks={"apply": ("pg_reload_conf()",), "experiment": ("CREATEDB",)}), ["--emit", "privileges"]),
+        (Barred(lacks={"apply": (), "experiment": ("CREATEDB",)}), ["--emit", "pgdyno apply", "privileges"]),
+    ],
+)
+def test_nothing_is_proposed_that_would_be_refused_from_here(barred: Barred, left: list[str]) -> None:
+    """A role with pg_monitor was told to experiment and to apply, and both ended with exit code 6."""
+    advice = make_advice(make_finding("shared-buffers"), barred=barred)
+    rows = next_rows(advice, Again("--target x --window 60", "--target x", "--target x"), is_whole=True)
+    commands = [command for command, _ in rows]
+    assert len(commands) == 1 + len(left)
+    assert all(word in command for word, command in zip(left, commands[1:], strict=True)), commands
+    words = " ".join(why for _, why in rows)
+    for reason in (barred.whole, *barred.rules.values(), *barred.lacks.get("experiment", ())):
+        assert reason in words
+    if "privileges" in left:
+        assert commands[-1] == "pgdyno privileges --target x --for experiment"
+
+
+def test_the_next_candidate_is_proposed_where_the_first_would_be_refused() -> None:
+    barred = Barred(rules={"huge-pages": "it is set by the argument -c huge_pages=off"})
+    advice = make_advice(make_finding("huge-pages"), make_finding("shared-buffers"), barred=barred)
+    commands = [command for command, _ in next_rows(advice, Again(), is_whole=True)]
+    assert "pgdyno apply shared-buffers" in commands
+    assert not [command for command in commands if "apply huge-pages" in command]
 
 
 def test_no_colour_without_a_terminal_and_none_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

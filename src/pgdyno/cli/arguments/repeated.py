@@ -13,9 +13,12 @@ from pgdyno.model.advice import Again
 from pgdyno.outside.secret_words import names_secret
 
 _TARGET = ("target", "restart_command", "patroni", "patroni_auth", "patroni_ca", "patroni_cert", "sql_only", "sandbox",
-           "sandbox_bin", "sandbox_memory", "host", "sudo_user", "sudo", "store_url")  # fmt: skip
+           "sandbox_bin", "sandbox_memory", "host", "sudo_user", "sudo")  # fmt: skip
+_STORE = ("store_url",)
 _CAPTURE = ("root", "pg_settings", "pg_conf", "pg_version")
-_JUDGED = ("rule_files", "depth", "criticality", "window", "logs", "iostat", "sadf", "wal_device")
+_SOURCE = ("rule_files", "window", "logs")
+"""What verbs that act take of what advice was made from."""
+_JUDGED = (*_SOURCE, "depth", "criticality", "iostat", "sadf", "wal_device")
 
 
 def of_the_same_case() -> Again:
@@ -26,11 +29,14 @@ def of_the_same_case() -> Again:
     """
     typed = {name: tuple(words) for name, words in _typed()}
     captured = any(name in typed for name in _CAPTURE)
-    look = [word for name in (*_TARGET, *_CAPTURE, *_JUDGED) for word in typed.get(name, ())]
-    act = [word for name in _TARGET for word in typed.get(name, ())]
+
+    def words(*names: str) -> str:
+        return shlex.join(word for name in names for word in typed.get(name, ()))
+
     return Again(
-        shlex.join(look),
-        "--target CONNINFO" if captured else shlex.join(act),
+        words(*_TARGET, *_STORE, *_CAPTURE, *_JUDGED),
+        f"--target CONNINFO {words('rule_files')}".rstrip() if captured else words(*_TARGET, *_STORE, *_SOURCE),
+        words(*_TARGET),
         may_set_linux="sql_only" not in typed and (captured or "host" in typed or os.geteuid() == 0),
     )
 

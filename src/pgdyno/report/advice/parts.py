@@ -80,25 +80,50 @@ def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str
     found = best or advice.answered(Answer.FINDING)[:1]
     rule = found[0].rule if found else None
     able = () if _is_standby(advice) else best  # a standby takes neither an experiment nor what apply would set
-    ours = next((one for one in able if can_be_applied(one, may_set_linux=again.may_set_linux)), None)
+    settable = [one for one in able if can_be_applied(one, may_set_linux=again.may_set_linux)]
+    ours = next((one for one in settable if not advice.barred.bars("apply", one.rule)), None)
     look, act = (f" {flags}" if flags else "" for flags in (again.look, again.act))
     rows = []
     if rule is not None:
         rows.append((f"pgdyno advise{look} --explain {rule}", "everything about one rule: source, doubts, undo"))
-    if ours is not None:
-        it = "it" if ours.rule == rule else ours.rule
+    it = "" if ours is None else "it" if ours.rule == rule else ours.rule
+    if ours is not None and not advice.barred.bars("experiment", ours.rule):
         rows += [
             (f"pgdyno experiment{act} --rule {ours.rule}", f"prove {it} here, in interleaved pairs"),
             (f"pgdyno advise{look} --plan plan.toml", "an experiment with one factor per step"),
         ]
-    form = next((form for one in best for form in _forms(one)), None)
-    if form is not None:
-        rows.append((f"pgdyno advise{look} --emit {form}", "the changes as files, each with its undo"))
+    forms = dict.fromkeys(form for one in best for form in _forms(one))
+    if forms:
+        emitted = " ".join(f"--emit {form}" for form in forms)
+        files = f"the changes as files, each with its undo{_why_files(advice, settable, ours)}"
+        rows.append((f"pgdyno advise{look} {emitted}", files))
     if ours is not None:
         rows.append((f"pgdyno apply{act} {ours.rule}", f"put {it} in force, with an undo on disk first"))
+    if settable:
+        rows += _rights_row(advice, again)
     if not is_whole:
         rows.append((f"pgdyno advise{look} --all", "everything, with evidence, doubts and reasons"))
     return rows
+
+
+def _why_files(advice: Advice, settable: Sequence[Finding], ours: Finding | None) -> str:
+    """Say why they are not put in force from here, where something else than a right of the role is in the way."""
+    if ours is not None or not settable:
+        return ""
+    reasons = (advice.barred.rules[one.rule] for one in settable if one.rule in advice.barred.rules)
+    why = advice.barred.whole or next(reasons, "")
+    return f"; from here apply is refused: {why}" if why else ""
+
+
+def _rights_row(advice: Advice, again: Again) -> list[tuple[str, str]]:
+    """Return the command that lists the rights which the role lacks for what is left out; none where it lacks none."""
+    verb = next((verb for verb in ("apply", "experiment") if advice.barred.lacks.get(verb)), None)
+    if verb is None:
+        return []
+    lacking = ", ".join(advice.barred.lacks["experiment"])
+    flags = f" {again.target}" if again.target else ""
+    what = "put it in force or prove it" if verb == "apply" else "prove it"
+    return [(f"pgdyno privileges{flags} --for experiment", f"what this role lacks to {what}: {lacking}")]
 
 
 def _is_standby(advice: Advice) -> bool:
