@@ -186,9 +186,9 @@ def _barred(target: Target, advice: Advice) -> Barred:
 
     if not (best := [one for one in best_candidates(advice.findings) if can_be_applied(one)]):
         return Barred()
-    from pgdyno.studies.advice.acting import barred  # brings what a session asks before it begins
+    from pgdyno.studies.advice.acting import barred  # asks for the rights of the role
 
-    return barred(target, best)
+    return barred(target, advice, best)
 
 
 def _request(flags: _Flags) -> AdviceRequest:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pgdyno.model.finding import Finding
     from pgdyno.model.study import Study
     from pgdyno.store.catalogue import Store
-    from pgdyno.studies.advice.accept import InForce
-    from pgdyno.studies.advice.acceptance import Acceptance
+    from pgdyno.studies.advice.accept import Acceptance, InForce
     from pgdyno.studies.session.target_request import TargetRequest
     from pgdyno.targets.target import Target
 
@@ -153,8 +152,7 @@ def _emit(target: Target, findings: Sequence[Finding], forms: Sequence[str], fol
 
 def _apply(flags: _Flags, target: Target, store: Store, findings: Sequence[Finding], host: str | None) -> int:
     from pgdyno.cli.requests.study import agree
-    from pgdyno.studies.advice.accept import put_in_force
-    from pgdyno.studies.advice.acceptance import prepare
+    from pgdyno.studies.advice.accept import prepare, put_in_force
 
     acceptance = prepare(target, findings, force=flags.force)
     _print_plan(target, acceptance, store)

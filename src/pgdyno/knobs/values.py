@@ -6,7 +6,7 @@ Context, unit, bounds and words come from `pg_settings` of the server, never fro
 from __future__ import annotations
 
 from pgdyno.errors import UsageError
-from pgdyno.model.facts import Facts, SettingFact
+from pgdyno.model.facts import SettingFact
 from pgdyno.units import format_quantity, parse_quantity
 
 _TRUE, _FALSE = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
@@ -87,14 +87,3 @@ def _number(fact: SettingFact, value: str) -> float:
 
 def _text(number: float, fact: SettingFact) -> str:
     return f"{number:g}" if abs(number) > 2**53 else format_quantity(number, fact.unit)
-
-
-def in_force(name: str, facts: Facts) -> str | None:
-    """Return the value of a setting with its unit, as the server takes it; None where the server has none such."""
-    row = facts.row(name)
-    if row is None:
-        return None
-    try:
-        return canonical_text(row, row.setting)
-    except UsageError:
-        return row.setting

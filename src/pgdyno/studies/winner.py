@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
-from pgdyno.knobs.values import in_force
+from pgdyno.knobs.values import canonical_text
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.facts import Facts
 from pgdyno.model.finding import (
@@ -148,3 +148,14 @@ def winner_of(study: Study, facts: Facts, *, conservative: bool = False) -> Find
         state=ProofState.TESTED,
         proof=RuleProof(study.id, Word.BETTER.value, span.ratio, *span.form().ci, metric, tuple(settings.items())),
     )
+
+
+def in_force(name: str, facts: Facts) -> str | None:
+    """Return the value of a setting with its unit, as the server takes it; None where the server has none such."""
+    row = facts.row(name)
+    if row is None:
+        return None
+    try:
+        return canonical_text(row, row.setting)
+    except UsageError:
+        return row.setting

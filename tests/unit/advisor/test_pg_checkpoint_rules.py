@@ -393,3 +393,11 @@ def test_wal_is_placed_before_its_size_is_chosen():
     rules = [rule.id for rule in load_rules()]
     assert rules.index("wal-placement") < rules.index("max-wal-size")
     assert "wal-placement" in finding_of("max-wal-size", pressed()).after
+
+
+def test_the_proposal_leaves_room_for_min_wal_size() -> None:
+    """With max_wal_size = 32MB beside the default of 80MB, 64MB were proposed, which apply refuses."""
+    changed = {"max_wal_size": "32", "min_wal_size": "80"}
+    finding = finding_of("max-wal-size", pressed(server=make_server(18, changed=changed), rate=10_000.0))
+    assert value_of(finding, "max_wal_size") == "128MB"
+    assert any("that min_wal_size = 80 MB leaves" in text for text in finding.evidence)

@@ -16,7 +16,7 @@ from pgdyno.cli.requests import study_request
 from pgdyno.errors import UsageError
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.studies import winner
-from pgdyno.studies.advice import acceptance
+from pgdyno.studies.advice import accept
 from pgdyno.studies.live import run, search_run
 from pgdyno.studies.live.options import LiveOptions
 from pgdyno.studies.session import opening, study_session
@@ -116,7 +116,7 @@ def test_apply_takes_the_winner_or_of_what_held_the_one_with_the_least_memory(st
         taken.extend(findings)
         raise Reached
 
-    monkeypatch.setattr(acceptance, "prepare", prepared)
+    monkeypatch.setattr(accept, "prepare", prepared)
     monkeypatch.setattr(inspect, "read_facts", lambda _target: make_facts(18))
     monkeypatch.setattr(winner, "check_server", lambda *_: None)
     done = CliRunner().invoke(apply.command, ["--study", "x", *words])

@@ -14,9 +14,8 @@ from pgdyno.model.change import ChangeAction, ChangeRecord
 from pgdyno.model.facts import KernelFact
 from pgdyno.model.finding import Answer, Change, ChangeKind, Depth, Finding, ProofState, RuleGroup, RuleProof
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.advice import acceptance
-from pgdyno.studies.advice.accept import record_rollback
-from pgdyno.studies.advice.acceptance import prepare
+from pgdyno.studies.advice import accept
+from pgdyno.studies.advice.accept import prepare, record_rollback
 from pgdyno.studies.advice.advised import chosen
 from pgdyno.studies.winner import ORIGIN as WINNER
 
@@ -36,7 +35,7 @@ class _Target:
 
 @pytest.fixture
 def facts(monkeypatch):
-    monkeypatch.setattr(acceptance, "read_facts", lambda target: make_facts(18))
+    monkeypatch.setattr(accept, "read_facts", lambda target: make_facts(18))
 
 
 def test_parts_are_settings_and_work_for_people():
@@ -106,7 +105,7 @@ class _OwnRole:
 def test_what_alter_role_gave_our_own_sessions_is_not_the_servers(monkeypatch, may_read):
     made = make_facts(18)
     ours = replace(made.settings["work_mem"], setting=str(2 << 20), source="user")
-    monkeypatch.setattr(acceptance, "read_facts", lambda _: replace(made, settings={**made.settings, "work_mem": ours}))
+    monkeypatch.setattr(accept, "read_facts", lambda _: replace(made, settings={**made.settings, "work_mem": ours}))
     target = _Target()
     target.postgres = _OwnRole(may_read)
     asked = [finding("a", pg("shared_buffers", "6GB"))]
@@ -136,7 +135,7 @@ def test_a_pool_of_huge_pages_is_of_no_use_before_a_restart_and_the_plan_says_so
     fact = KernelFact("vm.nr_hugepages", "0", minimum=0, maximum=1_000_000)
     made = make_facts(18)
     known = replace(made, host=replace(made.host, huge_page_bytes=2 << 20), kernel={fact.name: fact})
-    monkeypatch.setattr(acceptance, "read_facts", lambda target: known)
+    monkeypatch.setattr(accept, "read_facts", lambda target: known)
     change = Change(ChangeKind.LINUX, "vm.nr_hugepages", "200", "0")
     assert prepare(_Target(), [finding("a", change)]).restart == ("vm.nr_hugepages",)
 

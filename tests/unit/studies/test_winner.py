@@ -13,8 +13,8 @@ from pgdyno.model.finding import ChangeKind, Cost, ProofState
 from pgdyno.model.study import StudyKind, StudyState
 from pgdyno.store.bundle_import import IMPORTED
 from pgdyno.store.catalogue import Store
-from pgdyno.studies.advice import acceptance
-from pgdyno.studies.advice.acceptance import prepare
+from pgdyno.studies.advice import accept
+from pgdyno.studies.advice.accept import prepare
 from pgdyno.studies.session.environment_change import facts_image
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.studies.winner import check_server, offered_by, request_of, study_of, winner_of
@@ -103,7 +103,7 @@ def test_a_winner_costs_a_restart_only_where_a_setting_of_it_needs_one(settings,
 
 
 def test_what_can_lose_data_is_refused_whatever_a_store_says(monkeypatch):
-    monkeypatch.setattr(acceptance, "read_facts", lambda _: facts())
+    monkeypatch.setattr(accept, "read_facts", lambda _: facts())
     forged = tune(
         result=made(StudyKind.TUNE, {"keep": False, "verdict": BETTER, "winner": {"settings": {"fsync": "off"}}})
     )

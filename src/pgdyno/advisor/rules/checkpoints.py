@@ -10,6 +10,7 @@ from pgdyno.advisor.judgement import Fires, InOrder, Judgement
 from pgdyno.advisor.planned import (
     change_to,
     log_of,
+    number_or,
     planned,
     proposes,
     shown,
@@ -94,14 +95,17 @@ def _sized(case: Case, current: float, rate: WalRate, pressure: tuple[str, ...])
     timeout_s, target = case.number("checkpoint_timeout"), planned(case, "checkpoint_completion_target")
     major = case.server.major
     needed = wanted_bytes(rate.bytes_s, timeout_s, target, major)
-    proposal = power_of_two(needed)
+    least = number_or(case, "min_wal_size", 0.0)
+    proposal = power_of_two(max(needed, least))
     size, where, doubts = wal_file_system(case)
     cap = None if size is None else cap_bytes(size, proposal)
     capped = proposal if cap is None else cap
+    beyond = f" that min_wal_size = {bytes_text(least)} leaves" if least > needed else ""
     sizing = (
         f"WAL is written at {bytes_text(rate.bytes_s)}/s ({rate.source}): in checkpoint_timeout = "
         f"{seconds_text(timeout_s)} that is {bytes_text(rate.bytes_s * timeout_s)}, times "
-        f"{cycles(target, major):g} makes {bytes_text(needed)}; the next power of two is {bytes_text(proposal)}."
+        f"{cycles(target, major):g} makes {bytes_text(needed)}; the next power of two{beyond} is "
+        f"{bytes_text(proposal)}."
     )
     evidence = [*pressure, sizing]
     if cap is not None and size is not None:

@@ -1,39 +1,68 @@
-"""Whether what is advised could be proved and put in force from here: asked of what would refuse it. Reads only."""
+"""Whether what is advised could be proved and put in force from here, by facts that cost next to nothing. Reads only.
+
+`apply` and `experiment` look again, at more than this: what is left out here is what they are sure to refuse.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pgdyno.errors import PgdynoError
-from pgdyno.model.advice import Barred
-from pgdyno.model.finding import Finding
-from pgdyno.server.privileges import missing, privileges, read_role
-from pgdyno.studies.advice.acceptance import prepare
+from pgdyno.knobs.current import overridden
+from pgdyno.model.advice import Advice, Barred
+from pgdyno.model.facts import Unknown
+from pgdyno.model.finding import Change, ChangeKind, Finding
+from pgdyno.model.inventory import ServerInventory
+from pgdyno.server.privileges import RoleState, missing, privileges, read_role
 from pgdyno.targets.target import Target
-from pgdyno.undo.baseline import take_baseline
 
 VERBS = ("apply", "experiment")
 """What a page of advice proposes to act with."""
+_MOST_NAMED = 3
 
 
-def barred(target: Target, findings: Sequence[Finding]) -> Barred:
-    """Return what would refuse these findings on a live target. Errors of the server are reasons, too."""
+def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barred:
+    """Return what would refuse these findings on a live target."""
+    server = advice.inventory.server
+    if isinstance(server, Unknown):
+        return Barred()
+    if whole := _whole(target, server):
+        return Barred(whole)
     try:
         role = read_role(target.postgres, () if target.route is not None else None)
-        lacks = {verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS}
-        if lacks["apply"]:
-            return Barred(lacks=lacks)
-        if target.remote is None:  # a session of another host's server begins there
-            take_baseline(target)
     except PgdynoError as error:
         return Barred(error.message)
-    rules = {finding.rule: reason for finding in findings if (reason := _refused(target, finding)) is not None}
-    return Barred(rules=rules, lacks=lacks)
+    found = ((one.rule, _outranked(one.changes, server, role)) for one in findings)
+    return Barred(
+        rules={rule: reason for rule, reason in found if reason},
+        lacks={verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS},
+    )
 
 
-def _refused(target: Target, finding: Finding) -> str | None:
-    try:
-        prepare(target, [finding])
-    except PgdynoError as error:
-        return error.message
-    return None
+def _whole(target: Target, server: ServerInventory) -> str:
+    """Return why no session could begin on this server; empty where nothing is known that would keep it from it."""
+    if waiting := sorted(row.name for row in server.settings.values() if row.pending_restart):
+        more = f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
+        return f"what is set already waits for a restart ({', '.join(waiting[:_MOST_NAMED])}{more})"
+    if target.route is None and target.remote is None and target.directory is None:
+        return "the files of the server cannot be reached from here; --host and --sql-only are other ways"
+    return ""
+
+
+def _outranked(changes: Sequence[Change], server: ServerInventory, role: RoleState) -> str:
+    """Return what outranks a file for a parameter that would be set; empty where nothing does."""
+    overrides: Mapping[str, Mapping[str, str]] = {} if isinstance(server.overrides, Unknown) else server.overrides
+    ours = {
+        "all roles": "ALTER ROLE ALL",
+        f"role {role.role}": f"ALTER ROLE {role.role}",
+        f"database {role.database}": f"ALTER DATABASE {role.database}",
+        f"role {role.role} in database {role.database}": f"ALTER ROLE {role.role} IN DATABASE {role.database}",
+    }
+    for change in changes:
+        row = server.settings.get(change.knob) if change.kind is ChangeKind.POSTGRESQL else None
+        if row is not None and (where := overridden(row)):
+            return f"{change.knob} is set {where}"
+        for who, statement in ours.items():
+            if change.knob in overrides.get(who, {}):
+                return f"{change.knob} is set by {statement}"
+    return ""

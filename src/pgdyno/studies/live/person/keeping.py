@@ -14,8 +14,7 @@ from pgdyno.model.person.live_question import LiveQuestion
 from pgdyno.model.person.operator_request import OperatorAction
 from pgdyno.model.results.live import LiveResult
 from pgdyno.server import places
-from pgdyno.studies.advice.accept import put_in_force, record_rollback
-from pgdyno.studies.advice.acceptance import Acceptance, prepare
+from pgdyno.studies.advice.accept import Acceptance, prepare, put_in_force, record_rollback
 from pgdyno.studies.live.ground import WatchedServer
 from pgdyno.studies.live.person.hands import HeardAnswer
 from pgdyno.studies.live.person.questions import keep_question, undo_question

@@ -1,0 +1,93 @@
+"""What would refuse to put advice in force from here is known before it is proposed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from advice_example import make_advice, make_finding
+from advisor_case import make_server
+from pgdyno.errors import ConnectError
+from pgdyno.model.advice import Barred
+from pgdyno.model.finding import Change, ChangeKind
+from pgdyno.model.inventory import ServerInventory
+from pgdyno.server.privileges import RoleState
+from pgdyno.studies.advice import acting
+from pgdyno.targets.target import Target
+
+ROLE = RoleState("postgres", "app", 180_000, True, True, True, True, True, True, True, "postgres", True, True)
+WORK_MEM = make_finding("work-mem", changes=(Change(ChangeKind.POSTGRESQL, "work_mem", "8MB", "4MB"),))
+
+
+@pytest.fixture
+def role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting, "read_role", lambda *_: ROLE)
+
+
+def barred(server: ServerInventory, *, directory: Path | None = Path("/data")) -> Barred:
+    postgres = SimpleNamespace(label="db1")
+    target = cast(Target, SimpleNamespace(postgres=postgres, route=None, remote=None, directory=directory))
+    advice = make_advice(WORK_MEM)
+    return acting.barred(target, replace(advice, inventory=replace(advice.inventory, server=server)), (WORK_MEM,))
+
+
+@pytest.mark.usefixtures("role")
+def test_nothing_bars_a_superuser_beside_the_servers_files() -> None:
+    found = barred(make_server(18))
+    assert not found.bars("apply", "work-mem")
+    assert not found.bars("experiment", "work-mem")
+
+
+@pytest.mark.usefixtures("role")
+@pytest.mark.parametrize(
+    ("who", "is_barred"),
+    [("all roles", True), ("role postgres", True), ("database app", True), ("role postgres in database app", True),
+     ("role other", False), ("database other", False)],
+)  # fmt: skip
+def test_what_outranks_a_file_for_our_sessions_bars_a_rule(who: str, is_barred: bool) -> None:
+    found = barred(make_server(18, overrides={who: {"work_mem": "1GB"}}))
+    assert found.bars("apply", "work-mem") is is_barred
+    assert not found.bars("apply", "shared-buffers")
+
+
+@pytest.mark.usefixtures("role")
+def test_the_servers_command_line_bars_a_rule() -> None:
+    server = make_server(18)
+    row = replace(server.settings["work_mem"], source="command line")
+    found = barred(replace(server, settings={**server.settings, "work_mem": row}))
+    assert found.rules == {"work-mem": "work_mem is set on the server's command line"}
+
+
+@pytest.mark.usefixtures("role")
+def test_a_setting_that_waits_for_a_restart_bars_all() -> None:
+    server = make_server(18)
+    row = replace(server.settings["shared_buffers"], pending_restart=True)
+    found = barred(replace(server, settings={**server.settings, "shared_buffers": row}))
+    assert "shared_buffers" in found.whole
+    assert found.bars("apply", "work-mem")
+
+
+@pytest.mark.usefixtures("role")
+def test_files_that_are_not_at_hand_bar_all() -> None:
+    assert "--sql-only" in barred(make_server(18), directory=None).whole
+
+
+def test_rights_that_the_role_lacks_are_told_by_verb(monkeypatch: pytest.MonkeyPatch) -> None:
+    poor = replace(ROLE, superuser=False, createdb=False)
+    monkeypatch.setattr(acting, "read_role", lambda *_: poor)
+    found = barred(make_server(18))
+    assert found.lacks == {"apply": (), "experiment": ("CREATEDB",)}
+    assert not found.bars("apply", "work-mem")
+    assert found.bars("experiment", "work-mem")
+
+
+def test_a_server_that_went_away_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> RoleState:
+        raise ConnectError('cannot connect to "db1"')
+
+    monkeypatch.setattr(acting, "read_role", gone)
+    assert barred(make_server(18)).whole == 'cannot connect to "db1"'
