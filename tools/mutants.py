@@ -25,6 +25,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from stages import FAILURES
@@ -53,39 +55,42 @@ class Mutant:
     text: str
 
 
-def mutants(file: Path, text: str) -> list[Mutant]:
-    """Return every mutant of a file; its comments are gone, and its line numbers those of the original."""
+def changes(text: str) -> int:
+    """Return in how many ways the text of a file can be broken."""
+    return sum(1 for _ in _changes(ast.parse(text)))
+
+
+def mutant(file: Path, text: str, number: int) -> Mutant | None:
+    """Return one mutant of a file, None where the change makes no difference.
+
+    Its comments are gone, and its line numbers those of the original.
+    """
     tree = ast.parse(text)
     plain = ast.unparse(tree)
-    found = []
-    for node, change, undo in _changes(tree):
-        line, was = getattr(node, "lineno", 0), _first_line(node)
-        change()
-        mutated, now = ast.unparse(tree), _first_line(node)
-        undo()
-        if mutated != plain:
-            found.append(Mutant(file, line, was, now, mutated))
-    return found
+    node, change = next(islice(_changes(tree), number, None))
+    line, was = getattr(node, "lineno", 0), _first_line(node)
+    change()
+    mutated = ast.unparse(tree)
+    return None if mutated == plain else Mutant(file, line, was, _first_line(node), mutated)
 
 
 def _first_line(node: ast.AST) -> str:
     return ast.unparse(node).partition("\n")[0]
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], None], Callable[[], None]]]:
-    """Yield the node that changes, and how it is changed and put back."""
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], None]]]:
+    """Yield the node that changes, and what changes it."""
     for node in list(_code(tree)):
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            swap = _SWAPS[type(node.ops[0])]()
-            yield node, *_setting(node, "ops", [swap])
+            yield node, partial(setattr, node, "ops", [_SWAPS[type(node.ops[0])]()])
         elif isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in _SWAPS:
-            yield node, *_setting(node, "op", _SWAPS[type(node.op)]())
+            yield node, partial(setattr, node, "op", _SWAPS[type(node.op)]())
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
-            yield node, *_setting(node.func, "id", _CALLS[node.func.id])
+            yield node, partial(setattr, node.func, "id", _CALLS[node.func.id])
         elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and type(node.value) is not bool:
-            yield node, *_setting(node, "value", node.value + 1)
+            yield node, partial(setattr, node, "value", node.value + 1)
         elif isinstance(node, ast.If | ast.IfExp | ast.While) and isinstance(node.test, ast.UnaryOp):
-            yield node, *_setting(node, "test", node.test.operand)
+            yield node, partial(setattr, node, "test", node.test.operand)
 
 
 def _code(tree: ast.AST) -> Iterator[ast.AST]:
@@ -99,32 +104,38 @@ def _code(tree: ast.AST) -> Iterator[ast.AST]:
                 yield from _code(node)
 
 
-def _setting(node: ast.AST, name: str, value: object) -> tuple[Callable[[], None], Callable[[], None]]:
-    before = getattr(node, name)
-    return lambda: setattr(node, name, value), lambda: setattr(node, name, before)
-
-
 def drawn(files: list[Path], count: int, seed: int) -> list[Mutant]:
-    """Return so many mutants of these files, each file with the chance of its size."""
-    pool = [one for file in files for one in mutants(file, file.read_text("utf-8"))]
-    return random.Random(seed).sample(pool, min(count, len(pool)))  # noqa: S311 - no secret
+    """Return so many mutants of these files, each file with the chance of its size. No others are made."""
+    texts = {file: file.read_text("utf-8") for file in files}
+    pool = [(file, number) for file, text in texts.items() for number in range(changes(text))]
+    order = random.Random(seed).sample(pool, len(pool))  # noqa: S311 - no secret
+    made = (mutant(file, texts[file], number) for file, number in order)
+    return list(islice((one for one in made if one is not None), count))
 
 
-def is_killed(mutant: Mutant, sources: Path) -> bool:
+def is_killed(broken: Mutant, sources: Path) -> bool:
     """Tell whether a unit test of the mutant's room fails with it; a run without end is found out, too."""
-    place = sources / mutant.file.relative_to(ROOT / "src")
+    place = sources / broken.file.relative_to(ROOT / "src")
     original = place.read_bytes()
-    place.write_text(mutant.text, "utf-8")
+    place.write_text(broken.text, "utf-8")
     try:
-        return not passes(_room(mutant.file), sources, mutant.file.stem)
+        return not passes(_room(broken.file), sources, broken.file.stem)
     finally:
         place.write_bytes(original)
 
 
 def passes(room: str, sources: Path, module: str = "") -> bool:
-    """Tell whether the unit tests of a room pass with these sources, and end; what imports the module runs first."""
-    tests = map(str, nearest_first(sorted((ROOT / "tests" / "unit" / room).rglob("test_*.py")), module))
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests]
+    """Tell whether the unit tests of a room pass with these sources, and end; what imports the module runs first.
+
+    In a run of its own: most mutants end there, and the rest of the room is then not even collected.
+    """
+    near, far = nearest(sorted((ROOT / "tests" / "unit" / room).rglob("test_*.py")), module)
+    return all(_pass(tests, sources) for tests in (near, far) if tests)
+
+
+def _pass(tests: list[Path], sources: Path) -> bool:
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    words += map(str, tests)
     environment = {name: value for name, value in os.environ.items() if name != FAILURES}  # a mutant is to fail
     environment["PYTHONPATH"] = str(sources)
     try:
@@ -134,10 +145,11 @@ def passes(room: str, sources: Path, module: str = "") -> bool:
     return done.returncode == 0
 
 
-def nearest_first(tests: list[Path], module: str) -> list[Path]:
-    """Return the files of tests in the order of how near they are to a module: those that import it, then the rest."""
+def nearest(tests: list[Path], module: str) -> tuple[list[Path], list[Path]]:
+    """Return the files of tests that import a module, and the rest."""
     named = re.compile(rf"^(from|import) .*\b{re.escape(module)}\b" if module else "(?!)", re.MULTILINE)
-    return sorted(tests, key=lambda file: not named.search(file.read_text("utf-8")))
+    near = [file for file in tests if named.search(file.read_text("utf-8"))]
+    return near, [file for file in tests if file not in near]
 
 
 def _room(file: Path) -> str:
@@ -158,14 +170,15 @@ def main(words: list[str]) -> int:
     chosen = drawn(files, asked.count, asked.seed)
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
-        for room in sorted({_room(mutant.file) for mutant in chosen} if not asked.sample else ()):
+        # With its bytecode, which is good for copies that keep their times; but not what is just being written of it.
+        shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("*.pyc.*"))
+        for room in sorted({_room(one.file) for one in chosen} if not asked.sample else ()):
             if not passes(room, sources):
                 raise SystemExit(f"the unit tests of {room} fail without a mutant: nothing can be told")
         survivors = []
-        for mutant in chosen:
-            killed = is_killed(mutant, sources)
-            text = f"{mutant.file.relative_to(ROOT)}:{mutant.line}: {mutant.before} -> {mutant.after}"
+        for one in chosen:
+            killed = is_killed(one, sources)
+            text = f"{one.file.relative_to(ROOT)}:{one.line}: {one.before} -> {one.after}"
             print(f"{'killed  ' if killed else 'SURVIVED'} {text}", flush=True)
             survivors += [] if killed else [text]
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants were found out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,13 @@ def f(a: int = 1) -> list[int]:
 CHANGES = ("7 -> 8", "a < 7 -> a <= 7")
 
 
+def all_of_text() -> list[mutants.Mutant]:
+    made = (mutants.mutant(Path("x.py"), TEXT, number) for number in range(mutants.changes(TEXT)))
+    return [one for one in made if one is not None]
+
+
 def test_each_way_to_break_a_line_is_one_mutant_and_an_annotation_is_none() -> None:
-    found = [(one.line, one.before, one.after) for one in mutants.mutants(Path("x.py"), TEXT)]
+    found = [(one.line, one.before, one.after) for one in all_of_text()]
     assert sorted(found) == sorted([
         (2, "1", "2"), (4, "if not a:", "if a:"), (5, "max(a + 1, 2)", "min(a + 1, 2)"), (5, "a + 1", "a - 1"),
         (5, "1", "2"), (5, "2", "3"), (6, "a < 7 and a in (8,)", "a < 7 or a in (8,)"), (6, "a < 7", "a <= 7"),
@@ -31,7 +37,7 @@ def test_each_way_to_break_a_line_is_one_mutant_and_an_annotation_is_none() -> N
 
 
 def test_a_mutant_is_the_whole_file_with_one_change() -> None:
-    texts = [one.text for one in mutants.mutants(Path("x.py"), TEXT)]
+    texts = [one.text for one in all_of_text()]
     assert len(set(texts)) == len(texts)
     for text in texts:
         compile(text, "x.py", "exec")
@@ -55,9 +61,30 @@ def test_a_mutant_meets_the_tests_that_import_its_file_first(tmp_path: Path) -> 
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     files = [tmp_path / name for name in texts]
-    ordered = [file.name for file in mutants.nearest_first(files, "paired")]
-    assert ordered == ["test_b.py", "test_d.py", "test_a.py", "test_c.py"]
-    assert mutants.nearest_first(files, "") == files
+    near, far = ([file.name for file in found] for found in mutants.nearest(files, "paired"))
+    assert (near, far) == (["test_b.py", "test_d.py"], ["test_a.py", "test_c.py"])
+    assert mutants.nearest(files, "") == ([], files)
+
+
+@pytest.mark.parametrize(("near", "far"), [(0, 0), (0, 1), (1, 0)])
+def test_the_rest_of_a_room_runs_only_where_what_imports_the_module_has_passed(
+    near: int, far: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tests" / "unit" / "stats"
+    folder.mkdir(parents=True)
+    (folder / "test_near.py").write_text("import paired\n")
+    (folder / "test_far.py").write_text("")
+    ran: list[str] = []
+
+    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        (name,) = (Path(word).stem for word in words if word.endswith(".py"))
+        ran.append(name)
+        return subprocess.CompletedProcess(words, {"test_near": near, "test_far": far}[name])
+
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    monkeypatch.setattr(subprocess, "run", run)
+    assert mutants.passes("stats", tmp_path, "paired") is (near == far == 0)
+    assert ran == (["test_near"] if near else ["test_near", "test_far"])
 
 
 @pytest.mark.parametrize("killed", [True, False])
