@@ -49,8 +49,10 @@ def warm(
     `databases` maps names of the source to those here. It changes nothing on the disk, and a server that refuses ends
     nothing.
     """
+    if meta.cache_unread and not meta.cached:
+        return f"cold: which pages the source had in memory is not known, {meta.cache_unread}"
     if not meta.cached:
-        return f"cold: which pages the source had in memory is not known, {meta.cache_unread or 'the trace says none'}"
+        return "cold: the trace names no table or index of which the source had pages in memory"
     rooms = postgres.fetch(_ROOM)
     room, until = int(str(rooms[0]["blocks"])) if rooms else 0, timer() + MOST_S
     chosen, cold = warmable(meta.cached, room), Counter[str]()

@@ -101,6 +101,8 @@ def _joined(summary: TraceSummary) -> tuple[str, ...]:
             f"{agreeing(summary.joined_prepared, 'session', 'uses', 'use')} statements prepared before it: "
             "they are prepared again."
         )
+    if count := summary.joined_unprepared:
+        told.append(f"{agreeing(count, 'session', 'executes', 'execute')} what SQL had prepared before it: this fails.")
     told.append("What they had SET, and temporary tables, are in no log: statements that need them fail.")
     return (" ".join(told),)
 

@@ -28,6 +28,20 @@ SELECT count(DISTINCT session) FROM trace WHERE kind = 'extended' AND statement 
   AND NOT EXISTS (SELECT 1 FROM trace AS made WHERE made.kind = 'parse' AND made.session = trace.session
     AND made.statement = trace.statement AND made.seq < trace.seq)
 """
+UNPREPARED = """
+WITH named AS (
+  SELECT session, seq, "user", "database", sql, regexp_extract(
+      sql, '^\\s*(execute|prepare)\\s+(?:"([^"]+)"|([a-z_][a-z0-9_$]*))', ['word', 'quoted', 'plain'], 'i') AS said
+  FROM {trace} WHERE kind IN ('simple', 'extended') AND sqlstate IS NULL AND refused IS NULL
+    AND session IN (SELECT session FROM {trace} WHERE kind = 'connect' AND implied)
+), told AS (
+  SELECT * EXCLUDE (said), lower(said.word) AS word,
+    CASE WHEN said.quoted <> '' THEN said.quoted ELSE lower(said.plain) END AS name FROM named WHERE said.word <> ''
+)
+SELECT * EXCLUDE (word) FROM told WHERE word = 'execute' AND NOT EXISTS (SELECT 1 FROM told AS made
+  WHERE made.word = 'prepare' AND made.session = told.session AND made.name = told.name AND made.seq < told.seq)
+"""
+"""Query of what executes by SQL a statement that its session, older than the log, had prepared before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +116,8 @@ class TraceSummary:
     """Sessions whose first transaction had begun before the log."""
     joined_prepared: int = 0
     """Sessions that use statements that they had prepared before it."""
+    joined_unprepared: int = 0
+    """Sessions that execute by SQL what SQL had prepared before it: nobody knows what that was."""
 
 
 def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
@@ -153,6 +169,9 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
             implied=int(_one(db, "SELECT count(DISTINCT session) FROM trace WHERE implied")),
             joined_in_tx=int(_one(db, f"SELECT count(DISTINCT session) FROM trace WHERE refused = '{BEGUN}'")),
             joined_prepared=int(_one(db, _PREPARED_BEFORE)),
+            joined_unprepared=int(
+                _one(db, f"SELECT count(DISTINCT session) FROM ({UNPREPARED.format(trace='trace')})")
+            ),
         )
 
 

@@ -27,7 +27,7 @@ def test_what_was_cached_most_is_read_first_until_the_buffers_are_full() -> None
 
 def test_a_run_without_a_list_is_cold_and_says_why() -> None:
     nowhere = Postgres("host=/nowhere")  # it is not asked
-    assert warm(nowhere, META, {}).endswith("the trace says none")
+    assert warm(nowhere, META, {}).endswith("names no table or index of which the source had pages in memory")
     told = warm(nowhere, replace(META, cache_unread="no database has pg_buffercache"), {})
     assert told.startswith("cold: ")
     assert told.endswith("no database has pg_buffercache")

@@ -20,6 +20,7 @@ from pgdyno.trace.engine.plan import EnginePlan
 from pgdyno.trace.engine.scram import LoginError
 from pgdyno.trace.fingerprints import Message, of_tree
 from pgdyno.trace.parquet import connection, trace_source
+from pgdyno.trace.summary import UNPREPARED
 from pgdyno.units import agreeing, plural
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _SEVERAL_WORDS = "multiple commands"
 LOCKED = "55P03"
 """SQLSTATE of a statement that waited for a lock longer than LOCK_TIMEOUT."""
 MISSING = "42P01"
+UNKNOWN_NAME = "26000"
+"""SQLSTATE of EXECUTE for what its session has not prepared; preparing the EXECUTE itself does not look for it."""
 _MISSING = re.compile(r'relation "(.+)" does not exist')
 _TIMEOUT_S = 30.0
 LOCK_TIMEOUT = "5s"
@@ -113,6 +116,13 @@ def check(trace: Path, plan: EnginePlan) -> Checked:
                         is_made = state == MISSING and (str(database), _lacks(reason)) in makes
                         found = WillFail(str(user), str(database), str(sql), state, reason, int(calls))
                         (made if is_made else failing).append(found)
+        failing += [
+            WillFail(str(user), str(database), str(sql), UNKNOWN_NAME, f'"{name}" was prepared before the log', int(n))
+            for user, database, sql, name, n in db.execute(
+                f'SELECT "user", "database", min(sql), name, count(*) FROM ({UNPREPARED.format(trace=source)})'
+                " GROUP BY 1, 2, 4 ORDER BY 5 DESC, 4"
+            ).fetchall()
+        ]
     return Checked(prepared, unknown, tuple(failing), tuple(made))
 
 
