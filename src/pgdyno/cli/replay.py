@@ -349,8 +349,8 @@ def _teller(progress: Progress, ready: Ready) -> Callable[[RunTally], None]:
         told, was_paused = time.monotonic(), tally.is_paused
         left, paused = max(ready.seconds - tally.schedule_us / 1e6, 0), pause_text(*tally.resting)
         progress.announce(
-            f"{tally.done:,} answered, {tally.errors:,} of them differently than captured; {tally.open_sessions:,} "
-            f"sessions; latest {tally.late_us / 1000:,.1f} ms by the injector; "
+            f"{plural(tally.sent, 'statement')} sent; {tally.errors:,} answered differently than captured; "
+            f"{tally.open_sessions:,} sessions; latest {tally.late_us / 1000:,.1f} ms by the injector; "
             f"{paused}{'; ' if paused else ''}{seconds_text(left)} left"
         )
 

@@ -109,7 +109,10 @@ def test_progress_says_paused_at_once_and_what_is_left_of_the_schedule(monkeypat
         (8_000_000, [[5_300_000, -1, 0]]),
         (9_000_000, [[5_300_000, 8_300_000, 0]]),
     ):
-        tell(RunTally(at_us=at_us, pauses=pauses))
+        tell(RunTally(at_us=at_us, pauses=pauses, sent=2000, done=2040, errors=3))
+    assert lines[0].startswith("2,000 statements sent; 3 answered differently than captured; 0 sessions; "), (
+        "connects, which are among what is done, are not counted"
+    )
     assert [line.split("injector; ")[1] for line in lines] == [
         "15 s left",
         "paused for 0.1 s, 1 session is still at a statement or in a transaction; 15 s left",
