@@ -64,6 +64,15 @@ def test_sentences_have_figures_as_every_page_writes_them() -> None:
     assert matrix_table([row]).rows[0][3:5] == ("10590.15", "0.76")
 
 
+def test_a_matrix_without_a_complete_cell_speaks_of_no_best_one() -> None:
+    """Every run was disturbed, and a warning said that the best cell and the knee may be noise."""
+    lost = replace(made_row(8, 100.0), state="disturbed", reason="foreign CPU was 187 % of a core", tps=None, runs={})
+    said = text(page([lost]))
+    assert "No cell was measured completely" in said
+    assert "Best cell" not in said
+    assert "One run each" not in said
+
+
 @pytest.mark.requirement("R-BEN-11")
 def test_the_table_has_exactly_the_published_columns() -> None:
     published = "Test, PODs, C/J, TPS, LAT, CPU %, SMT, Row Exclusive, Access Share, Exclusive Lock"

@@ -210,7 +210,7 @@ def notices(rows: Sequence[MatrixRow], skipped: Sequence[SkippedCell]) -> list[s
         found.append(
             "Rows marked [X] were measured with settings that can lose committed data: a measurement, no advice."
         )
-    if not any(len(row.runs) > 1 for row in rows):
+    if any(row.usable for row in rows) and not any(len(row.runs) > 1 for row in rows):
         found.append(
             "One run each: no difference between cells is claimed. Best cell, knee and growth of locks are those of "
             "these runs, and may be noise."
