@@ -81,6 +81,11 @@ def test_synchronous_commit_of_a_role_is_seen():
         assert finding_of("synchronous-commit", make_case(server=server)).answer is Answer.FINDING, word
     standby = finding_of("synchronous-commit", make_case(server=replace(server, in_recovery=True)))
     assert standby.proposed == "set by hand: ALTER DATABASE shop RESET synchronous_commit on its primary"
+    row = replace(make_server().settings["synchronous_commit"], setting="off", source="global")
+    every = make_server(overrides={"all roles": {"synchronous_commit": "off"}}, extra={"synchronous_commit": row})
+    everybody = finding_of("synchronous-commit", make_case(server=every))
+    assert everybody.current == "synchronous_commit = off for all roles"  # "the server, all roles": its file has on
+    assert everybody.proposed == "set by hand: ALTER ROLE ALL RESET synchronous_commit"
     odd = make_server(overrides={"role x superuser; --": {"synchronous_commit": "off"}})
     told = finding_of("synchronous-commit", make_case(server=odd)).proposed
     assert told == "set by hand: ALTER ROLE or DATABASE ... RESET synchronous_commit"

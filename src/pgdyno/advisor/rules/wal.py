@@ -81,9 +81,9 @@ def _full(case: Case) -> int | None:
 def synchronous_commit(case: Case) -> Judgement:
     """Flag synchronous_commit = off, for the server or for a role or database."""
     where = " on its primary" if case.server.in_recovery is True else ""
-    back = (
-        {} if case.text("synchronous_commit") != "off" else {"the server": "ALTER SYSTEM SET synchronous_commit = on"}
-    )
+    row = case.row("synchronous_commit")
+    is_servers = row.setting == "off" and row.source != "global"  # that is ALTER ROLE ALL, told with the others
+    back = {"the server": "ALTER SYSTEM SET synchronous_commit = on"} if is_servers else {}
     overrides = case.server.overrides
     for name, given in {} if isinstance(overrides, Unknown) else overrides.items():
         if given.get("synchronous_commit", "").lower() in _OFF:
@@ -109,6 +109,8 @@ def _subject(override: str) -> str:
 
     A name that wants quotes is left to the reader: who chose it may have had this very line in mind.
     """
+    if override == "all roles":
+        return "ROLE ALL"
     if not _PLAIN_NAMES.fullmatch(override):
         return "ROLE or DATABASE ..."
     return override.replace("role ", "ROLE ", 1).replace("database ", "DATABASE ", 1).replace(" in ", " IN ", 1)
