@@ -39,6 +39,10 @@ SCROLLED = """
 }).map(one => one.className || one.tagName)
 """
 """What can be scrolled by a mouse alone."""
+SIDEWAYS = """
+[...document.querySelectorAll(".scroll:has(.told)")].filter(one => one.scrollWidth > one.clientWidth + 1).length
+"""
+"""Tables of words of which a part lies off the screen."""
 UNDER_BUTTONS = """
 [...document.querySelectorAll(".snippet")].filter(box => {
   const button = box.querySelector("button").getBoundingClientRect(), label = document.createRange();
@@ -110,7 +114,7 @@ def test_a_page_is_whole_on_a_desk_and_on_a_telephone_in_the_dark(browser: Brows
         assert page.requests == []
         for query in (EMPTY_CANVASES, CUT, SCROLLED, UNDER_BUTTONS):
             assert page.evaluate(query) == []
-        for query in (UNLABELLED, COVERED, NAMELESS_HEADS):
+        for query in (UNLABELLED, COVERED, NAMELESS_HEADS, SIDEWAYS):
             assert page.evaluate(query) == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         _look(page, f"{name} {width}")

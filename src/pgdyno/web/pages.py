@@ -37,7 +37,8 @@ class Acting:
 
 ACTION_WORDS = {
     "approve": "Approve", "edit": "Approve as changed", "reject": "Reject", "end": "End the search", "keep": "Keep",
-    "undo": "Take back", "pause": "Pause", "resume": "Continue", "stop": "Stop and roll back",
+    "do not keep": "Do not keep", "undo": "Take back", "leave in force": "Leave in force", "pause": "Pause",
+    "resume": "Continue", "stop": "Stop and roll back",
 }  # fmt: skip
 """What the button of an action says."""
 

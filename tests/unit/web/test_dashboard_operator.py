@@ -14,12 +14,12 @@ import pytest
 import study_example as example
 from dashboard_asking import TOKEN, Answer, ask
 from pgdyno.errors import UsageError
-from pgdyno.model.person.live_question import LiveDesk
+from pgdyno.model.person.live_question import LiveDesk, LiveQuestion
 from pgdyno.model.person.operator_request import Operators, RequestState
 from pgdyno.store.catalogue import Store
 from pgdyno.store.live import LiveBoard
 from pgdyno.store.requests import RequestBoard
-from pgdyno.studies.live.person.questions import candidate_question, undo_question
+from pgdyno.studies.live.person.questions import candidate_question, keep_question, undo_question
 from pgdyno.trial.live_row import first_state
 from pgdyno.web import overview
 from pgdyno.web.access import Access, access_of
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.requirement("R-REP-12", "R-REP-07")
 OPERATORS = Operators({"alice": "a" * 40, "bob": "b" * 40})
 NAMES = frozenset({"localhost"})
 FORM = "application/x-www-form-urlencoded"
+KEPT, BEFORE = {"work_mem": "16MB"}, {"work_mem": "4MB"}
 QUESTION = candidate_question(
     {"work_mem": "16MB"}, {"work_mem": "4MB"},
     title="Try candidate 1 of 3?", origin="<b>model</b>", learnt="", seconds=900,
@@ -118,8 +119,8 @@ def test_the_values_of_an_edit_are_shown_with_who_asked_for_them(store: Store, m
 
 
 def test_what_is_kept_already_is_not_called_the_baseline(store: Store) -> None:
-    study, kept = example.make_study().id, {"work_mem": "16MB"}
-    undo = undo_question(kept, {"work_mem": "4MB"}, undo="pgdyno rollback s-1", seconds=900)
+    study = example.make_study().id
+    undo = undo_question(KEPT, BEFORE, undo="pgdyno rollback s-1", seconds=900)
     for question, said in (
         (QUESTION, "stays in its baseline, and no answer is a no"),
         (undo, "; then they stay in force"),
@@ -128,6 +129,27 @@ def test_what_is_kept_already_is_not_called_the_baseline(store: Store) -> None:
         page = ask(make_app(store, Access(NAMES)), "/").body
         assert said in page
         assert ("in its baseline" in page) is (question is QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("question", "buttons"),
+    [
+        (QUESTION, ["Approve", "Reject", "End the search", "Approve as changed"]),
+        (keep_question(KEPT, BEFORE, verdict="", where="", undo="", seconds=900), ["Keep", "Do not keep"]),
+        (undo_question(KEPT, BEFORE, undo="", seconds=900), ["Take back", "Leave in force"]),
+    ],
+    ids=("try", "keep", "undo"),
+)
+def test_the_buttons_answer_the_question_that_stands_above_them(
+    store: Store, question: LiveQuestion, buttons: list[str]
+) -> None:
+    """Reject under "Take these settings back?" left open what would be rejected."""
+    study = example.make_study().id
+    LiveBoard(store).show(replace(first_state(study, time.time()), desk=LiveDesk("run-1", question=question)))
+    _, app = door_and_app(store)
+    page = ask(app, "/", cookie=signed_in(app)).body
+    form = page[page.index('aria-label="answer"') :].partition("</form>")[0]
+    assert re.findall(r'name="action"[^>]*>([^<]+)</button>', form) == buttons
 
 
 def test_a_viewer_sees_what_waits_and_can_do_nothing(store: Store) -> None:

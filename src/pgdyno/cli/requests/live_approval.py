@@ -175,10 +175,11 @@ def approve(plan: SwitchPlan, asker: Asker | None) -> bool:
     if asker is None:
         plan.hands.unasked()
         return True
-    plan.hands.ask(plan.question(asker.timeout_s))
-    question = f"Approve? No answer within {seconds_text(asker.timeout_s)} means no. [y/N]: "
-    word = asker.ask(question, plan.stop_file, plan.hands)
-    answer = plan.hands.settle(_heard(word, Action.APPROVE))
+    question = plan.question(asker.timeout_s)
+    plan.hands.ask(question)
+    line = f"Approve? No answer within {seconds_text(asker.timeout_s)} means no. [y/N]: "
+    word = asker.ask(line, plan.stop_file, plan.hands)
+    answer = plan.hands.settle(_heard(word, question))
     return answer is not None and answer.action is Action.APPROVE
 
 
@@ -197,18 +198,18 @@ def confirm(asker: Asker) -> Callable[[LiveHands], Callable[[LiveQuestion], Hear
             hands.ask(question)
             stop_file = "" if hands.stop is None else str(hands.stop.path)
             word = asker.ask(f"{question.title} [y/N]: ", stop_file, hands)
-            return hands.settle(_heard(word, question.actions[0]))
+            return hands.settle(_heard(word, question))
 
         return ask
 
     return of_study
 
 
-def _heard(word: str, yes: Action) -> HeardAnswer | None:
-    """Return what a line of the terminal says; None for silence."""
+def _heard(word: str, question: LiveQuestion) -> HeardAnswer | None:
+    """Return what a line of the terminal says to a question; None for silence."""
     from pgdyno.studies.live.person.hands import typed
 
-    return typed(yes if word.lower() in _YES else Action.REJECT) if word else None
+    return typed(question.actions[0] if word.lower() in _YES else question.refusal) if word else None
 
 
 def show_search(plan: SearchPlan) -> None:
@@ -244,7 +245,8 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         say_wrapped("try", f"{proposal.name} ({plan.origin(settings)}): {changes}; by reload, no outage")
         say_wrapped("so far", proposal.learnt)
         left = seconds_text(asker.timeout_s)
-        hands.ask(plan.question(settings, asker.timeout_s), plan.check)
+        question = plan.question(settings, asker.timeout_s)
+        hands.ask(question, plan.check)
         edits = ", KNOB=VALUE edits" if plan.can_be_edited else ""
         word = asker.ask(
             f"Try it? y, n, q ends the search{edits}; no answer within {left} means n: ", plan.stop_file, hands,
@@ -252,7 +254,7 @@ def decide(plan: CandidatePlan, asker: Asker | None) -> Reply:
         )  # fmt: skip
         is_told = True
         is_edit = bool(word) and word.lower() not in (*_YES, *_NO, *_QUIT)
-        mine = None if is_edit else typed(Action.END) if word.lower() in _QUIT else _heard(word, Action.APPROVE)
+        mine = None if is_edit else typed(Action.END) if word.lower() in _QUIT else _heard(word, question)
         answer = hands.settle(mine)
         if not is_edit or answer is not None:
             action = None if answer is None else answer.action

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass
 
-from pgdyno.model.person.operator_request import OperatorAction, canonical
+from pgdyno.model.person.operator_request import REFUSALS, OperatorAction, canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,11 @@ class LiveQuestion:
     until: float
     settings: tuple[QuestionSetting, ...] = ()
     facts: tuple[QuestionFact, ...] = ()
+
+    @property
+    def refusal(self) -> OperatorAction:
+        """Return what saying no to it is."""
+        return next(action for action in self.actions if action in REFUSALS)
 
     @property
     def digest(self) -> str:

@@ -32,7 +32,9 @@ class OperatorAction(StrEnum):
     REJECT = "reject"
     END = "end"
     KEEP = "keep"
+    LEAVE_OUT = "do not keep"
     UNDO = "undo"
+    LEAVE_IN = "leave in force"
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
@@ -40,6 +42,10 @@ class OperatorAction(StrEnum):
 
 ORDERS = frozenset({OperatorAction.PAUSE, OperatorAction.RESUME, OperatorAction.STOP})
 """What needs no question."""
+
+
+REFUSALS = frozenset({OperatorAction.REJECT, OperatorAction.LEAVE_OUT, OperatorAction.LEAVE_IN})
+"""What says no to a question, each to another kind of it: people read these words in the record."""
 
 
 class RequestState(StrEnum):

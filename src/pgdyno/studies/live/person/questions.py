@@ -58,7 +58,7 @@ def keep_question(
     takes them back, `seconds` how long an answer is waited for.
     """
     facts = (("found", verdict), ("written to", where), ("outage", RELOAD), ("undo", undo))
-    return _question("Keep these settings?", (Action.KEEP, Action.REJECT), seconds, _rows(settings, before), facts)
+    return _question("Keep these settings?", (Action.KEEP, Action.LEAVE_OUT), seconds, _rows(settings, before), facts)
 
 
 def undo_question(settings: Mapping[str, str], before: Mapping[str, str], *, undo: str, seconds: float) -> LiveQuestion:
@@ -68,7 +68,8 @@ def undo_question(settings: Mapping[str, str], before: Mapping[str, str], *, und
     """
     left = seconds_text(seconds)
     facts = (("now", "in force for good"), ("later", f"{undo}; this question goes after {left}, and they stay"))
-    return _question("Take these settings back?", (Action.UNDO, Action.REJECT), seconds, _rows(before, settings), facts)
+    actions = (Action.UNDO, Action.LEAVE_IN)
+    return _question("Take these settings back?", actions, seconds, _rows(before, settings), facts)
 
 
 def _rows(settings: Mapping[str, str], before: Mapping[str, str]) -> tuple[QuestionSetting, ...]:
