@@ -12,6 +12,7 @@ from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
+from pgdyno.outside.quoting import literal
 from pgdyno.routes import auto_conf_file
 from pgdyno.routes.auto_conf import Line
 from pgdyno.routes.route import Record
@@ -59,14 +60,10 @@ def _by_sql(auto_conf: str, originals: Mapping[str, str], conninfo: str, journal
         "journal": shlex.quote(str(journal)),
         "names": " ".join(originals),
     }
-    statements = {name: f"ALTER SYSTEM SET {name} = {_literal(value)}" for name, value in originals.items()}
+    statements = {name: f"ALTER SYSTEM SET {name} = {literal(value)}" for name, value in originals.items()}
     calls = [shlex.join(["put", name, statement]) for name, statement in statements.items()]
-    texts = [_BY_SQL.format(**words, auto_conf=_in_double_quotes(_literal(auto_conf))), *calls, _RESETS.format(**words)]
+    texts = [_BY_SQL.format(**words, auto_conf=_in_double_quotes(literal(auto_conf))), *calls, _RESETS.format(**words)]
     return "\n".join(texts).splitlines()
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _in_double_quotes(text: str) -> str:

@@ -1,11 +1,12 @@
-"""The page of a live study that restarted its server: how often, how long, and what too few pairs say."""
+"""The page of two arms: restarts, how often and how long, what too few pairs say, and B as postgresql.conf takes it."""
 
 from __future__ import annotations
 
 import pytest
 
 from pgdyno.model.results.live import LivePair, LiveSwitch
-from pgdyno.report.sections import FactList, Notice
+from pgdyno.model.verdict import Interval, Metric, Verdict, Word
+from pgdyno.report.sections import FactList, Notice, Snippet
 from pgdyno.studies.live.switch_page import switch_sections
 
 PAIR = LivePair(number=1, ratio=0.5, work=1.25, first="A", interval=None)
@@ -36,3 +37,16 @@ def test_too_few_pairs_are_before_and_after(count, words):
     notices = [one for one in section(outages=(), restarts=2, pairs=(PAIR,) * count) if isinstance(one, Notice)]
     assert bool(notices) is bool(words)
     assert all(words in text and "no verdict" in text for one in notices for text in one.sentences)
+
+
+def test_b_is_written_as_the_server_reads_it():
+    better = Verdict(Word.BETTER, Interval(0.9, 0.85, 0.95, 0.95), 20, Metric.STATEMENT_TIME, 0.02)
+    b = {"log_line_prefix": "it's \\t %m", "random_page_cost": "1.1"}
+    switch = LiveSwitch(
+        a={}, b=b, before=dict.fromkeys(b, ""), ending="decided", period_s=30.0, wash_s=5.0, seed=1,
+        pairs=(PAIR,) * 3, session="s1", verdict=better,
+    )  # fmt: skip
+    (change,) = [one for one in switch_sections(switch) if one.id == "change"]
+    (snippet,) = [one for one in change.blocks if isinstance(one, Snippet)]
+    lines = snippet.text.splitlines()
+    assert lines == ["log_line_prefix = 'it''s \\\\t %m'", "random_page_cost = 1.1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from pgdyno.undo.bundle import CLOSED, UndoBundle
 from pgdyno.undo.manifest import Manifest
 from pgdyno.undo.rollback import SessionState
 from pgdyno.undo.server_process import Before
+from pgdyno.undo.undo_alter_system import undo_commands
 
 DEAD = ProcessIdentity(pid=1, start_ticks=-1, boot_id="an earlier boot")
 WORK_MEM = SettingState(
@@ -256,3 +258,9 @@ def test_a_session_sorts_behind_all_others_after_the_clock_was_set_back(tmp_path
     (tmp_path / third).mkdir()
     names = [path.name for path in bundle.bundle_directories(tmp_path)]
     assert names.index(third) < names.index(second) < names.index("20400101T000000Z-first")
+
+
+def test_a_setting_with_a_backslash_goes_back_by_sql_whatever_strings_the_server_reads() -> None:
+    route = {"auto_conf": "/data/postgresql.auto.conf", "originals": [["log_line_prefix", "it's \\t"]]}
+    (put,) = [line for line in undo_commands(route, "", Path("/undo/journal")) if line.startswith("put log")]
+    assert shlex.split(put)[2] == "ALTER SYSTEM SET log_line_prefix = E'it''s \\\\t'"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pgdyno.model.figure import Axis, Band, Figure, FigureKind, Mark, Table
 from pgdyno.model.results.live import LiveChange, LiveSwitch
 from pgdyno.model.verdict import Word
+from pgdyno.outside.quoting import conf_line
 from pgdyno.report.figures import MetricRow, ends_of, interval_series, intervals_table, ratio_axis
 from pgdyno.report.figures import pairs as pairs_figure
 from pgdyno.report.run_details import plan_section
@@ -113,17 +114,13 @@ def _change(switch: LiveSwitch) -> Section:
     if switch.against:
         blocks.insert(0, Notice(tuple(f"Not to be accepted: {text}." for text in switch.against)))
     elif switch.is_acceptable:
-        text = "\n".join(f"{name} = {_quoted(value)}" for name, value in switch.b.items())
+        text = "\n".join(conf_line(name, value) for name, value in switch.b.items())
         blocks.append(Snippet("to keep B: pgdyno apply --study with this id, or for postgresql.conf", text))
     if switch.not_tested:
         blocks.insert(0, Notice((f"{capital(switch.not_tested)}.",)))
     if switch.stopped:
         blocks.insert(0, Notice((f"It ended early: {switch.stopped}." if switch.session else "Nothing was changed.",)))
     return Section("change", "What is compared", "In which settings do A and B differ?", tuple(blocks))
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _pairs(switch: LiveSwitch) -> Section:
