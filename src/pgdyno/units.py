@@ -177,15 +177,25 @@ def moment_text(at: float, form: str = "%Y-%m-%d %H:%M:%S UTC", zone: tzinfo | N
 
 
 def plural(count: int | str, noun: str) -> str:
-    """Write a count with its noun: `1 pair`, `8,000 pairs`. A number may be written already."""
+    """Write a count with its noun: `1 pair`, `8,000 pairs`, `2 studies`. A number may be written already."""
     said = f"{count:,}" if isinstance(count, int) else count
-    return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
+    if said == "1":
+        return f"{said} {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{said} {noun[:-1]}ies"
+    return f"{said} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def agreeing(count: int | str, noun: str, one: str, many: str) -> str:
     """Write a count with its noun and what is said of it: `1 session waits`, `2 sessions wait`."""
     said = plural(count, noun)
     return f"{said} {one}" if said == f"1 {noun}" else f"{said} {many}"
+
+
+def some_text(texts: Sequence[str], most: int, between: str = "; ") -> str:
+    """Write the first `most` of several texts and how many more there are: `a; b; and 3 more`, `a, b and 3 more`."""
+    told, more = between.join(texts[:most]), len(texts) - most
+    return f"{told}{';' if between == '; ' else ''} and {more:,} more" if more > 0 else told
 
 
 def ranges_text(numbers: Sequence[int]) -> str:

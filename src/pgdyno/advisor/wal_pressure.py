@@ -151,7 +151,7 @@ def _times(count: int) -> str:
 
 def _span(seconds: tuple[int, ...]) -> str:
     low, high = min(seconds), max(seconds)
-    return f"{low} to {high} seconds" if low != high else f"{low} second{'' if low == 1 else 's'}"
+    return f"{low} to {high} seconds" if low != high else plural(low, "second")
 
 
 def wal_rate(case: Case) -> WalRate | None:

@@ -11,7 +11,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.migration.mover import MigrationSide
 from pgdyno.model.results.migrate import AssessFinding, FindingWeight
 from pgdyno.server.postgres import Postgres
-from pgdyno.units import bytes_text, plural
+from pgdyno.units import bytes_text, plural, some_text
 
 W = FindingWeight
 Rows = list[dict[str, object]]
@@ -188,5 +188,4 @@ def _names(rows: Rows) -> list[str]:
 
 
 def _some(names: list[str]) -> str:
-    left = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+    return some_text(names, _MOST_NAMED, ", ")

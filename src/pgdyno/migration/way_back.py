@@ -15,7 +15,7 @@ from pgdyno.contents.tables import AskRows
 from pgdyno.migration.validation.comparing import definitions_of
 from pgdyno.model.results.migrate import WayBack, WayBackEvidence
 from pgdyno.server.postgres import Postgres
-from pgdyno.units import bytes_text, plural
+from pgdyno.units import bytes_text, plural, some_text
 
 _NAMED = 5
 _SERVER = """
@@ -90,8 +90,7 @@ def evidence_of(before: SourceSeen, after: SourceSeen) -> tuple[WayBackEvidence,
 
 
 def _one(what: str, alike: str, differs: list[str]) -> WayBackEvidence:
-    named = "; ".join(differs[:_NAMED]) + (f"; and {len(differs) - _NAMED} more" if len(differs) > _NAMED else "")
-    return WayBackEvidence(what=what, found=named or alike, is_alike=not differs)
+    return WayBackEvidence(what=what, found=some_text(differs, _NAMED) or alike, is_alike=not differs)
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

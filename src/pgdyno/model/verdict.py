@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pgdyno.model.shapes import FLAT
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, plural
 
 STRICT_CONFIDENCE, STRICT_MIN_PAIRS = 0.9975, 4
 """The rule where nothing says otherwise for comparisons that are run again and again, night after night: 20 of them
@@ -158,8 +158,7 @@ class Verdict:
 
     def sentence(self, subject: str = "B", reference: str = "A") -> str:
         """Return the verdict as one clause for people, for terminal and reports alike."""
-        pairs = f"{self.pairs} interleaved pair{'' if self.pairs == 1 else 's'}"
-        figures = f"{self.metric.label} {self.interval} of {reference}, {pairs}"
+        figures = f"{self.metric.label} {self.interval} of {reference}, {plural(self.pairs, 'interleaved pair')}"
         if self.word is Word.NOT_RESOLVED:
             return f"not resolved{self._missing()}: {subject} has {figures}"
         if self.word is Word.EQUIVALENT:
@@ -171,4 +170,4 @@ class Verdict:
             return ""
         if self.more_pairs > MOST_SAID:
             return f" (more than {MOST_SAID:,} more pairs)"
-        return f" (about {self.more_pairs} more pair{'' if self.more_pairs == 1 else 's'})"
+        return f" (about {plural(self.more_pairs, 'more pair')})"

@@ -17,9 +17,7 @@ def host_events(before: HostCounters, after: HostCounters) -> list[Event]:
     found = []
     kills = _growth(before, after, "oom_kill")
     if kills:
-        found.append(
-            Event(after.t, "oom_kill", f"the kernel killed {kills} process{'es' * (kills != 1)} for lack of memory")
-        )
+        found.append(Event(after.t, "oom_kill", f"the kernel killed {plural(kills, 'process')} for lack of memory"))
     swapped_in, swapped_out = _growth(before, after, "pswpin"), _growth(before, after, "pswpout")
     if swapped_in or swapped_out:
         found.append(

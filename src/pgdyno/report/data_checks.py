@@ -127,7 +127,7 @@ def _users(plan: LoadPlan, trace: RunTrace) -> str:
     if not seen:
         return ""
     count = str(seen[0]) if min(seen) == max(seen) else f"{min(seen)} to {max(seen)}"
-    processes = f"{count} server process{'es' * (max(seen) > 1)}"
+    processes = plural(count, "server process")
     users = plural(plan.connections, "virtual user")
     return f"Run {trace.run}: {users}, {processes} in each of {plural(len(seen), 'second')} sampled."
 

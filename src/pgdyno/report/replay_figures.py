@@ -37,7 +37,7 @@ def class_forest(table: ClassTable, what: str, ratio_limit: float) -> Figure | N
     return Figure(
         kind=FigureKind.FOREST,
         id=f"replay-{what.replace(' ', '-')}",
-        title=f"{plural(worse, 'class').replace('classs', 'classes')} of {what} {'is' if worse == 1 else 'are'} slower",
+        title=f"{plural(worse, 'class')} of {what} {'is' if worse == 1 else 'are'} slower",
         question=f"Which classes of {what} changed?",
         x=Axis("class"),
         y=axis,

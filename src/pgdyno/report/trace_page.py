@@ -141,8 +141,8 @@ def _classes(summary: TraceSummary) -> Block:
         )
         for one in summary.classes
     )  # fmt: skip
-    words = f"The first {len(rows)} of {plural(summary.distinct_classes, 'class')}, by the server's time:"
-    return TableBlock(Table(_CLASSES, rows, _CLASSES[1:7]), words.replace("classs", "classes"))
+    caption = f"The first {len(rows)} of {plural(summary.distinct_classes, 'class')}, by the server's time:"
+    return TableBlock(Table(_CLASSES, rows, _CLASSES[1:7]), caption)
 
 
 def _pace(summary: TraceSummary) -> Block:

@@ -24,6 +24,7 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
 from pgdyno.server.extensions import schema_of
 from pgdyno.server.postgres import Postgres, query_error
+from pgdyno.units import plural
 
 FEWEST_BUFFERS = 1_000
 """Fewer than 8 MB in checkpoints say nothing of a disk's rate."""
@@ -124,7 +125,7 @@ def _usual(reading: OutageReading) -> tuple[int, str] | None:
 def measured(seconds: Sequence[float]) -> Outage:
     """Return the median of restarts that were made, with the longest. Needs one."""
     count = len(seconds)
-    basis = f"median of {count} restart{'' if count == 1 else 's'} of this server"
+    basis = f"median of {plural(count, 'restart')} of this server"
     if count > 1:
         basis += f", the longest {_duration(max(seconds))}"
     return Outage(statistics.median(seconds), "about", basis)

@@ -126,6 +126,8 @@ def test_numbers_of_people() -> None:
     assert plural(1, "pair") == "1 pair"
     assert plural(3, "pair") == "3 pairs"
     assert plural(12_345, "row") == "12,345 rows"
+    assert (plural(1, "class"), plural(2, "class"), plural(0, "study")) == ("1 class", "2 classes", "0 studies")
+    assert plural(2, "replay") == "2 replays"
     assert (plural("1", "session"), plural("1.2", "session")) == ("1 session", "1.2 sessions"), "written already"
     assert agreeing(1, "session", "waits", "wait") == "1 session waits"
     assert agreeing(1_200, "session", "waits", "wait") == "1,200 sessions wait"

@@ -15,6 +15,7 @@ from pgdyno.cli.requests.experiment_request import Experiment, ExperimentFlags, 
 from pgdyno.cli.requests.study_request import kept_options
 from pgdyno.errors import UsageError
 from pgdyno.model.study import Study, StudyKind
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -163,4 +164,4 @@ def _words(plan: Plan, options: StaircaseOptions) -> str:
     people = f", {len(waits)} of them for you" if waits else ""
     left = len(by_hand) - len(waits)
     passed = f", {left} skipped because only people can do {'it' if left == 1 else 'them'}" if left else ""
-    return f"{len(steps)} step{'' if len(steps) == 1 else 's'}{people}{passed}, each in up to {options.max_pairs} pairs"
+    return f"{plural(len(steps), 'step')}{people}{passed}, each in up to {options.max_pairs} pairs"

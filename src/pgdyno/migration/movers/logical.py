@@ -27,7 +27,7 @@ from pgdyno.migration.validation.positions import standing
 from pgdyno.model.results.migrate import MigrationPhase as P
 from pgdyno.model.tables import near_hint
 from pgdyno.server.postgres import refuse_secrets
-from pgdyno.units import bytes_text, parse_quantity
+from pgdyno.units import bytes_text, parse_quantity, some_text
 
 OPTIONS = ("reach", "wal_limit")
 WAL_LIMIT = 4 << 30
@@ -109,9 +109,8 @@ class LogicalReplication(TargetFiller):
             )
         left = [str(row["what"]) for row in source.postgres.fetch(_WHAT_IT_LEAVES)]
         if left:
-            shown = "; ".join(left[:10]) + (f"; and {len(left) - 10} more" if len(left) > 10 else "")
             raise EnvironmentUnsuitable(
-                f'logical replication cannot move all of "{source.database}": {shown}',
+                f'logical replication cannot move all of "{source.database}": {some_text(left, 10)}',
                 hint="Once published, a table without a key refuses UPDATE and DELETE on the source. Give it a replica "
                 "identity, or use mover dump.",
             )

@@ -106,7 +106,7 @@ class ContentsComparison:
 
     def lines(self) -> Iterator[str]:
         """Return what was found in words, a line each."""
-        counted = f"{plural(self.tables, 'table')} with {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        counted = f"{plural(self.tables, 'table')} with {plural(self.rows, 'row')}"
         yield f"database {self.database}: {counted} compared, " + ("no difference" if self.is_same else "not the same")
         yield from self.unlike
         for one in self.different:

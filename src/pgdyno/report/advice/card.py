@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pgdyno.model.finding import Answer, Change, Confidence, Cost, Finding, ProofState, Severity
 from pgdyno.report.advice import words
 from pgdyno.report.sections import Block, Card, FactList, Notice, Prose, Snippet, Tone
+from pgdyno.units import plural
 
 _TONES = {
     Severity.CRITICAL: Tone.BAD,
@@ -87,7 +88,7 @@ def _lowered(finding: Finding) -> str:
     if finding.confidence is Confidence.UNKNOWN:
         return ": no source gives a figure for this change alone"
     count = len(finding.doubts)
-    return "" if not count else f": lowered by {count} difference{'s' if count > 1 else ''} from where it was measured"
+    return "" if not count else f": lowered by {plural(count, 'difference')} from where it was measured"
 
 
 def _snippets(finding: Finding) -> Iterator[tuple[str, str]]:

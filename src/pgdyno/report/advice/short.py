@@ -18,7 +18,7 @@ from pgdyno.model.advice import Advice
 from pgdyno.model.finding import Answer, Cost, Finding, ProofState, Severity
 from pgdyno.report.advice import words
 from pgdyno.report.advice.parts import MARKS, head, heading, sql_first, two_columns, under
-from pgdyno.units import plural
+from pgdyno.units import plural, some_text
 
 MOST_WARNINGS = 5
 """So many warnings are told; the others are counted. What is critical is told however much it is."""
@@ -114,6 +114,4 @@ def _folds(advice: Advice, told: Sequence[Finding]) -> Iterator[tuple[int, str]]
 
 
 def _names(findings: Sequence[Finding]) -> str:
-    named = ", ".join(one.rule for one in findings[:_NAMED])
-    more = len(findings) - _NAMED
-    return f"{named} and {more} more" if more > 0 else named
+    return some_text([one.rule for one in findings], _NAMED, ", ")

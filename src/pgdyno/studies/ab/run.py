@@ -98,7 +98,7 @@ def _too_small(
     knobs, where = (differing, "A and B differ in it") if differing else (common, "both A and B set it")
     needs = "needs a restart" if len(knobs) == 1 else "need a restart"
     return UsageError(
-        f"restart budget {budget} is too small: {pairs} pairs need {needed} restart{'' if needed == 1 else 's'}",
+        f"restart budget {budget} is too small: {pairs} pairs need {plural(needed, 'restart')}",
         detail=f"{', '.join(knobs)} {needs}, and {where.replace('it', 'it' if len(knobs) == 1 else 'them')}.",
         hint=f"Give --restarts {needed} or more, or leave {'it' if len(knobs) == 1 else 'them'} out of the files.",
     )

@@ -77,4 +77,4 @@ def title_of(found: BatchComparison) -> str:
     """Return the headline of a comparison."""
     counts = {word: sum(one.standing is word for one in found.processes) for word in Standing}
     told = ", ".join(f"{count} {word.value}" for word, count in counts.items() if count)
-    return f"{found.chain}: {told} of {len(found.processes)} process{'es' * (len(found.processes) != 1)}"
+    return f"{found.chain}: {told} of {plural(len(found.processes), 'process')}"

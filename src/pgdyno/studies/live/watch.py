@@ -28,7 +28,7 @@ from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 from pgdyno.trial.sentry import standings_now
-from pgdyno.units import seconds_text
+from pgdyno.units import seconds_text, some_text
 
 SETTINGS_S = 10.0
 """So often settings are read: somebody who compares two values changes them every half minute."""
@@ -58,8 +58,7 @@ class SettingsMoved:
         """Return what to know of it beside the result."""
         if not self.changes:
             return ()
-        more = len(self.changes) - MOST_CHANGES
-        told = "; ".join(list(self.changes)[:MOST_CHANGES]) + (f"; and {more} more" if more > 0 else "")
+        told = some_text(list(self.changes), MOST_CHANGES)
         return (f"Somebody changed settings while it was watched, and periods differ by that, too: {told}.",)
 
 

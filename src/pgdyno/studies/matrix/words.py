@@ -10,7 +10,7 @@ from pgdyno.report.wording import NOT_MEASURED, number_text, rounded_text
 from pgdyno.stats.matrix import Contrast, best_by_mode, little, rivals
 from pgdyno.stats.ratios import signed
 from pgdyno.studies.matrix.names import MODE_WORDS, CellNames, load_text
-from pgdyno.units import plural
+from pgdyno.units import plural, some_text
 
 COLUMNS = ("Test", "PODs", "C/J", "TPS", "LAT", "CPU %", "SMT", "Row Exclusive", "Access Share", "Exclusive Lock")
 """The columns of the published study, in its order and spelling."""
@@ -92,9 +92,7 @@ def _rivals(found: Sequence[MatrixRow] | None, names: CellNames) -> list[str]:
         return []
     if not found:
         return ["It is better than every other cell of its script, by its repetitions."]
-    listed = "; ".join(names.cell(row) for row in found[:MOST_RIVALS])
-    more = f"; and {len(found) - MOST_RIVALS} more" if len(found) > MOST_RIVALS else ""
-    return [f"Not proved worse than it: {listed}{more}."]
+    return [f"Not proved worse than it: {some_text([names.cell(row) for row in found], MOST_RIVALS)}."]
 
 
 def contrast_table(found: Sequence[Contrast]) -> Table:
@@ -247,11 +245,10 @@ def _skipped(skipped: Sequence[SkippedCell]) -> list[str]:
 
 def _flagged(rows: Sequence[MatrixRow]) -> list[str]:
     names = CellNames.of_rows(rows)
-    found = [(row, check) for row in rows if (check := little(row)) is not None and check.flagged]
-    told = [f"{names.cell(row)} ({signed(100 * check.deviation, 1)} %)" for row, check in found[:MOST_NAMED]]
-    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    counted = plural(len(found), "row")
-    return [f"Little's law is off by more than 1 % in {counted}: {'; '.join(told)}{more}."] if found else []
+    checked = [(row, check) for row in rows if (check := little(row)) is not None and check.flagged]
+    found = [f"{names.cell(row)} ({signed(100 * check.deviation, 1)} %)" for row, check in checked]
+    told = f"Little's law is off by more than 1 % in {plural(len(found), 'row')}: {some_text(found, MOST_NAMED)}."
+    return [told] if found else []
 
 
 def _loads(rows: Sequence[MatrixRow]) -> list[str]:

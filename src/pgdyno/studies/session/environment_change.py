@@ -11,6 +11,7 @@ from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER, Facts, SettingFact
 from pgdyno.model.linux import SWAP_AREA
 from pgdyno.model.shapes import inner, plain
 from pgdyno.routes.route_names import may_hold_secret
+from pgdyno.units import some_text
 
 MOST_NAMED = 5
 _OF_OTHERS = ("client", "session", "override")
@@ -86,8 +87,7 @@ def _value_text(row: SettingFact, value: str) -> str:
 
 
 def _told(found: Sequence[str]) -> str | None:
-    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return f"{'; '.join(found[:MOST_NAMED])}{more}." if found else None
+    return f"{some_text(found, MOST_NAMED)}." if found else None
 
 
 def _members(image: Mapping[str, object]) -> dict[str, object]:
