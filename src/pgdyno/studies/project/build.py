@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -33,12 +33,12 @@ FULL = 0.95
 RATIOS = {f"{name}_ratio": metric for name, metric in
           (("throughput", Metric.THROUGHPUT), ("p50", Metric.LATENCY_P50), ("p95", Metric.LATENCY_P95),
            ("p99", Metric.LATENCY_P99), ("server_cpu", Metric.SERVER_CPU))}  # fmt: skip
-FIGURES: Mapping[str, Callable[[Outcome], float | None]] = {
-    "throughput": lambda outcome: outcome.throughput,
-    "p50_ms": lambda outcome: outcome.latency_ms.p50 if outcome.latency_ms else None,
-    "p95_ms": lambda outcome: outcome.latency_ms.p95 if outcome.latency_ms else None,
-    "p99_ms": lambda outcome: outcome.latency_ms.p99 if outcome.latency_ms else None,
-    "server_cpu_ms_per_tx": lambda outcome: outcome.server_cpu_ms_per_tx,
+FIGURES = {
+    "throughput": Metric.THROUGHPUT,
+    "p50_ms": Metric.LATENCY_P50,
+    "p95_ms": Metric.LATENCY_P95,
+    "p99_ms": Metric.LATENCY_P99,
+    "server_cpu_ms_per_tx": Metric.SERVER_CPU,
 }
 
 
@@ -177,7 +177,7 @@ def _ratio(metric: Metric, pairs: Sequence[tuple[Study, Sequence[Trial]]]) -> Me
     )
     names = kind_of(study.kind).sides
     how = f"{names.subject} over {names.reference}, {plural(last.pairs, 'interleaved pair')}"
-    more = f", range of {plural(len(verdicts), 'study').replace('studys', 'studies')}" if len(verdicts) > 1 else ""
+    more = f", range of {plural(len(verdicts), 'study')}" if len(verdicts) > 1 else ""
     return Measured(last.interval.ratio, low, high, how + more)
 
 
@@ -191,8 +191,8 @@ def _of_runs(criterion: Criterion, trials: Sequence[Trial]) -> Measured | None:
     """Return the range of all usable runs: every one has to keep the criterion. Percentiles are not averaged."""
 
     def read(outcome: Outcome) -> float | None:
-        figure = FIGURES.get(criterion.metric)
-        return outcome.counters.get(criterion.metric) if figure is None else figure(outcome)
+        metric = FIGURES.get(criterion.metric)
+        return outcome.counters.get(criterion.metric) if metric is None else outcome.figure(metric)
 
     found = [
         (value, trial.id)
