@@ -34,6 +34,7 @@ pytest_plugins = [
     "fix_kernel",
     "fix_lair",
     "fix_engine",
+    "fix_captured_load",
 ]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code. Each commit

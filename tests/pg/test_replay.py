@@ -1,35 +1,21 @@
-"""A load that a real server logged, replayed on real copies of it: what is refused, and that nothing is lost.
-
-Past 400 lines: one captured load, made once a module, serves the tests here.
-"""
+"""A load that a real server logged, replayed on real copies of it: nothing is lost, and what fails is told."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import pwd
-import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
-from fix_postgres import public_dir
-from free_ports import free_ports
+from fix_captured_load import Captured, marked, options
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
-from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.results.replay import ReplayResult
-from pgdyno.replay import exchange
-from pgdyno.replay.restore import Restore, restore_of
-from pgdyno.replay.target_facts import captured_server, identify, mark_copy
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.store.catalogue import Store
 from pgdyno.studies.replay import check as checks
@@ -37,117 +23,18 @@ from pgdyno.studies.replay import run as replays
 from pgdyno.studies.replay.amendments import FixedBefore, fixed_before
 from pgdyno.studies.replay.check import check
 from pgdyno.studies.replay.options import ReplayOptions
-from pgdyno.studies.replay.rounds import NEW, OLD, ReplayArm, run_rounds
 from pgdyno.studies.replay.run import prepare, replay
-from pgdyno.studies.session.leftovers import LeftoverKind, on_server
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
-from pgdyno.targets.inspect import read_facts
-from pgdyno.targets.target import Target
-from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.gates import Order
 from pgdyno.trace.outcome_file import KILLED, recover
 from pgdyno.trace.outcome_file import read_facts as read_facts_of
 from pgdyno.trace.parquet import connection, read_meta, read_rows, write_meta, write_rows
 from pgdyno.trace.refusals import OURS
-from pgdyno.trace.schema import TRACE, CapturedServer, TraceMeta
-from server_image import write_as_owner
-from trace_load import run_load
+from pgdyno.trace.schema import TRACE, TraceMeta
 from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("replay")]
-
-LOGGING = {
-    "logging_collector": "on", "log_destination": "csvlog", "log_min_duration_statement": "0", "log_timezone": "UTC",
-    "log_connections": "on", "log_disconnections": "on", "log_parameter_max_length_on_error": "-1", "log_filename": "x",
-    "log_directory": "captured",
-}  # fmt: skip
-
-
-UNKNOWN = CapturedServer()
-"""What a trace of a log that no capture of ours made says of its server."""
-
-
-@dataclass(frozen=True)
-class Captured:
-    """A source that runs, its load as a trace, and the bytes of its data directory from before the load."""
-
-    source: Sandbox
-    trace: Path
-    before: Path
-    home: Path
-
-    @property
-    def target(self) -> Target:
-        return self.source.target()
-
-    @contextmanager
-    def copy(self, name: str, *, standby: bool = False) -> Iterator[TargetRequest]:
-        """Start a copy of the source as it was before the load."""
-        folder, (port,) = self.home / name, free_ports(1)
-        shutil.copytree(self.before, folder, symlinks=True)
-        account = pwd.getpwnam(self.target.os_user) if self.target.os_user else pwd.getpwuid(os.geteuid())
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, account.pw_uid, account.pw_gid)
-        if standby:
-            (folder / "standby.signal").touch()
-            os.chown(folder / "standby.signal", account.pw_uid, account.pw_gid)
-        words = f"-p {port} -k {folder} -c listen_addresses= -c log_directory=own -c hot_standby=on"
-        ctl = [str(self.target.program("pg_ctl")), "-D", str(folder), "-w", "-l", str(folder / "ctl.log")]
-        run = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-        subprocess.run([*ctl, "-o", words, "start"], check=True, stdout=subprocess.DEVNULL, cwd="/", **run)
-        try:
-            yield TargetRequest(dsn=make_conninfo(host=str(folder), port=port, user="postgres", dbname="postgres"))
-        finally:
-            subprocess.run([*ctl, "-m", "immediate", "stop"], check=True, stdout=subprocess.DEVNULL, cwd="/", **run)
-            shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="module")
-def captured() -> Iterator[Captured]:
-    home = public_dir()
-    source = Sandbox.open_or_create("source", root=home)
-    try:
-        settings = "".join(f"{name} = '{value}'\n" for name, value in LOGGING.items())
-        write_as_owner(source.data_directory / "postgresql.auto.conf", settings)
-        source.start()
-        source.stop()
-        before = home / "before"
-        shutil.copytree(source.data_directory, before, symlinks=True)
-        shutil.rmtree(before / "captured", ignore_errors=True)
-        source.start()
-        given = source.target().postgres.parameters
-        run_load(make_conninfo(host=given["host"], port=given.get("port"), user=given["user"], dbname="postgres"))
-        source.stop()
-        logs = sorted((source.data_directory / "captured").glob("*.csv"))
-        trace = home / "load.parquet"
-        meta = build_trace(logs, trace, BuildOptions())
-        source.start()
-        identifier = read_facts(source.target()).server.system_identifier
-        facts = json.loads((home / "load.json").read_text())
-        (home / "load.json").write_text(json.dumps({**facts, "system_identifier": identifier}))
-        assert meta.statements > 80
-        yield Captured(source, trace, before, home)
-    finally:
-        source.destroy()
-        shutil.rmtree(home)
-
-
-def options(captured: Captured, output: Path, **more: object) -> ReplayOptions:
-    return replace(ReplayOptions(captured.trace, output), **more)
-
-
-def owned(captured: Captured, folder: Path) -> None:
-    """Give files to the account of the servers, who copies them."""
-    if captured.target.os_user:
-        account = pwd.getpwnam(captured.target.os_user)
-        for path in (folder, *folder.rglob("*")):
-            os.lchown(path, account.pw_uid, account.pw_gid)
-
-
-def marked(captured: Captured, request: TargetRequest) -> None:
-    with opened(request) as copy:
-        mark_copy(identify(copy, read_facts(copy)), copy, captured.target, None, "", UNKNOWN)
 
 
 def run(captured: Captured, request: TargetRequest, folder: Path, **more: object) -> ReplayResult:
@@ -158,73 +45,6 @@ def run(captured: Captured, request: TargetRequest, folder: Path, **more: object
         found = replay(store, ready, request, asked, announce=lambda _: None, tell=lambda _: None)
         assert store.study(found.study).told(ReplayResult) == found
     return found
-
-
-@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
-def test_the_source_its_standby_and_an_unmarked_copy_are_refused(captured: Captured, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentUnsuitable, match="the system identifier of the source"):
-        prepare(captured.target, options(captured, tmp_path / "x"))
-    for name, is_standby, why in (
-        ("plain", False, "the system identifier of the source"),
-        ("second", True, "a standby"),
-    ):
-        with captured.copy(name, standby=is_standby) as request, opened(request) as copy:  # noqa: SIM117 - one refuses
-            with pytest.raises(EnvironmentUnsuitable, match=why):
-                prepare(copy, options(captured, tmp_path / "x"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_source_cannot_be_marked_as_its_own_copy(captured: Captured) -> None:
-    target = captured.target
-    with pytest.raises(EnvironmentUnsuitable, match="the same server"):
-        mark_copy(identify(target, read_facts(target)), target, target, None, "", UNKNOWN)
-    with pytest.raises(EnvironmentUnsuitable, match="the system identifier of the source"):
-        prepare(target, options(captured, captured.home / "x"))
-
-
-def test_a_source_is_not_marked_by_naming_its_copy_or_another_server_in_its_place(captured: Captured) -> None:
-    target = captured.target
-    known = identify(target, read_facts(target))
-    until = str(target.postgres.fetch("SELECT pg_catalog.pg_current_wal_lsn()::text AS lsn")[0]["lsn"])
-    with captured.copy("standby", standby=True) as request, opened(request) as standby:
-        with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, standby, known.system_identifier, "", UNKNOWN)
-        assert "a standby" in str(refused.value.detail)
-        with pytest.raises(EnvironmentUnsuitable, match="after a failover it would be the source"):
-            mark_copy(identify(standby, read_facts(standby)), standby, target, None, "", UNKNOWN)
-        assert identify(standby, read_facts(standby)).marker is None
-    with captured.copy("swapped") as request, opened(request) as copy:
-        with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, copy, known.system_identifier, f"FF{until}", UNKNOWN)
-        assert "its WAL is at" in str(refused.value.detail)
-        with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, copy, "1", "", UNKNOWN)
-        assert "system identifier" in str(refused.value.detail)
-        marked(captured, request)
-        with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(known, target, copy, known.system_identifier, "", UNKNOWN)
-        assert "marked as a copy itself" in str(refused.value.detail)
-    assert identify(target, read_facts(target)).marker is None
-
-
-@pytest.mark.requirement("R-RPL-16", "R-SAF-09")
-def test_of_two_copies_of_one_source_the_captured_one_is_never_marked(captured: Captured) -> None:
-    with captured.copy("one") as first, captured.copy("two") as second, opened(first) as one, opened(second) as two:
-        seen = captured_server(one)
-        assert (seen.inode, seen.boot) == (one.directory.stat().st_ino, ProcessIdentity.own().boot_id)
-        restarted = replace(seen, started_at="2026-11-27T10:00:00.000000+00:00")
-        moved = replace(restarted, inode=seen.inode + 1)
-        known = identify(one, read_facts(one))
-        for server in (seen, restarted, CapturedServer(seen.started_at)):
-            with pytest.raises(EnvironmentUnsuitable, match="it is the server that was captured"):
-                mark_copy(known, one, two, known.system_identifier, "", server)
-        with pytest.raises(EnvironmentUnsuitable) as refused:
-            mark_copy(identify(two, read_facts(two)), two, one, known.system_identifier, "", moved)
-        assert f"is inode {seen.inode} on device" in str(refused.value.detail)
-        assert identify(one, read_facts(one)).marker is None
-        assert identify(two, read_facts(two)).marker is None
-        mark_copy(identify(two, read_facts(two)), two, one, known.system_identifier, "", restarted)
-        assert identify(two, read_facts(two)).is_marked
 
 
 @pytest.mark.requirement("R-RPL-01")
@@ -334,137 +154,6 @@ def overlap_s(parts: Iterable[Path], column: str) -> float:
         found = db.execute(query, [[str(part) for part in parts]]).fetchone()
     assert found is not None
     return float(found[0])
-
-
-@pytest.mark.requirement("R-RPL-16")
-def test_the_state_comes_back_by_a_copy_of_files_that_is_marked(
-    captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    way = restore_of(f"directory:{captured.before}")
-    owned(captured, captured.before)
-    rows = "SELECT count(*) AS n FROM pg_catalog.pg_tables WHERE schemaname = 'public'"
-    with captured.copy("brought") as request, opened(request) as copy:
-        unmarked = identify(copy, read_facts(copy))
-        with pytest.raises(EnvironmentUnsuitable, match="nothing marks them"):
-            way.check(copy, unmarked)
-        marked(captured, request)
-        assert copy.directory is not None
-        (copy.directory / "pgdyno.replaced").mkdir()  # what a restore left that was killed
-        assert LeftoverKind.RESTORE in {one.kind for one in on_server(copy, tmp_path)}
-        asked = options(captured, tmp_path / "run.outcome")
-        arms = [ReplayArm(name, copy, request, asked) for name in (OLD, NEW)]
-        copy.postgres.execute("CREATE TABLE public.left_over (id int)", dbname="postgres")
-        conf = (copy.directory / "postgresql.conf").read_bytes()
-        with Store.open(tmp_path / "store.db") as store:
-            found = run_rounds(store, arms, 1, way, announce=lambda _: None, teller=lambda _: lambda _: None)
-        assert [Path(one.outcome).name for one in found.results] == ["run-old-1.outcome", "run-new-1.outcome"]
-        assert [one.restored_by for one in found.results] == [f"a copy of {captured.before}"] * 2
-        assert [one.cache.partition(":")[0] for one in found.results] == ["cold"] * 2
-        left = "SELECT 1 AS one FROM pg_catalog.pg_tables WHERE tablename = 'left_over'"
-        assert copy.postgres.fetch(left, dbname="postgres") == []
-        assert len(found.pairs) == 1
-        assert found.exit_code == ExitCode.NOT_RESOLVED, "one pair has no verdict"
-        way.restore(copy, identify(copy, read_facts(copy)))
-        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 0}]
-        assert identify(copy, read_facts(copy)).is_marked
-        assert (copy.directory / "postgresql.conf").read_bytes() == conf, "configuration stays the target's"
-        assert not [one for one in copy.directory.iterdir() if one.name in ("pgdyno.restore", "pgdyno.replaced")]
-        with monkeypatch.context() as killed:
-            killed.setattr(exchange, "mark_directory", lambda *_: os.kill(os.getpid(), signal.SIGINT))
-            with pytest.raises(KeyboardInterrupt):
-                way.restore(copy, identify(copy, read_facts(copy)))
-        assert copy.control is not None
-        assert not copy.control.is_running()
-        monkeypatch.setattr(ProcessIdentity, "is_alive", lambda _: False)
-        told = list[str]()
-        exchange.finish_all_left(told.append)
-        assert [one for one in told if "that is finished, and it runs" in one], told
-        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 0}]
-        assert identify(copy, read_facts(copy)).is_marked
-
-
-def test_tablespaces_come_back_inside_of_the_data_directory(captured: Captured) -> None:
-    rows = "SELECT count(*) AS n FROM public.kept"
-    place = "SELECT oid::text AS oid, pg_tablespace_location(oid) AS place FROM pg_tablespace WHERE spcname = 'aside'"
-
-    def restored(way: Restore, copy: Target, inside: str = "pgdyno.tablespaces") -> None:
-        assert copy.directory is not None
-        known = identify(copy, read_facts(copy))
-        way.check(copy, known)
-        way.restore(copy, known)
-        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 1}]
-        (row,) = copy.postgres.fetch(place)
-        assert row["place"] == str(copy.directory / inside / str(row["oid"]))
-        copy.postgres.execute("DELETE FROM public.kept; CHECKPOINT", dbname="postgres")
-
-    with captured.copy("holder") as keeper, captured.copy("spaced") as request, opened(request) as copy:
-        marked(captured, request)
-        assert copy.directory is not None
-        aside, kept = captured.home / "a=side", captured.home / "kept"
-        aside.mkdir()
-        owned(captured, aside)
-        with opened(keeper) as server:
-            server.postgres.execute(sql.SQL("CREATE TABLESPACE aside LOCATION {}").format(sql.Literal(str(aside))))
-            server.postgres.execute("CREATE TABLE public.kept TABLESPACE aside AS SELECT 7 AS id", dbname="postgres")
-            way = restore_of(f"basebackup:{keeper.dsn}")
-            restored(way, copy)
-            restored(way, copy)
-            assert server.postgres.fetch(rows, dbname="postgres") == [{"n": 1}], "its files are its own"
-            (row,) = server.postgres.fetch(place)
-            assert row["place"] == str(aside)
-        assert copy.control is not None
-        way.restore(copy, identify(copy, read_facts(copy)))
-        with captured.copy("again") as other, opened(other) as again:
-            marked(captured, other)
-            restored(restore_of(f"basebackup:{request.dsn}"), again, "pgdyno.tablespaces.2")
-        copy.control.stop()
-        shutil.copytree(copy.directory, kept, symlinks=True)
-        owned(captured, kept)
-        copy.control.start()
-        restored(restore_of(f"directory:{kept}"), copy)
-        (link,) = (kept / "pg_tblspc").iterdir()
-        link.unlink()
-        link.symlink_to(aside)
-        with pytest.raises(EnvironmentUnsuitable, match=r'leads to ".*a=side", out of the copy'):
-            restore_of(f"directory:{kept}").check(copy, identify(copy, read_facts(copy)))
-    shutil.rmtree(kept)
-    shutil.rmtree(aside)
-
-
-def test_a_base_backup_a_template_and_a_command_bring_a_state_back(captured: Captured, tmp_path: Path) -> None:
-    rows = "SELECT count(*) AS n FROM public.kept"
-    source = captured.target
-    with captured.copy("keeper") as keeper, captured.copy("several") as request, opened(request) as copy:
-        marked(captured, request)
-        with opened(keeper) as server:
-            server.postgres.execute(
-                "CREATE TABLE public.kept (id int); INSERT INTO public.kept VALUES (7)", dbname="postgres"
-            )
-        way = restore_of(f"basebackup:{keeper.dsn}")
-        known = identify(copy, read_facts(copy))
-        way.check(copy, known)
-        way.restore(copy, known)
-        assert copy.postgres.fetch(rows, dbname="postgres") == [{"n": 1}]
-        known = identify(copy, read_facts(copy))
-        assert known.is_marked
-        assert known.system_identifier == read_facts(source).server.system_identifier
-        template = restore_of("template:before=shop_replay")
-        with pytest.raises(EnvironmentUnsuitable, match='no database "before"'):
-            template.check(copy, known)
-        copy.postgres.execute("CREATE DATABASE before")
-        copy.postgres.execute("CREATE TABLE public.kept AS SELECT 1 AS id", dbname="before")
-        for _ in range(2):
-            template.check(copy, known)
-            template.restore(copy, known)
-            assert copy.postgres.fetch(rows, dbname="shop_replay") == [{"n": 1}]
-            copy.postgres.execute("DELETE FROM public.kept", dbname="shop_replay")
-        with pytest.raises(EnvironmentUnsuitable, match="was not made by a restore"):
-            restore_of("template:before=postgres").check(copy, known)
-        command = restore_of("command:/bin/true")
-        command.check(copy, known)
-        with pytest.raises(EnvironmentUnsuitable, match="was not started by the restore command"):
-            command.restore(copy, known)
-        assert identify(copy, read_facts(copy)).is_marked
 
 
 def test_the_verb_ends_with_the_words_and_the_code_of_what_it_found(captured: Captured, tmp_path: Path) -> None:
