@@ -9,9 +9,9 @@ from exact_log import folded
 from pgdyno.model.sample_tables import TABLES
 from pgdyno.model.samples import SampleRow
 from pgdyno.model.trial import BESIDE_OTHERS, LoadPlan, TrialState
-from pgdyno.trial.assess import LEAST_SHARE, Bounds, assess, disturbance
+from pgdyno.trial.assess import LEAST_SHARE, Bounds, assess, disturbance, settling
 from pgdyno.workloads.pgbench.transaction_log import TransactionLog
-from pgdyno.workloads.result import LoadResult, SecondHistograms, count_bins
+from pgdyno.workloads.result import CountBins, LoadResult, SecondHistograms, count_bins
 
 ORIGIN = 1_700_000_000.0
 PLAN = LoadPlan(clients=2, jobs=1, warmup_s=3.0, measure_s=5.0)
@@ -88,6 +88,16 @@ def test_a_rest_that_is_a_small_part_of_the_window_has_no_score():
     outcome = assess(load([20] * 7 + [200] * 5), [], replace(PLAN, measure_s=30.0), Bounds())
     assert (outcome.state, outcome.throughput) == (TrialState.UNSTEADY, None)
     assert "less than 10.0 s" in str(outcome.reason)
+
+
+@pytest.mark.parametrize(("least_s", "is_scored"), [(5.0, True), (5.1, True), (5.2, False)])
+def test_a_rest_may_lack_half_a_bin_of_what_it_needs(least_s, is_scored):
+    counts = np.repeat(np.array([5, 50]), 20)  # ten seconds, of which the second half is steady
+    bins = CountBins(0.0, 0.25, counts, np.full(counts.size, 2 * 250_000))
+    found = settling(bins, replace(PLAN, measure_s=3 * least_s), Bounds())
+    assert found.settled_s == pytest.approx(5.0)
+    assert (found.unsettled is None) == is_scored
+    assert found.may_settle_s == (None if is_scored else pytest.approx(5.0 + least_s))
 
 
 def test_a_load_that_keeps_falling_has_no_score():
