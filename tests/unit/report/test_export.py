@@ -256,8 +256,12 @@ def test_a_value_that_is_to_be_measured_first_carries_its_mark(format, change):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_marks_what_is_to_be_measured_first(format):
-    changes = (pg("work_mem", "8MB"), sysctl("vm.swappiness", "0", "60"))
-    for text in emit([finding(*changes, state=ProofState.NEEDS_TEST)], inventory(), format).values():
+    changes = (pg("work_mem", "8MB"), sysctl("vm.swappiness", "0", "60"),
+               sysctl("transparent_hugepage.enabled", "never", "always"), sysctl("block.scheduler", "none"),
+               Change(ChangeKind.DDL, commands=("SELECT 1;",)))  # fmt: skip
+    texts = emit([finding(*changes, state=ProofState.NEEDS_TEST)], inventory(host=with_volume()), format)
+    assert texts
+    for text in texts.values():
         assert "needs-test" in text
 
 

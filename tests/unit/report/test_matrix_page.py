@@ -123,7 +123,9 @@ def test_the_knee_is_told_by_where_it_lies(rates: dict[int, float], words: str) 
 
 
 def test_the_end_of_each_axis_is_labelled() -> None:
-    for figure in page(SMT8).figures():
+    figures = page(SMT8).figures()
+    assert figures
+    for figure in figures:
         lo, hi = figure.y.lo, figure.y.hi
         assert lo is not None
         assert hi is not None

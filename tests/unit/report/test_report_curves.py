@@ -57,7 +57,9 @@ def test_every_point_and_interval_lies_inside_the_axes(figure: Figure) -> None:
 
 @given(figures(), st.integers(60, 200))
 def test_a_drawing_in_characters_is_never_wider_than_asked(figure: Figure, width: int) -> None:
-    for line in text_charts.framed_chart(figure, width):
+    lines = list(text_charts.framed_chart(figure, width))
+    assert lines
+    for line in lines:
         assert len(line) <= width
         assert "\n" not in line
 

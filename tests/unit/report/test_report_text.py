@@ -63,7 +63,9 @@ def test_rows_show_the_interval_around_the_estimate() -> None:
 def test_rows_fit_and_show_every_interval_whole(width: int) -> None:
     interval = Interval(0.3184, 0.3121, 0.3252, 0.95)
     effects = [effect(knob, "4", "1", interval) for knob in ("jit", "max_parallel_workers_per_gather")]
-    for line in text_charts.rows(forest(effects, smallest_effect=0.02), width)[:2]:
+    told = text_charts.rows(forest(effects, smallest_effect=0.02), width)[:2]
+    assert len(told) == 2
+    for line in told:
         assert len(line) <= width
         assert line.endswith("0.318x [0.312, 0.325]")
 

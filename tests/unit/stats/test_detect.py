@@ -99,6 +99,7 @@ def test_noise_of_seconds_falls_with_the_root_of_the_window():
 
 def test_noise_between_runs_is_helped_by_no_window():
     found = by_window(noise_by_window(runs(np.random.default_rng(2), 200, 16, run_sd=0.1)))
+    assert list(found)[:4] == [2, 4, 8, 16]
     for noise in found.values():
         assert noise.pair_sd == pytest.approx(0.1 * math.sqrt(2), rel=0.15)
 
@@ -108,6 +109,7 @@ def test_noise_that_falls_faster_than_windows_grow_is_carried_on_without_a_floor
     rng, course = np.random.default_rng(4), np.array([1, 1, -1, -1] * 2)
     found = noise_by_window([SecondsSeries(1000 * (1 + rng.normal(0, 0.1) * course), np.ones(8)) for _ in range(20)])
     x, y = np.array([(1 / n.window_s, n.pair_sd**2) for n in found if n.measured]).T
+    assert len(found) > 3, "and some are carried on to"
     for noise in found[3:]:
         assert noise.pair_sd**2 * noise.window_s == pytest.approx((x @ y) / (x @ x))
 

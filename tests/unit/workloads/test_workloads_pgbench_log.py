@@ -104,7 +104,8 @@ def test_damaged_lines_are_counted_and_the_others_kept(
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_raise(data: bytes) -> None:
     parsed = parse_lines(data, PLAIN)
-    assert len(parsed.log) + parsed.malformed >= 0
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
+    assert len(parsed.log) + parsed.malformed == lines, "each line is a transaction or counted as none"
 
 
 @pytest.mark.parametrize(
