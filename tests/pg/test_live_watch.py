@@ -241,10 +241,8 @@ def test_who_may_not_see_is_told_what_to_grant(
     admin.execute("GRANT pg_monitor TO blind")
     admin.execute("ALTER SYSTEM SET pg_stat_statements.track = 'none'")
     admin.execute("SELECT pg_reload_conf()")
-    for _ in range(100):
-        if admin.fetch("SHOW pg_stat_statements.track")[0]["pg_stat_statements.track"] == "none":
-            break
-        time.sleep(0.05)
+    off = [{"pg_stat_statements.track": "none"}]
+    eventually(lambda: admin.fetch("SHOW pg_stat_statements.track") == off, "the reload is in force")
     done = pgdyno(pgdyno_home, *words)
     assert done.returncode == 6, done.stderr
     assert "ALTER SYSTEM SET pg_stat_statements.track = 'top'" in done.stderr

@@ -43,6 +43,6 @@ def test_a_failover_in_the_middle_ends_restored_on_both_nodes(patroni: PatroniCl
     assert patroni.leader != leader
     assert patroni.document() == document
     assert patroni.show("work_mem") == before
-    for folder in (server_home / "state" / "undo").iterdir():
-        if folder.is_dir():
-            assert '"closed"' in (folder / "journal.jsonl").read_text()
+    journals = list((server_home / "state" / "undo").glob("*/journal.jsonl"))
+    assert journals
+    assert all('"closed"' in journal.read_text() for journal in journals)

@@ -71,7 +71,9 @@ def test_a_slow_statement_a_plan_that_flips_and_a_setting_are_named(owner: Postg
     words = ["watch", "--every", "1s", "--for", "70s", "--json", "--target", target]
     process = RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
     try:
-        time.sleep(32)  # readings that are learnt from, on a busy machine, too
+        said_first = next(line for line in process.stderr if "watching " in line)
+        assert "slower is reported after the first 20 s" in said_first
+        time.sleep(32)  # readings that are learnt from, and some that a busy machine makes too late
         owner.execute("ALTER SYSTEM SET random_page_cost = 2.5", None, "postgres")
         owner.execute("SELECT pg_reload_conf()", None, "postgres")
         is_slow.set()

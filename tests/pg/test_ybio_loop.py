@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from psycopg import sql
 
@@ -15,9 +16,10 @@ from pgdyno.model.trial import LoadPlan, Outcome, TrialState
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.targets.target import Target
 from pgdyno.trial.assess import Bounds, assess
-from pgdyno.workloads.protocol import Workload
+from pgdyno.workloads.protocol import RunningLoad, Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
+from server_image import eventually
 
 pytestmark = pytest.mark.pg
 SMALL = {"tab_rows": 20_000, "batch_size": 100, "driver": "loop"}
@@ -85,6 +87,15 @@ def until_counted(target: Target, dbname: str) -> None:
         time.sleep(0.05)
 
 
+def has_worked(running: RunningLoad, since: float = 0.0) -> bool:
+    """Tell whether a call has ended since then, as the load tells while it runs."""
+    running.live()
+    if (series := running.series()) is None:
+        return False
+    begins = series.origin_s + series.bin_s * np.arange(len(series.counts))
+    return bool(series.counts[begins > since].sum())
+
+
 @pytest.mark.requirement("R-YBI-07", "R-TUN-12")
 def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
     make_sandbox: Callable[..., Sandbox], tmp_path: Path
@@ -93,16 +104,19 @@ def test_a_restart_in_the_middle_is_survived_and_the_gap_is_counted(
     sandbox.start()
     target = sandbox.target()
     load, dbname = ready(target)
-    plan = LoadPlan(2, 1, warmup_s=0.0, measure_s=15.0)
+    plan = LoadPlan(2, 1, warmup_s=0.0, measure_s=240.0)  # for as long as a busy machine needs to stop and to start
     running = load.begin(target, dbname, plan, tmp_path)
     try:
         until_counted(target, dbname)
-        time.sleep(1.0)
+        eventually(lambda: has_worked(running), "a call has ended")
         sandbox.stop()
         away_from = time.time()
         time.sleep(1.5)
         sandbox.start()
         back_at = time.time()
+        until_counted(target, dbname)
+        eventually(lambda: has_worked(running, back_at), "the sessions work again")
+        running.let_end()
         result = running.finish()
     finally:
         running.terminate()
