@@ -31,6 +31,9 @@ SELECT c.relname::text AS name, min(s.srvname)::text AS server
   JOIN pg_catalog.pg_foreign_server AS s ON s.oid = reaching.ftserver GROUP BY 1 ORDER BY 1
 """
 """Names of foreign tables, of views on them, and of tables that they are a part of; with a server behind each."""
+_NO_LETTER = r"[^\pL\pM\pN_]"
+_SPECIAL = re.compile(r"[!-/:-@\[-^`{-~]")
+"""What RE2 might take for more than itself; it refuses a backslash before anything else."""
 
 
 def require_no_foreign_tables(trace: Path, target: Postgres, name: str, databases: Mapping[str, str]) -> None:
@@ -53,8 +56,13 @@ def require_no_foreign_tables(trace: Path, target: Postgres, name: str, database
 
 
 def _named(trace: Path, database: str, tables: Mapping[str, str]) -> tuple[str, int] | None:
-    """Return the table that most statements name as a word, and how many do; None where none is named."""
-    pattern = rf"(?i)\b({'|'.join(re.escape(one) for one in tables)})\b"
+    """Return the table that most statements name as a word, and how many do; None where none is named.
+
+    Words may have letters of any language; a quote within a name is doubled in a text.
+    """
+    written = {one.replace('"', '""').lower(): one for one in tables}
+    names = "|".join(_SPECIAL.sub(r"\\\g<0>", one) for one in sorted(written, key=len, reverse=True))
+    pattern = rf"(?i)(?:^|{_NO_LETTER})({names})(?:{_NO_LETTER}|$)"
     with connection() as db, trace_source(trace, db) as source:
         row = db.execute(
             f"SELECT regexp_extract(sql, ?, 1) AS named, count(*) FROM {source}"
@@ -64,4 +72,4 @@ def _named(trace: Path, database: str, tables: Mapping[str, str]) -> tuple[str, 
         ).fetchone()
     if row is None:
         return None
-    return next((one for one in tables if one.lower() == str(row[0]).lower()), str(row[0])), int(row[1])
+    return written.get(str(row[0]).lower(), str(row[0])), int(row[1])
