@@ -5,6 +5,7 @@
 //! the Python builder reads the log. `tests/contract/test_trace_builders.py` holds both to the same traces.
 
 mod bytes;
+mod edges;
 mod encodings;
 mod known;
 mod lines;

@@ -141,7 +141,7 @@ STATES = ("23505", "42P01", "57014")
 def lines_of(number: int) -> list[tuple[int, str, int, int | None, int, int]]:
     """Return lines of a few sessions, many enough that each kind comes after each."""
     chance = random.Random(number)
-    letters, vx = "SXPNBTUDEFC.?" * 3 + "Q", (None, 0, 0, 1, 1, 2)
+    letters, vx = "SXPNBTUDEFC.?" * 3 + "QR", (None, 0, 0, 1, 1, 2)
     return [
         (chance.randint(1, 3), chance.choice(letters), chance.randint(0, 3000), chance.choice(vx), chance.randint(0, 5),
          chance.randint(0, 1 << 16))
@@ -161,6 +161,7 @@ def record(number: int, at_ms: int, made: tuple[int, str, int, int | None, int, 
         "U": f"{timed}  execute {label}: {sql}", "D": timed, "E": "an error",
         "F": f"{timed}  fastpath function call: f",
         "C": "connection authorized: user=a", "Q": "disconnection: session time: 0:00:00.001", ".": "checkpoint",
+        "R": "database system was shut down at 2026-11-26 06:00:00 UTC",
         "?": f"{timed} of something else",
     }[letter]  # fmt: skip
     detail = f"Parameters: {pick(VALUES)}" if letter in "XUB" and chance % 2 else ""
@@ -173,9 +174,10 @@ def record(number: int, at_ms: int, made: tuple[int, str, int, int | None, int, 
             "unnamed portal with parameters: $1 = 'b...'",
         ]
     )
+    user = "" if letter == "R" else pick(["a", "a", "b", ""])
     minute, second, milli = at_ms // 60_000, at_ms // 1000 % 60, at_ms % 1000
     return [
-        f"2026-11-26 06:{minute:02}:{second:02}.{milli:03} UTC", pick(["a", "a", "b", ""]), pick(["d", "d", ""]), "7",
+        f"2026-11-26 06:{minute:02}:{second:02}.{milli:03} UTC", user, pick(["d", "d", ""]), "7",
         "[local]", f"6b07ca2c.{session:x}", str(number), pick(TAGS), "2026-11-26 06:00:00 UTC",
         "" if vx is None else f"3/{vx}", pick(["0", "0", "77"]), "ERROR" if is_error else "LOG",
         pick(STATES) if is_error else "00000", message, detail, "", "", "", context if is_error else "",
@@ -221,7 +223,8 @@ def test_any_lines_in_any_order(tmp_path: Path, number: int, segment: int) -> No
     options = {"segment": segment, "allow_truncated": True}
     found = built(None, log, tell=told.append, **options)
     assert found == built("python", log, **options)
-    assert not told or "as a session goes on after its end" in told[0] or told == ["the compiled builder"]
+    odd = ("as a session goes on after its end", "as a statement may lack its bound values")
+    assert not told or any(words in told[0] for words in odd) or told == ["the compiled builder"]
 
 
 def test_a_session_has_its_name_from_the_first_and_one_that_is_not_let_in_is_not_opened(tmp_path: Path) -> None:

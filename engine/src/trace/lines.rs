@@ -7,6 +7,10 @@ use super::text::{control, find, find_byte, Span};
 pub const NONE: i64 = -1;
 const APPLICATION: &[u8] = b" application_name=";
 const CLIENTS: [&[u8]; 3] = [b"client backend", b"walsender", b"not initialized"];
+const SEVERITIES: [&[u8]; 13] = [
+    b"LOG", b"ERROR", b"FATAL", b"PANIC", b"WARNING", b"NOTICE", b"INFO", b"DEBUG", b"DEBUG1", b"DEBUG2", b"DEBUG3",
+    b"DEBUG4", b"DEBUG5",
+];
 
 /// A line of a session; texts are in the text of its segment.
 #[derive(Clone)]
@@ -72,8 +76,10 @@ impl Reader {
             },
         };
         let vx = field(9).of(text).map_or(Some(NONE), virtual_transaction).ok_or("a virtual transaction is none")?;
-        let (severity, query) = (field(11), field(19));
-        let is_startup = field(7).of(text) == Some(b"startup");
+        let (severity, query, context) = (field(11), field(19), field(18));
+        let tag_told = field(7).of(text).unwrap_or_default();
+        let (is_startup, is_before) =
+            (tag_told == b"startup", tag_told.starts_with(b"PARSE") || tag_told.starts_with(b"BIND"));
         let backend = field(23).of(text);
         let is_client = field(1).is_some() && backend.map_or(true, |backend| CLIENTS.contains(&backend));
         let is_walsender = backend == Some(CLIENTS[1]);
@@ -101,12 +107,24 @@ impl Reader {
         let is_error = said == b"ERROR" || (query.is_some() && (said == b"FATAL" || said == b"PANIC"));
         let is_login = said == b"FATAL" && !is_error && is_startup;
         let is_log = said == b"LOG";
+        let is_told = is_log && !context.is_some(); // what a function says (RAISE LOG) has a context
+        if is_client && severity.is_some() && !SEVERITIES.contains(&said) {
+            return Err("a line is not in English");
+        }
         let message = record.take(text, 13);
-        if is_log {
+        if is_told {
             self.take_message(&mut line, message, is_client, text)?;
+            if is_before && line.kind == b'D' {
+                line.kind = b'.'; // log_duration says how long a parse or a bind took, and not of what
+            }
+            if is_client && line.kind == b'.' && is_other_duration(message.of(text).unwrap_or_default()) {
+                return Err("a line is not in English");
+            }
         }
         if !is_client {
-            line.kind = b'.';
+            let words = message.of(text).unwrap_or_default();
+            let is_start = is_log && !user.is_some() && words.starts_with(b"database system was ");
+            line.kind = if is_start { b'R' } else { b'.' };
         } else if is_error {
             line.kind = b'E';
             line.sql = record.take(text, 19);
@@ -259,6 +277,19 @@ fn virtual_transaction(told: &[u8]) -> Option<i64> {
     number(&told[slash + 1..])
 }
 
+/// Whether a message may be a duration in another language than English, such as `Dauer: 0.087 ms`.
+fn is_other_duration(message: &[u8]) -> bool {
+    if message.starts_with(b"duration: ") {
+        return false;
+    }
+    let words = String::from_utf8_lossy(&message[..message.len().min(200)]);
+    let number = words.trim_start_matches(|letter: char| letter.is_alphabetic() || letter == ' ');
+    let number = number.strip_prefix(':').unwrap_or(number);
+    let number = number.strip_prefix(' ').unwrap_or(number);
+    let unit = number.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    unit.starts_with('.') && number.len() > unit.len() && number.len() < words.len()
+}
+
 fn duration(told: &[u8]) -> Option<i64> {
     let point = told.len().checked_sub(4)?;
     if told[point] != b'.' || told.len() > 16 {
@@ -280,6 +311,11 @@ mod tests {
         assert!(reader.moment(b"2024-02-29 12:00:00.000 XYZ").is_err());
         assert_eq!(session(b"6b07f722.3e15"), Some(0x6b07_f722_3e15));
         assert_eq!((virtual_transaction(b"10/62"), virtual_transaction(b"-1/0")), (Some(62), Some(0)));
+        for (message, wanted) in
+            [("Dauer: 0.087 ms", true), ("durée : 0.1 ms", true), ("0.087 ms", false), ("a: b", false)]
+        {
+            assert_eq!(is_other_duration(message.as_bytes()), wanted, "{message}");
+        }
         assert_eq!((duration(b"0.087"), duration(b"12.5"), duration(b"x.123")), (Some(87), None, None));
     }
 }

@@ -37,7 +37,7 @@ pub struct Session {
     vx: i64,
     ctl: u8,
     xid: i64,
-    end: i64,
+    pub end: i64,
     pub first_due: i64,
     last_kind: u8,
     pub connected: bool,
@@ -132,7 +132,8 @@ impl Pairing {
         let sid = lines[order[0] as usize].sid;
         self.number(sid, lines, order, again)?;
         let session = self.sessions.get_mut(&sid).ok_or("a session is not known")?;
-        let events: Vec<usize> = order.iter().map(|at| *at as usize).filter(|at| lines[*at].kind != b'.').collect();
+        let events: Vec<usize> =
+            order.iter().map(|at| *at as usize).filter(|at| !matches!(lines[*at].kind, b'.' | b'R')).collect();
         if events.is_empty() {
             return Ok(());
         }

@@ -115,7 +115,7 @@ impl RowMaker {
         }
     }
 
-    /// Append a row; its key stands elsewhere.
+    /// Append a row; its key stands elsewhere. The error says what only the parse tree of its text would tell.
     pub fn put(
         &mut self,
         row: &Row,
@@ -124,7 +124,7 @@ impl RowMaker {
         text: &[u8],
         sql_known: Option<Sql>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), &'static str> {
         let line = &lines[row.source];
         let error = row.error.map(|at| &lines[at]);
         let sql = line.sql.of(text);
@@ -160,6 +160,9 @@ impl RowMaker {
             self.counts.doubtful += i64::from(contains(told, b"...'"));
         }
         let is_e = row.code == b'E';
+        if row.code == b'X' && state.is_none() && told.is_none() && sql.is_some_and(has_parameters) {
+            return Err("a statement may lack its bound values");
+        }
         if kind == EXTENDED && matches!(row.code, b'E' | b'X') && told.is_none() && sql.is_some_and(has_parameters) {
             if let Some(state) = state {
                 let is_parse = match tag {
@@ -246,6 +249,7 @@ impl RowMaker {
             self.counts.value(&self.value);
             put_told(out, Told::Text(&self.value));
         }
+        Ok(())
     }
 }
 

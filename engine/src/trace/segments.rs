@@ -1,5 +1,6 @@
 //! Logs read segment by segment, with what is known between two of them.
 
+use super::edges::Edge;
 use super::known::{KnownTexts, NO_KEY};
 use super::lines::{Line, Reader};
 use super::pairing::{by_session, Paired, Pairing, Row, Segment, Session};
@@ -50,18 +51,6 @@ pub struct Kept {
     pub slot: u32,
 }
 
-/// One whose begin or end is not in the log.
-pub struct Edge {
-    pub slot: u32,
-    pub first_t: i64,
-    pub sid: i64,
-    pub first_due: i64,
-    pub seqs: i64,
-    pub connected: bool,
-    pub ended: bool,
-    pub person: [Option<Box<[u8]>>; 3],
-}
-
 #[derive(Default)]
 struct Lost {
     unreadable: i64,
@@ -89,7 +78,9 @@ pub struct Builder {
     /// States of errors that came after their statement, by slot and place.
     pub late: HashMap<(u32, i64), Box<[u8]>>,
     lost: Lost,
-    counts: [i64; 3],
+    counts: [i64; 4],
+    /// When the server came up again, after which no session of before was there.
+    pub starts: Vec<i64>,
     first_due: i64,
     last_t: i64,
     last_due: i64,
@@ -114,7 +105,8 @@ impl Builder {
             edges: Vec::new(),
             late: HashMap::new(),
             lost: Lost::default(),
-            counts: [0; 3],
+            counts: [0; 4],
+            starts: Vec::new(),
             first_due: i64::MAX,
             last_t: 0,
             last_due: i64::MIN,
@@ -232,6 +224,8 @@ impl Builder {
             self.counts[0] += 1;
             self.counts[1] += i64::from(line.kind == b'D');
             self.counts[2] += i64::from(matches!(line.kind, b'T' | b'U'));
+            self.counts[3] += i64::from(line.kind == b'Q');
+            self.starts.extend((line.kind == b'R').then_some(line.t));
         }
         let order = by_session(&lines);
         let segment = Segment { lines: &lines, text, again, first_place, is_last };
@@ -292,7 +286,7 @@ impl Builder {
             let begin = self.out.len() as u32;
             let again = again.map_or(Told::Nothing, Told::Symbol);
             let sql = (key != NO_KEY).then(|| Sql { judged: &self.known.judged[key as usize], again });
-            self.maker.put(row, session, lines, text, sql, &mut self.out);
+            self.maker.put(row, session, lines, text, sql, &mut self.out)?;
             let seq = row.seq + i64::from(!session.connected);
             self.last_due = self.last_due.max(row.due);
             let key = (row.due, session.first_t, *sid, seq);
@@ -319,13 +313,13 @@ impl Builder {
         if session.begins_within_tx() && self.within_tx.insert(session.slot) {
             self.maker.refuse_more(session.of_first_tx);
         }
-        let Session { slot, first_t, first_due, seq, connected, ended, person, .. } = session;
+        let Session { slot, first_t, first_due, seq, end, connected, ended, person, .. } = session;
         self.lost.cut_sessions += i64::from(session.is_older && !session.connected);
         self.first_due = self.first_due.min(first_due);
         self.kept.push(Kept { first_t, sid, slot });
         self.ended.insert(sid);
         if !(connected && ended) {
-            self.edges.push(Edge { slot, first_t, sid, first_due, seqs: seq, connected, ended, person });
+            self.edges.push(Edge { slot, first_t, sid, first_due, seqs: seq, end, connected, ended, person });
         }
     }
 
@@ -376,6 +370,10 @@ impl Builder {
 
     pub fn last(&self) -> i64 {
         self.last_t.max(self.last_due)
+    }
+
+    pub fn ends_are_logged(&self) -> bool {
+        self.counts[3] > 0
     }
 
     pub fn reasons(&self) -> &Reasons {

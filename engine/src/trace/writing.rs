@@ -1,11 +1,10 @@
 //! The finished trace: rows in their order, with sessions numbered, as Parquet.
 
-use super::bytes::{put_small, put_told, put_varint, Taker};
-use super::pairing::started;
+use super::bytes::Taker;
 use super::parquet::Writer;
 use super::rows::KINDS;
 use super::segments::Builder;
-use super::spill::{Key, Part, Spill};
+use super::spill::Key;
 use super::symbols::Told;
 use std::fs::File;
 use std::io;
@@ -24,33 +23,6 @@ impl Builder {
         let begin = self.begin();
         spill.merge(&self.numbers(), |key, row| self.write_row(&mut writer, &places, key, row, begin))?;
         writer.finish()
-    }
-
-    /// Make up the begins and ends of sessions that the log does not have.
-    fn put_edges<'a>(&'a self, spill: &mut Spill) -> io::Result<()> {
-        let (mut rows, mut parts) = (Vec::new(), Vec::new());
-        for edge in &self.edges {
-            let due = edge.first_due.min(started(edge.sid).max(self.begin()));
-            let told = [
-                (!edge.connected, 0, due, 0),
-                (!edge.ended, KINDS.len() - 1, self.last(), edge.seqs + i64::from(!edge.connected)),
-            ];
-            for (_, kind, due, seq) in told.into_iter().filter(|one| one.0) {
-                let from = rows.len() as u32;
-                rows.push(kind as u8);
-                (0..7).for_each(|_| put_small(&mut rows, -1));
-                (0..4).for_each(|_| put_told(&mut rows, Told::Nothing));
-                let told = |text: Option<&'a [u8]>| text.map_or(Told::Nothing, Told::Text);
-                edge.person.iter().for_each(|text| put_told(&mut rows, told(text.as_deref())));
-                let is_ours = edge.person[2].as_deref().is_some_and(|name| name.starts_with(b"pgdyno"));
-                put_told(&mut rows, told(is_ours.then(|| &*self.reasons().ours)));
-                put_varint(&mut rows, 0);
-                rows.push(1);
-                let key = (due, edge.first_t, edge.sid, seq);
-                parts.push(Part { key, slot: edge.slot, begin: from, end: rows.len() as u32 });
-            }
-        }
-        spill.put_run(&rows, &mut parts)
     }
 
     fn write_row(&self, writer: &mut Writer, places: &[usize], key: Key, row: &[u8], begin: i64) -> io::Result<()> {

@@ -18,12 +18,12 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.outside.files import read_bytes
 from pgdyno.trace.capture_record import RECORD, CaptureRecord, parse_record
 from pgdyno.trace.compiled_builder import OddLog, build_compiled, unsuitable
-from pgdyno.trace.fingerprints import check_parser, fingerprint, tree
+from pgdyno.trace.fingerprints import check_parser, fingerprint, takes_values, tree
 from pgdyno.trace.found import FoundLoad, checked, cut_values, meta_of
 from pgdyno.trace.keys.commits import read_commits
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, count_records, look, salvage, segments
-from pgdyno.trace.pairing import NONE, Events, N, Paired, Pairing, SeenSession
+from pgdyno.trace.pairing import NONE, Events, N, Paired, Pairing, R, SeenSession
 from pgdyno.trace.parquet import (
     DICTIONARY,
     MEMORY_MB,
@@ -37,7 +37,7 @@ from pgdyno.trace.parquet import (
     write_parquet,
 )
 from pgdyno.trace.refusals import judge
-from pgdyno.trace.rows import KEYED, PART, PEOPLE, REFUSED, SETUP, final_query, values_queries
+from pgdyno.trace.rows import KEYED, PART, PEOPLE, REFUSED, SETUP, final_query, implied_end, values_queries
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.stderr_log import StderrReader, in_order
 from pgdyno.trace.zones import numeric, offsets, unknown_zone
@@ -166,6 +166,8 @@ class _Builder:
         self.most_mb = 0
         """What records beyond the common length need."""
         self.last_t = 0
+        self.starts: list[int] = []
+        """When the server came up again, after which no session of before was there."""
 
     def read(self, log: Log) -> None:
         """Read a log after those that were before it."""
@@ -250,6 +252,7 @@ class _Builder:
             self.last_t = max(self.last_t, int(lines.t.max()))
         for letter, count in enumerate(np.bincount(lines.kind).tolist()):
             self.kinds[chr(letter)] = self.kinds.get(chr(letter), 0) + count
+        self.starts += lines.t[lines.kind == R].tolist()
         paired = self.pairing.pair(lines, again=self.carried, is_last=is_last)
         self._emit(lines, paired)
         self._carry(lines, paired)
@@ -321,11 +324,11 @@ class _Builder:
         cut = sum(one.is_older and not one.connected for one in kept)
         self.lost = replace(self.lost, cut_sessions=self.lost.cut_sessions + cut)
         if kept:
-            names = ("sid", "start_us", "first_t", "first_due", "seq", "tx", "connected", "ended", "begins_within_tx")
+            numbers = ("sid", "start_us", "first_t", "first_due", "seq", "tx", "end")
+            names = (*numbers, "connected", "ended", "begins_within_tx")
+            each = ", ".join(f"unnest(?::{'BIGINT' if name in numbers else 'BOOLEAN'}[])" for name in names)
             self.db.execute(
-                "INSERT INTO sessions SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),"
-                " unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]) + 1, unnest(?::BOOLEAN[]),"
-                " unnest(?::BOOLEAN[]), unnest(?::BOOLEAN[])",
+                f"INSERT INTO sessions SELECT {each}",
                 [[getattr(one, name) for one in kept] for name in names],
             )
 
@@ -350,15 +353,16 @@ class _Builder:
         begin, sessions = db.execute("SELECT coalesce(min(first_due), 0), count(*) FROM sessions").fetchall()[0]
         # one that goes on after its end comes twice, and its transactions are counted from 0 again
         transactions = db.execute(
-            "SELECT sum(most) FROM (SELECT max(txs) AS most FROM sessions GROUP BY sid)"
+            "SELECT sum(most) FROM (SELECT max(last_tx) + 1 AS most FROM sessions GROUP BY sid)"
         ).fetchall()[0][0]
         late = db.execute("SELECT count(*) FROM late").fetchall()[0][0]
         lost = replace(
             self.lost,
-            truncated=broken + pairing_.orphans,
+            truncated=broken + pairing_.orphans + self._bare(parts),
             unworded=pairing_.unworded,
             without_params=unbound,
             gaps=pairing_.gaps,
+            not_english=self.kinds.get("A", 0),
             cut_statements=pairing_.cut,
         )
         return FoundLoad(
@@ -376,6 +380,11 @@ class _Builder:
             refused={row[0]: row[1] for row in counts if row[0] is not None},
         )
 
+    def _bare(self, parts: str) -> int:
+        """Return how many statements succeeded whose values are not in the log at all."""
+        texts = self.db.execute(f"SELECT sql, count(*) FROM {parts} WHERE is_bare GROUP BY sql")
+        return sum(count for sql, count in iter(texts.fetchone, None) if takes_values(sql))
+
     def write(self, out: Path, found: FoundLoad) -> str:
         """Write the trace; return its digest."""
         self.db.execute(PEOPLE.format(parts=self._parts()))
@@ -384,4 +393,5 @@ class _Builder:
             name: [value for (value,) in self.db.execute(query).fetchall() if value is not None]
             for name, query in values_queries(self._parts()).items()
         }
-        return write_parquet(self.db, final_query(self._parts(), found.begin, found.end, values), out)
+        left = implied_end(found.end, self.starts, are_logged=bool(self.kinds.get("Q")))
+        return write_parquet(self.db, final_query(self._parts(), found.begin, left, values), out)

@@ -18,6 +18,8 @@ LONGEST = 1 << 20
 DEEPEST = 4000
 """Operators and brackets: libpg_query walks its trees by recursion."""
 CACHED = 20_000
+_OWN_PARAMETERS = ("PrepareStmt", "CreateFunctionStmt")
+"""Statements whose `$1` is not bound when they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,12 @@ def normalized(text: str) -> str | None:
         return str(library.normalize(text))
     except (library.PgQueryError, UnicodeError, ValueError):
         return None
+
+
+def takes_values(text: str) -> bool:
+    """Tell whether a text has parameters that were bound when it ran; of one that does not parse in doubt it had."""
+    nodes = of_tree(text, lambda found, walk: {type(node).__name__ for _, node in walk(found)})
+    return nodes is None or ("ParamRef" in nodes and nodes.isdisjoint(_OWN_PARAMETERS))
 
 
 def tree(text: str) -> ParseTree | None:

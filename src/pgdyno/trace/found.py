@@ -56,7 +56,8 @@ def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: 
     if lost.truncated and not allow_truncated:
         raise UsageError(
             f"the log has only a part of {plural(lost.truncated, 'statement')} or their values",
-            detail="The server cut them (log_parameter_max_length), or logged durations without texts.",
+            detail="The server cut values or left them out (log_parameter_max_length; of a log to stderr also"
+            " log_error_verbosity), or logged durations without texts.",
             hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace that can be viewed.",
         )
     return replace(found, lost=lost)

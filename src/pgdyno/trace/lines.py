@@ -31,6 +31,22 @@ _EITHER = r"(?i)^\s*(?:begin|start|commit|end|rollback|abort|prepare)\b"
 _COMMON = " OR ".join(f"starts_with(sql, '{word} ')" for word in ("SELECT", "UPDATE", "INSERT"))
 """Most texts, which need no pattern at all."""
 _TEXTS = "('S', 'T', 'X', 'U', 'E')"
+_SEVERITIES = ", ".join(
+    f"'{one}'"
+    for one in (
+        "LOG",
+        "ERROR",
+        "FATAL",
+        "PANIC",
+        "WARNING",
+        "NOTICE",
+        "INFO",
+        "DEBUG",
+        *(f"DEBUG{n}" for n in range(1, 6)),
+    )
+)
+_OTHER_DURATION = r"^\pL[\pL ]* ?:? ?[0-9]+\.[0-9]{3} \pL"
+"""`Dauer: 0.087 ms`: a duration in the language of a role or database whose lc_messages is another one."""
 
 
 def csv_source(path: str, columns: int, longest: int) -> str:
@@ -69,7 +85,7 @@ WITH given AS (
     CASE substr(log_time, 25) {zones} END AS east,
     TRY_CAST(substr(vxid, instr(vxid, '/') + 1) AS BIGINT) AS vx,
     TRY_CAST(txid AS BIGINT) AS xid,
-    sev = 'LOG' AND starts_with(msg, 'duration: ') AS is_timed
+    sev = 'LOG' AND context IS NULL AS is_told, is_told AND starts_with(msg, 'duration: ') AS is_timed
   FROM {source}
 ), timed AS (
   SELECT * EXCLUDE (local, zone, east), local - east AS t, CASE WHEN east IS NULL THEN zone END AS zone,
@@ -83,10 +99,12 @@ WITH given AS (
 ), kinds AS (
   SELECT *,
     CASE
+      WHEN usr IS NULL AND sev = 'LOG' AND starts_with(msg, 'database system was ') THEN 'R'
       WHEN backend NOT IN ('client backend', 'walsender', 'not initialized') OR usr IS NULL THEN '.'
       WHEN sev = 'ERROR' OR (sev IN ('FATAL', 'PANIC') AND query IS NOT NULL) THEN 'E'
       WHEN sev = 'FATAL' AND tag = 'startup' THEN 'L'
-      WHEN sev IS DISTINCT FROM 'LOG' THEN '.'
+      WHEN sev NOT IN ({_SEVERITIES}) THEN 'A'
+      WHEN NOT coalesce(is_told, false) THEN '.' -- what a function says (RAISE LOG) has a context
       WHEN dur IS NOT NULL THEN CASE
         WHEN starts_with(rest, 'statement: ') THEN 'T'
         WHEN starts_with(rest, 'execute ') THEN 'U'
@@ -94,12 +112,15 @@ WITH given AS (
         WHEN starts_with(rest, 'parse <unnamed>: ') THEN 'P'
         WHEN starts_with(rest, 'parse ') THEN 'N'
         WHEN starts_with(rest, 'fastpath function call: ') THEN 'F'
-        WHEN rest IS NULL AND length(msg) = ms + 2 THEN 'D' ELSE '.' END
+        -- log_duration logs that of a parse and of a bind without texts: their statement follows by log_statement
+        WHEN rest IS NULL AND length(msg) = ms + 2 AND NOT coalesce(regexp_matches(tag, '^(?:PARSE|BIND)'), false)
+        THEN 'D' ELSE '.' END
       WHEN starts_with(rest, 'statement: ') THEN 'S'
       WHEN starts_with(rest, 'execute ') THEN 'X'
       WHEN starts_with(rest, 'connection authorized: ') OR starts_with(rest, 'replication connection authorized: ')
         THEN 'C'
       WHEN starts_with(rest, 'disconnection: ') THEN 'Q'
+      WHEN regexp_matches(msg, '{_OTHER_DURATION}') THEN 'A'
       ELSE '.'
     END AS kind
   FROM worded

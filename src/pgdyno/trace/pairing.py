@@ -11,6 +11,7 @@ A line that matters has a kind, one letter:
     F      a fast-path function call
     L      the session was not let in after its connect
     C, Q   the session begins, ends
+    A, R   a line in another language, one of a server that starts: of these the number alone counts
 
 Lines of one statement stand together in their session; P B X D is the longest group. What has not ended is carried into
 the next segment. Arrays instead of objects, because a log has millions of lines; texts stay in DuckDB.
@@ -24,7 +25,7 @@ import numpy as np
 
 from pgdyno.stats.arrays import Bools, Ints
 
-S, X, P, N, B, T, U, D, E, F, C, Q, L = (ord(letter) for letter in "SXPNBTUDEFCQL")
+S, X, P, N, B, T, U, D, E, F, C, Q, L, A, R = (ord(letter) for letter in "SXPNBTUDEFCQLAR")
 OTHER = ord(".")
 """A line that is no part of a statement, which is known for its number alone."""
 NONE = -1
@@ -149,7 +150,7 @@ class Pairing:
         order = _by_session(lines.sid, lines.n)
         new = order[lines.rid[order] >= again]
         self._number(lines.sid[new], lines.n[new], lines.t[new])
-        events = lines.take(order[lines.kind[order] != OTHER])
+        events = lines.take(order[~_are(lines.kind[order], OTHER, A, R)])
         if not len(events.sid):
             return Paired(Rows(*(_NOTHING,) * len(fields(Rows))), _NOTHING, [])
         size, kind = len(events.kind), events.kind

@@ -17,7 +17,7 @@ SETUP = (
     "CREATE TEMP TABLE keyed_rows (sid BIGINT, seq BIGINT, keys VARCHAR, xid BIGINT)",
     "CREATE TEMP TABLE late (sid BIGINT, seq BIGINT, state VARCHAR)",
     """CREATE TEMP TABLE sessions (sid BIGINT, start_us BIGINT, first_t BIGINT, first_due BIGINT, seqs BIGINT,
-      txs BIGINT, connected BOOLEAN, ended BOOLEAN, begins_within_tx BOOLEAN)""",
+      last_tx BIGINT, last_end BIGINT, connected BOOLEAN, ended BOOLEAN, begins_within_tx BOOLEAN)""",
     # one element: its number, NULL, or a text in which quotes are doubled
     r"""CREATE TEMP MACRO elements(told) AS
       regexp_extract_all(told, '\$[0-9]+ = (?:NULL|''(?:[^'']|'''')*'')')""",
@@ -91,6 +91,8 @@ SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
     AND regexp_matches(sql, '\$[0-9]')
     AND NOT (letter = 'E' AND (starts_with(tag, 'PARSE') OR (coalesce(tag, '') = '' AND starts_with(state, '42')))) END
     AS is_unbound,
+  -- with log_parameter_max_length = 0, and without DETAIL (log_error_verbosity = terse), no value is logged
+  state IS NULL AND letter = 'X' AND pieces IS NULL AND coalesce(regexp_matches(sql, '\$[0-9]'), false) AS is_bare,
   CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}'
     WHEN kind IN ('connect', 'disconnect') THEN NULL
     WHEN is_walsender THEN '{REPLICATION}' WHEN letter = 'F' THEN '{FASTPATH}' WHEN is_fetch THEN '{FETCH}'
@@ -156,9 +158,21 @@ def values_queries(parts: str) -> dict[str, str]:
     }
 
 
-def final_query(parts: str, begin: int, end: int, values: Mapping[str, Sequence[str]]) -> str:
-    """Return the query of all rows of a trace that begins and ends at these microseconds since 1970.
+def implied_end(end: int, starts: Sequence[int], *, are_logged: bool) -> str:
+    """Return the expression of when a session ended whose end is not in a log that ends at `end`.
 
+    It did not outlive its server, which began anew at each of `starts`. In a log without any disconnection nothing is
+    known after its last statement; sessions that all lasted until the log's end would be far more than there ever were.
+    """
+    if not are_logged:
+        return f"least(last_end, {end})"
+    return f"coalesce(list_min(list_filter({list(starts)}::BIGINT[], lambda one: one > last_end)), {end})"
+
+
+def final_query(parts: str, begin: int, left: str, values: Mapping[str, Sequence[str]]) -> str:
+    """Return the query of all rows of a trace that begins at `begin`, in microseconds since 1970.
+
+    `left` is the expression of `implied_end`.
     `values` has all that a column holds besides NULL, where they are few: these are numbers while the rows are sorted,
     since a sort moves each text that it holds, and what does not fit into memory goes through the disk.
     """
@@ -191,7 +205,7 @@ WITH numbered AS (
     least(first_due, greatest(start_us, {begin})) - {begin} AS due_us, usr, db, app,
   FROM numbered JOIN people USING (sid) WHERE NOT connected
   UNION ALL
-  SELECT session, seqs + (NOT connected)::INTEGER, 'disconnect', {end} - {begin}, usr, db, app
+  SELECT session, seqs + (NOT connected)::INTEGER, 'disconnect', {left} - {begin}, usr, db, app
   FROM numbered JOIN people USING (sid) WHERE NOT ended
 ), whole AS (
   SELECT session, seq, kind, due_us, "end" - {begin} AS end_us, parse AS parse_us, bind AS bind_us,

@@ -115,6 +115,8 @@ class Lost:
     """Statements that failed, and of which the log has the error alone."""
     gaps: int = 0
     """Lines that are missing within sessions, by their numbers."""
+    not_english: int = 0
+    """Lines of sessions whose messages are in another language, which nobody can read here."""
     cut_sessions: int = 0
     """Sessions that began before the capture."""
     cut_statements: int = 0

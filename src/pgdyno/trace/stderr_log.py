@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -41,14 +42,25 @@ _MAIN = (
     "DEBUG",
 )
 _ADDED = ("DETAIL", "HINT", "QUERY", "CONTEXT", "LOCATION", "BACKTRACE", "STATEMENT")
+_VERBOSE = re.compile(r"([0-9A-Z]{5}): ")
+"""What stands before each message where log_error_verbosity is verbose: the SQLSTATE, of a LOG line 00000."""
+_PERSON = ("usr", "db")
+_AUTHORIZED = re.compile(
+    r"connection authorized: user=(.*?) database=(.*?)(?: application_name=.*| SSL enabled \(.*| GSS \(.*)?", re.DOTALL
+)
 _UNKNOWN = "?????"
 """The SQLSTATE of an error where the prefix has no %e."""
 _HINT = "Write it as the server's log_line_prefix is, with %m (or %n) and %c (or %p); %u, %d, %a, %v, %x, %e, %l help."
 
 
-def prefix_pattern(prefix: str) -> re.Pattern[str]:
-    """Return the pattern of a line that a prefix begins. Raises UsageError where it does not tell enough."""
+@lru_cache(maxsize=256)
+def prefix_pattern(prefix: str, person: tuple[str, str] | None = None) -> re.Pattern[str]:
+    """Return the pattern of a line that a prefix begins, of a user and a database where these are known.
+
+    Raises UsageError where the prefix does not tell enough.
+    """
     found, seen, optional = list[str](), set[str](), False
+    known = {} if person is None else dict(zip(_PERSON, map(re.escape, person), strict=True))
     for text, escape in re.findall(r"([^%]+)|%-?\d*(.|$)", prefix):
         if text:
             found.append(re.escape(text))
@@ -59,6 +71,7 @@ def prefix_pattern(prefix: str) -> re.Pattern[str]:
             optional = True
         elif escape in _FIELDS:
             name, pattern = _FIELDS[escape]
+            pattern = known.get(name, pattern)
             padded = rf" *{pattern} *"
             found.append(padded if not name or name in seen else rf" *(?P<{name}>{pattern}) *")
             seen.add(name)
@@ -80,6 +93,8 @@ class _Seen:
     lines: int = 0
     extra: int = 0
     """Lines that were part of a record before them."""
+    person: tuple[str, str] | None = None
+    """User and database, as its connection tells them."""
 
 
 @dataclass(slots=True)
@@ -91,6 +106,8 @@ class StderrReader:
     unreadable: int = 0
     pattern: re.Pattern[str] = field(init=False)
     seen: dict[str, _Seen] = field(default_factory=dict)
+    is_verbose: bool = False
+    """By the last line that is no error."""
 
     def __post_init__(self) -> None:
         self.pattern = prefix_pattern(self.prefix)
@@ -117,7 +134,9 @@ class StderrReader:
                 self.unreadable += 1
                 continue
             told = found.groupdict()
+            self._take_state(told)
             seen, name = self._session(told)
+            told = self._as_known(line, told, seen)
             if told["sev"] in _ADDED:
                 seen.extra += 1
                 if name == key:
@@ -126,10 +145,34 @@ class StderrReader:
             if record:
                 yield record
             key, record = name, _record(told, seen)
-            if told["msg"].startswith("disconnection: "):
+            if (told["msg"] or "").startswith("disconnection: "):
                 self.seen.pop(name, None)
         if record:
             yield record
+
+    def _as_known(self, line: str, told: dict[str, str | None], seen: _Seen) -> dict[str, str | None]:
+        """Return what a line tells of a session whose names are known: they may hold what stands behind an escape."""
+        if told["sev"] == "LOG" and (found := _AUTHORIZED.fullmatch(told["msg"] or "")):
+            seen.person = found[1], found[2]
+        person = seen.person
+        if person is None or all(told.get(key) in (None, one) for key, one in zip(_PERSON, person, strict=True)):
+            return told
+        again = prefix_pattern(self.prefix, person).match(line)
+        if again is None:
+            return told
+        told = again.groupdict()
+        self._take_state(told)
+        return told
+
+    def _take_state(self, told: dict[str, str | None]) -> None:
+        """Take the SQLSTATE off a message that a verbose log has before it."""
+        if told["sev"] in _ADDED:
+            return
+        found = _VERBOSE.match(told["msg"] or "")
+        if told["sev"] == "LOG" and (found is None or found[1] == "00000"):
+            self.is_verbose = found is not None
+        if self.is_verbose and found is not None:
+            told["state"], told["msg"] = told.get("state") or found[1], found.string[found.end() :]
 
     def first_time(self, log: Log) -> str:
         """Return the time of the first line that the prefix begins. Raises UsageError where there is none."""

@@ -12,6 +12,7 @@ from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.units import plural
 
 _MISSING = {
+    "not_english": ("line", "of sessions whose messages are not in English, whose statements are not recognised"),
     "truncated": ("statement", "whose text or values the log truncated or left out"),
     "unreadable": ("record", "that the log does not have as lines of its own"),
     "without_params": ("statement", "whose bound values are not in the log"),
@@ -27,6 +28,7 @@ HINTS = {
     "unreadable": "Look whether the files are whole, and whether --prefix is the server's log_line_prefix.",
     "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged.",
     "unworded": "Set log_min_error_statement = error, so that the texts of failed statements are logged.",
+    "not_english": "See which roles or databases have an lc_messages of their own (psql: \\drds), and capture again.",
     "gaps": "The server's log collector lost lines, or a file is missing: name all files of the time.",
 }
 HOLE_HINT = "Take that setting back, and capture again; pgdyno capture check names such gaps beforehand."
