@@ -164,9 +164,7 @@ impl Pairing {
             let is_whole = matches!(kind, b'T' | b'U' | b'N' | b'C' | b'Q' | b'F')
                 || (kind == b'D' && is_started)
                 || (kind == b'E' && (at(event).sql.is_some() || !fresh[event]));
-            if is_unended && matches!(kind, b'S' | b'X') {
-                self.cut += 1;
-            }
+            self.cut += i64::from(is_last && is_unended && matches!(kind, b'S' | b'X'));
             if is_whole || (is_unended && kind != b'B') {
                 is_row[event] = true;
                 places.push((event, if is_started { event - 1 } else { event }));

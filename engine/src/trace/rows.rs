@@ -4,7 +4,7 @@ use super::bytes::{put_small, put_told, put_varint};
 use super::lines::Line;
 use super::pairing::{Row, Segment, Session};
 use super::symbols::{Symbols, Told};
-use super::text::{contains, ends_word, has_parameters};
+use super::text::{binds_parameters, contains, ends_word, has_parameters};
 use super::values::{in_context, put_single, Values};
 use std::collections::hash_map::RandomState;
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ impl RowMaker {
             b'E' => {
                 let is_extended = match tag {
                     Some(tag) => is_named(tag, b"PARSE") || is_named(tag, b"BIND"),
-                    None => sql.is_some_and(has_parameters),
+                    None => sql.is_some_and(binds_parameters),
                 };
                 if is_extended {
                     EXTENDED
@@ -163,12 +163,9 @@ impl RowMaker {
         if row.code == b'X' && state.is_none() && told.is_none() && sql.is_some_and(has_parameters) {
             return Err("a statement may lack its bound values");
         }
-        if kind == EXTENDED && matches!(row.code, b'E' | b'X') && told.is_none() && sql.is_some_and(has_parameters) {
+        if kind == EXTENDED && matches!(row.code, b'E' | b'X') && told.is_none() && sql.is_some_and(binds_parameters) {
             if let Some(state) = state {
-                let is_parse = match tag {
-                    Some(tag) => tag.starts_with(b"PARSE"),
-                    None => true, // without a tag it is not known to have been bound
-                };
+                let is_parse = tag.is_some_and(|tag| tag.starts_with(b"PARSE"));
                 self.counts.unbound += i64::from(!(is_e && (is_parse || (tag.is_none() && state.starts_with(b"42")))));
             }
         }
@@ -176,7 +173,9 @@ impl RowMaker {
         self.name.clear();
         let statement = match kind {
             PARSE | EXTENDED if is_e => {
-                let is_bind = tag.is_some_and(|tag| tag.starts_with(b"BIND"));
+                // without a tag, what has parameters was bound, unless its text is wrong
+                let is_untold = || state.is_some_and(|state| !state.starts_with(b"42"));
+                let is_bind = tag.map_or_else(is_untold, |tag| tag.starts_with(b"BIND"));
                 let asked = sql.filter(|_| is_bind).map(|sql| self.hasher.hash_one(sql));
                 let named = session.names.iter().filter(|(_, hash)| Some(*hash) == asked).map(|(name, _)| &**name);
                 named.min().or(Some(b""))

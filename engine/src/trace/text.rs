@@ -178,6 +178,15 @@ pub fn has_parameters(sql: &[u8]) -> bool {
     false
 }
 
+/// Whether there is a `$1` that is in no constant.
+pub fn binds_parameters(sql: &[u8]) -> bool {
+    let mut key = Vec::new();
+    if has_parameters(sql) {
+        without_constants(sql, &mut key);
+    }
+    has_parameters(&key)
+}
+
 /// Where the literal ends whose quote is at this place: quotes in it are doubled. Of one without an end, where its last
 /// pair of quotes would end it; None where nothing does.
 pub fn literal_end(text: &[u8], quote: usize) -> Option<usize> {

@@ -164,6 +164,9 @@ class Pairing:
         for _ in range(2):
             carried[:-1] |= carried[1:] & ~fresh[1:size]
         places, started = self._places(events, fresh, unended & ~is_open)
+        self.cut += is_last * int(
+            (unended & _are(kind, S, X)).sum()
+        )  # others have no duration: log_min_duration_statement
         base = np.where(started, places - 1, places)
         bind = _before(base, B, kind, fresh)
         parse = _before(np.where(bind >= 0, bind, base), P, kind, fresh)
@@ -206,7 +209,6 @@ class Pairing:
             self.orphans += not is_first
         worded = (kind == E) & ((events.h != 0) | ~fresh[:size])
         whole = _are(kind, T, U, N, C, Q, F) | ((kind == D) & started) | worded
-        self.cut += int((unended & _are(kind, S, X)).sum())
         places = np.flatnonzero(whole | (unended & (kind != B)))
         return places, started[places]
 

@@ -62,12 +62,14 @@ WITH errors AS (
 ), kinds AS (
   SELECT *, CASE letter WHEN 'C' THEN 'connect' WHEN 'Q' THEN 'disconnect' WHEN 'N' THEN 'parse'
       WHEN 'X' THEN 'extended' WHEN 'E' THEN CASE
-        WHEN regexp_matches(tag, '^(?:PARSE|BIND)\b') OR (coalesce(tag, '') = '' AND regexp_matches(sql, '\$[0-9]'))
+        WHEN regexp_matches(tag, '^(?:PARSE|BIND)\b') OR (coalesce(tag, '') = '' AND regexp_matches(key, '\$[0-9]'))
         THEN 'extended' ELSE 'simple' END
       ELSE 'simple' END AS kind,
     coalesce(given, CASE WHEN context IS NOT NULL THEN
       regexp_extract(context, '(?s)(?:^|\n)[^\n]*? with parameters: (\$1 = .*)$', 1) END) AS values_,
-    CASE WHEN letter = 'E' AND starts_with(tag, 'BIND') THEN hash(sql) END AS sought
+    -- stderr without %i has no tag: what has parameters was bound, unless its text is wrong (class 42)
+    CASE WHEN letter = 'E' AND (starts_with(tag, 'BIND') OR (coalesce(tag, '') = '' AND NOT starts_with(state, '42')))
+      THEN hash(sql) END AS sought
   FROM told
 ), named AS (
   SELECT kinds.*, named.label AS name_by_text FROM kinds LEFT JOIN (
@@ -88,9 +90,9 @@ SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
   coalesce(found IS NOT NULL AND length(array_to_string(found, ', ')) <> length(values_), false) AS is_broken,
   coalesce(contains(values_, '...'''), false) AS is_doubtful,
   CASE WHEN state IS NULL THEN false ELSE letter IN ('E', 'X') AND kind = 'extended' AND pieces IS NULL
-    AND regexp_matches(sql, '\$[0-9]')
-    AND NOT (letter = 'E' AND (starts_with(tag, 'PARSE') OR (coalesce(tag, '') = '' AND starts_with(state, '42')))) END
-    AS is_unbound,
+    AND regexp_matches(parsed.key, '\$[0-9]')
+    AND NOT (letter = 'E' AND (starts_with(coalesce(tag, ''), 'PARSE')
+      OR (coalesce(tag, '') = '' AND starts_with(state, '42')))) END AS is_unbound,
   -- with log_parameter_max_length = 0, and without DETAIL (log_error_verbosity = terse), no value is logged
   state IS NULL AND letter = 'X' AND pieces IS NULL AND coalesce(regexp_matches(sql, '\$[0-9]'), false) AS is_bare,
   CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}'

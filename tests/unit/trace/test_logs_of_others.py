@@ -175,6 +175,34 @@ def test_log_duration_beside_log_statement_lacks_nothing(tmp_path: Path, builder
     assert found == [("extended", 500, "S_1", ["a"]), ("simple", 500, None, None)]
 
 
+@BUILDERS
+def test_statements_without_a_duration_are_not_cut(tmp_path: Path, builder: str | None) -> None:
+    """log_statement = all with a log_min_duration_statement above 0: what was quicker has no duration."""
+    lines = [{"said": "statement: select 1"}] * 3 + [{"said": "statement: select 2"}, {"said": "duration: 500.000 ms"}]
+    log = written(tmp_path / "a.csv", *lines, {"said": "disconnection: x"})
+    for segment in (200, 1 << 20):
+        meta, rows = build(tmp_path, log, builder, segment=segment)
+        assert (meta.style, meta.lost) == ("csvlog A", Lost())
+        assert [row[7] for row in rows if row[2] == "simple"] == [None, None, None, 500_000]
+        for file in tmp_path.glob("out.*"):
+            file.unlink()
+
+
+def test_values_of_a_failed_bind_are_missed_in_stderr_too(tmp_path: Path) -> None:
+    """Without %i a log does not say that a bind failed; a text that was prepared, and is right, was bound."""
+    log, at = tmp_path / "a.log", "2026-11-26 06:17:00.000 UTC [7] 6b07ca2c.7"
+    failed = "ERROR:  invalid input syntax for type integer"
+    log.write_text(
+        f"{at}:1 u@d 00000 LOG:  duration: 1.000 ms  parse S_1: select $1::int\n"
+        f'{at}:2 u@d 22P02 {failed}: "x"\n{at}:3 u@d 22P02 STATEMENT:  select $1::int\n'
+        f"{at}:4 u@d 22P02 {failed}: \"$100\"\n{at}:5 u@d 22P02 STATEMENT:  select '$100'::int\n"
+        f"{at}:6 u@d 42601 ERROR:  syntax error\n{at}:7 u@d 42601 STATEMENT:  selec $1\n"
+    )
+    meta, rows = build(tmp_path, log, prefix="%m [%p] %c:%l %q%u@%d %e ")
+    assert (meta.lost.without_params, meta.errors) == (1, 3)
+    assert [(row[2], row[9]) for row in rows if row[16]] == [("extended", "S_1"), ("simple", None), ("extended", "")]
+
+
 def test_names_with_blanks_are_read_by_what_the_connection_says(tmp_path: Path) -> None:
     """A prefix such as `%u@%d %a` does not tell where a name ends."""
     log, at = tmp_path / "a.log", "2026-11-26 06:17:00.000 UTC [7] 6b07ca2c.7"
