@@ -148,11 +148,12 @@ class LatestAnswers:
             records = read_records(file, taken)
             self._taken[file] = taken + len(records)
             self._count(records)
-            sent = records[ended_statements(records)]
-            self.ended += len(sent)
+            is_ended = ended_statements(records)
+            self.ended += int(is_ended.sum())
             for part, late in self._late.items():
-                late.add(sent[f"{part}_us"])
-            found.append(np.asarray((sent["done_us"] - sent["due_us"])[sent["sqlstate"] == b""]))
+                late.add(records[f"{part}_us"][is_ended])
+            is_timed = is_ended & (records["sqlstate"] == b"")
+            found.append(np.asarray((records["done_us"] - records["due_us"])[is_timed]))
         self.lateness = tuple(late.told(part) for part, late in self._late.items() if late)
         return np.concatenate(found)
 
