@@ -53,7 +53,7 @@ def cut_words(lost: Lost) -> list[str]:
 
 
 def require_replayable(trace: Path, meta: TraceMeta) -> None:
-    """Raise UsageError for a trace whose statements are not those that were sent, or not all of them."""
+    """Raise UsageError for a trace whose statements are not those that were sent, not all of them, or all refused."""
     if meta.masked:
         raise UsageError(
             f'"{trace}" is masked: its values are not those that were sent',
@@ -68,6 +68,12 @@ def require_replayable(trace: Path, meta: TraceMeta) -> None:
         raise UsageError(
             f'"{trace}" has only a part of {plural(meta.lost.truncated, "statement")} or their values',
             hint=HINTS["truncated"],
+        )
+    if meta.statements <= sum(meta.refused.values()):
+        raise UsageError(
+            f'"{trace}" has no statement that may be sent',
+            detail="; ".join(f"{count:,}: {reason}" for reason, count in meta.refused.items()) or None,
+            hint="Capture while users are at work, or cut less away: pgdyno trace show lists what it holds.",
         )
 
 

@@ -111,6 +111,7 @@ def test_bad_parameters_are_refused_with_what_is_wrong(trace: Path, more: dict, 
     ("changed", "why"),
     [
         ({"masked": True}, "is masked"),
+        ({"statements": 18, "refused": {"pgdyno's own session": 17, "COPY": 1}}, "has no statement that may be sent"),
         ({"sampled": 0.1}, "is a sample, 10 % of the transactions"),
         ({"sampled": 0.004}, "is a sample, 0.4 % of the transactions"),
         ({"lost": Lost(truncated=2)}, "has only a part of 2 statements or their values"),

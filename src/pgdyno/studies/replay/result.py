@@ -100,7 +100,9 @@ def _unanswered(tally: RunTally) -> PgdynoError:
         return GuardTripped(f"{tally.ended}, before a statement was answered", detail=why)
     ended = "" if tally.ended == COMPLETE else f" before the run ended: {tally.ended}"
     return EnvironmentUnsuitable(
-        f"no statement was answered{ended}", detail=why, hint="Fix that and run it again." if why else None
+        f"no statement was answered{ended}",
+        detail=why,
+        hint="Fix that and run it again." if why else "See the server's log; --check lists what would fail.",
     )
 
 
