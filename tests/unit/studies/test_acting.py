@@ -28,9 +28,14 @@ def role(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acting, "read_role", lambda *_: ROLE)
 
 
-def barred(server: ServerInventory, *, directory: Path | None = Path("/data")) -> Barred:
+def barred(server: ServerInventory, *, directory: Path | None = Path("/data"), local: bool = True) -> Barred:
     postgres = SimpleNamespace(label="db1")
-    target = cast(Target, SimpleNamespace(postgres=postgres, route=None, remote=None, directory=directory))
+    target = cast(
+        Target,
+        SimpleNamespace(
+            postgres=postgres, route=None, remote=None, directory=directory, local=local, os_user="postgres"
+        ),
+    )
     advice = make_advice(WORK_MEM)
     return acting.barred(target, replace(advice, inventory=replace(advice.inventory, server=server)), (WORK_MEM,))
 
@@ -73,7 +78,8 @@ def test_a_setting_that_waits_for_a_restart_bars_all() -> None:
 
 @pytest.mark.usefixtures("role")
 def test_files_that_are_not_at_hand_bar_all() -> None:
-    assert "--sql-only" in barred(make_server(18), directory=None).whole
+    assert "are not on this host; --host" in barred(make_server(18), directory=None, local=False).whole
+    assert "run pgdyno as postgres or root" in barred(make_server(18), directory=None).whole
 
 
 def test_rights_that_the_role_lacks_are_told_by_verb(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,10 @@ def _whole(target: Target, server: ServerInventory) -> str:
         more = f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
         return f"what is set already waits for a restart ({', '.join(waiting[:_MOST_NAMED])}{more})"
     if target.route is None and target.remote is None and target.directory is None:
-        return "the files of the server cannot be reached from here; --host and --sql-only are other ways"
+        if target.local:
+            who = f"as {target.os_user} or root" if target.os_user else "as its owner or root"
+            return f"this account cannot reach the files of the server; run pgdyno {who}, or with --sql-only"
+        return "the server's files are not on this host; --host and --sql-only are other ways"
     return ""
 
 
