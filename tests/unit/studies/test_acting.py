@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +13,7 @@ from advice_example import make_advice, make_finding
 from advisor_case import make_server
 from pgdyno.errors import ConnectError
 from pgdyno.model.advice import Barred
-from pgdyno.model.finding import Change, ChangeKind
+from pgdyno.model.finding import Change, ChangeKind, Cost, Finding
 from pgdyno.model.inventory import ServerInventory
 from pgdyno.server.privileges import RoleState
 from pgdyno.studies.advice import acting
@@ -28,16 +28,19 @@ def role(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acting, "read_role", lambda *_: ROLE)
 
 
-def barred(server: ServerInventory, *, directory: Path | None = Path("/data"), local: bool = True) -> Barred:
-    postgres = SimpleNamespace(label="db1")
-    target = cast(
-        Target,
-        SimpleNamespace(
-            postgres=postgres, route=None, remote=None, directory=directory, local=local, os_user="postgres"
-        ),
-    )
-    advice = make_advice(WORK_MEM)
-    return acting.barred(target, replace(advice, inventory=replace(advice.inventory, server=server)), (WORK_MEM,))
+def barred(
+    server: ServerInventory,
+    *,
+    directory: Path | None = Path("/data"),
+    local: bool = True,
+    finding: Finding = WORK_MEM,
+    **target_parts: object,
+) -> Barred:
+    parts = {"route": None, "remote": None, "control": None, "directory": directory, "local": local}
+    target = SimpleNamespace(postgres=SimpleNamespace(label="db1"), os_user="postgres", **{**parts, **target_parts})
+    advice = make_advice(finding)
+    advice = replace(advice, inventory=replace(advice.inventory, server=server))
+    return acting.barred(cast(Target, target), advice, (finding,))
 
 
 @pytest.mark.usefixtures("role")
@@ -80,6 +83,17 @@ def test_a_setting_that_waits_for_a_restart_bars_all() -> None:
 def test_files_that_are_not_at_hand_bar_all() -> None:
     assert "are not on this host; --host" in barred(make_server(18), directory=None, local=False).whole
     assert "run pgdyno as postgres or root" in barred(make_server(18), directory=None).whole
+
+
+@pytest.mark.usefixtures("role")
+@pytest.mark.parametrize(
+    ("parts", "is_barred"),
+    [({"route": "by SQL"}, True), ({"route": "by SQL", "control": "a command"}, False), ({}, False)],
+)
+def test_a_restart_that_nobody_can_make_bars_a_rule(parts: dict[str, Any], is_barred: bool) -> None:
+    """By files it is not known yet: how to restart a server of this host is looked for by who needs it."""
+    found = barred(make_server(18), finding=replace(WORK_MEM, cost=Cost.RESTART), **parts)
+    assert found.bars("apply", "work-mem") is is_barred
 
 
 def test_rights_that_the_role_lacks_are_told_by_verb(monkeypatch: pytest.MonkeyPatch) -> None:

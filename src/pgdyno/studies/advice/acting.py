@@ -11,7 +11,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.knobs.current import overridden
 from pgdyno.model.advice import Advice, Barred
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Change, ChangeKind, Finding
+from pgdyno.model.finding import Change, ChangeKind, Cost, Finding
 from pgdyno.model.inventory import ServerInventory
 from pgdyno.server.privileges import RoleState, missing, privileges, read_role
 from pgdyno.targets.target import Target
@@ -32,7 +32,7 @@ def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barre
         role = read_role(target.postgres, () if target.route is not None else None)
     except PgdynoError as error:
         return Barred(error.message)
-    found = ((one.rule, _outranked(one.changes, server, role)) for one in findings)
+    found = ((one.rule, _outranked(one.changes, server, role) or _unrestarted(target, one)) for one in findings)
     return Barred(
         rules={rule: reason for rule, reason in found if reason},
         lacks={verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS},
@@ -50,6 +50,13 @@ def _whole(target: Target, server: ServerInventory) -> str:
             return f"this account cannot reach the files of the server; run pgdyno {who}, or with --sql-only"
         return "the server's files are not on this host; --host and --sql-only are other ways"
     return ""
+
+
+def _unrestarted(target: Target, finding: Finding) -> str:
+    """Return why a restart is out of reach; a way for a server of this host is looked for by who needs it."""
+    if target.route is None or target.control is not None or finding.cost is not Cost.RESTART:
+        return ""
+    return "it needs a restart, and how to make one is not known (--restart-command)"
 
 
 def _outranked(changes: Sequence[Change], server: ServerInventory, role: RoleState) -> str:
