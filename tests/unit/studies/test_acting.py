@@ -96,6 +96,15 @@ def test_a_restart_that_nobody_can_make_bars_a_rule(parts: dict[str, Any], is_ba
     assert found.bars("apply", "work-mem") is is_barred
 
 
+@pytest.mark.usefixtures("role")
+def test_more_wal_on_a_disk_that_cannot_be_seen_bars_a_rule() -> None:
+    """By SQL alone apply refuses it: "max_wal_size = 8GB lets the log grow, and the free disk is unknown"."""
+    more = replace(WORK_MEM, changes=(Change(ChangeKind.POSTGRESQL, "max_wal_size", "8GB", "1GB"),))
+    assert "max_wal_size" in barred(make_server(18), finding=more, route="by SQL", directory=None).rules["work-mem"]
+    assert not barred(make_server(18), finding=more, route="Patroni's").rules
+    assert not barred(make_server(18), route="by SQL", directory=None).rules
+
+
 def test_rights_that_the_role_lacks_are_told_by_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     poor = replace(ROLE, superuser=False, createdb=False)
     monkeypatch.setattr(acting, "read_role", lambda *_: poor)

@@ -19,6 +19,7 @@ from pgdyno.targets.target import Target
 VERBS = ("apply", "experiment")
 """What a page of advice proposes to act with."""
 _MOST_NAMED = 3
+_GROW_WAL = ("max_wal_size", "min_wal_size")
 
 
 def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barred:
@@ -32,7 +33,7 @@ def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barre
         role = read_role(target.postgres, () if target.route is not None else None)
     except PgdynoError as error:
         return Barred(error.message)
-    found = ((one.rule, _outranked(one.changes, server, role) or _unrestarted(target, one)) for one in findings)
+    found = ((one.rule, _outranked(one.changes, server, role) or _unreached(target, one)) for one in findings)
     return Barred(
         rules={rule: reason for rule, reason in found if reason},
         lacks={verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS},
@@ -52,11 +53,18 @@ def _whole(target: Target, server: ServerInventory) -> str:
     return ""
 
 
-def _unrestarted(target: Target, finding: Finding) -> str:
-    """Return why a restart is out of reach; a way for a server of this host is looked for by who needs it."""
-    if target.route is None or target.control is not None or finding.cost is not Cost.RESTART:
+def _unreached(target: Target, finding: Finding) -> str:
+    """Return what cannot be done or seen from here: a restart, and the disk that a larger WAL would fill.
+
+    A way to restart a server of this host is looked for by who needs one.
+    """
+    if target.route is None:
         return ""
-    return "it needs a restart, and how to make one is not known (--restart-command)"
+    if target.control is None and finding.cost is Cost.RESTART:
+        return "it needs a restart, and how to make one is not known (--restart-command)"
+    grown = next((change.knob for change in finding.changes if change.knob in _GROW_WAL), None)
+    is_blind = target.directory is None and target.remote is None
+    return f"{grown} lets the WAL grow, and the free disk cannot be seen from here" if grown and is_blind else ""
 
 
 def _outranked(changes: Sequence[Change], server: ServerInventory, role: RoleState) -> str:
