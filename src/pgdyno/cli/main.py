@@ -68,6 +68,15 @@ VERBS: dict[str, str] = {
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
     "completion": "Print the script that completes verbs, flags, knobs and studies in a shell.",
 }
+GROUPS: dict[str, str] = {
+    "Look": "advise inspect watch guards preflight privileges knobs rules disks",
+    "Measure": "bench matrix experiment noise selftest compare ybio hammerdb",
+    "Tune, and keep or take back": "demo tune live apply persist rollback cleanup",
+    "Take a load, and data, to another server": "capture trace replay batch job migrate scale project",
+    "What was measured, over time": "serve report store queue import bundle",
+    "Set up": "sandbox host completion",
+}
+"""The verbs as help lists them; one that is in none of these comes last."""
 PROGRAM = "pgdyno"
 # Before NumPy is loaded: the matrices of a search are small, and threads that spin for them take the CPUs of the load.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -129,9 +138,14 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs from the table above, without importing them."""
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        """Write the verbs from the tables above, without importing them."""
+        widest, left = max(map(len, VERBS)), dict(VERBS)
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(widest), left.pop(verb)) for verb in verbs.split()])
+        if left:
+            with formatter.section("Other verbs"):
+                formatter.write_dl([(verb.ljust(widest), text) for verb, text in left.items()])
 
 
 def _say_whole_sentences(command: click.Command) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -32,6 +33,16 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_help_lists_every_verb_once_in_a_group_and_a_new_one_last(monkeypatch):
+    """Forty verbs in one list were nobody's to read."""
+    monkeypatch.setitem(main.VERBS, "toy", "Throw dice.")
+    told = CliRunner().invoke(command, ["--help"], terminal_width=80).output
+    listed = re.findall(r"^  ([a-z]+) +[A-Z]", told.partition("Look:")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(main.VERBS)
+    assert told.index("Look:") < told.index("  advise ") < told.index("Measure:") < told.index("  bench ")
+    assert told.partition("Other verbs:\n")[2].split() == ["toy", "Throw", "dice."]
 
 
 def test_the_commands_of_a_verb_are_listed_with_whole_sentences():
