@@ -180,7 +180,12 @@ def _later_lines(target: Target, settings: Mapping[str, Row]) -> dict[str, Obsta
     except EnvironmentUnsuitable:  # a session cannot begin without it, and says so
         return {}
     lines = lines_behind(reading, main, found)
-    places = {line.name: line.place for line in lines if line.name and not line.place.endswith(AUTO_CONF)}
+    last = _in_auto_conf(settings)  # read last of all, and set there by us too
+    places = {
+        line.name: line.place
+        for line in lines
+        if line.name and line.name not in last and Path(line.sourcefile or "").name != AUTO_CONF
+    }
     return {
         name: Obstacle(f"is set by {place}, which is read after our file", "Remove that line.")
         for name, place in places.items()
