@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 
 from pgdyno.errors import UsageError
 
@@ -24,6 +25,8 @@ MICROSECONDS: dict[str, int] = {
 MINUTE = "%Y-%m-%d %H:%M UTC"
 _QUANTITY = re.compile(r"^\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?:\s*([A-Za-z]+))?\s*$")
 _BASE_UNIT = re.compile(r"^(\d*)([A-Za-z]+)$")
+_REMEMBERED = 4096
+"""Texts and numbers whose other form is remembered: a search asks for a few thousand of them, a million times."""
 
 
 def split_unit(unit: str) -> tuple[int, str]:
@@ -50,6 +53,11 @@ def parse_quantity(text: str, unit: str | None) -> float:
     units; -1 and 0 pass through unchanged, as PostgreSQL's special values do. Raises UsageError on text that is not
     a quantity, or on a unit of the wrong kind.
     """
+    return _parsed(text, unit)
+
+
+@lru_cache(_REMEMBERED)
+def _parsed(text: str, unit: str | None) -> float:
     match = _QUANTITY.match(text)
     if match is None:
         raise UsageError(f'"{text}" is not a number with a unit', hint="Write it as PostgreSQL does, such as 128MB.")
@@ -78,6 +86,11 @@ def format_quantity(value: float, unit: str | None) -> str:
     """
     if not math.isfinite(value):
         raise UsageError(f"{value} is not a finite number")
+    return _formatted(value, unit)
+
+
+@lru_cache(_REMEMBERED)
+def _formatted(value: float, unit: str | None) -> str:
     whole = float(value).is_integer()
     if unit is None or value <= 0 or not whole:
         return str(int(value)) if whole else repr(float(value))

@@ -8,7 +8,7 @@ already; a fact that is unknown refuses every raise that it would have to judge.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.knobs.current import effective_bytes, effective_number, effective_text
@@ -64,20 +64,19 @@ def check_for_all(configuration: Configuration, facts: Facts, *, measured: int) 
 
 def refusals(configuration: Configuration, facts: Facts, *, connections: int) -> Iterator[Refusal]:
     """Return every constraint that a configuration breaks; values are canonical, as `policy.check_settings` gives."""
+    settings = dict(configuration)  # each of them is asked for a dozen times
     changed = frozenset(
-        name
-        for name in configuration
-        if _text_or_word(name, configuration, facts) != _text_or_word(name, BASELINE, facts)
+        name for name in settings if _text_or_word(name, settings, facts) != _text_or_word(name, BASELINE, facts)
     )
-    yield from _order(configuration, facts, changed)
-    yield from _segments(configuration, facts, changed)
-    yield from _connections(configuration, facts, changed, connections)
+    yield from _order(settings, facts, changed)
+    yield from _segments(settings, facts, changed)
+    yield from _connections(settings, facts, changed, connections)
     yield from _standbys(facts, changed)
-    yield from _huge_pages(configuration, facts)
-    yield from _shared_buffers(configuration, facts, changed)
-    yield from _memory(configuration, facts, changed, connections)
-    yield from _disk(configuration, facts, changed)
-    yield from linux_refusals(configuration, facts, connections=connections)
+    yield from _huge_pages(settings, facts)
+    yield from _shared_buffers(settings, facts, changed)
+    yield from _memory(settings, facts, changed, connections)
+    yield from _disk(settings, facts, changed)
+    yield from linux_refusals(settings, facts, connections=connections)
 
 
 def require(configuration: Configuration, facts: Facts, *, connections: int, what: str) -> None:
@@ -94,29 +93,31 @@ def require(configuration: Configuration, facts: Facts, *, connections: int, wha
         )
 
 
-def _text_or_word(name: str, configuration: Configuration, facts: Facts) -> str:
+def _text_or_word(name: str, settings: Mapping[str, str], facts: Facts) -> str:
     fact = facts.row(name)
     if fact is None or fact.vartype not in ("integer", "real"):
-        return configuration.get(name, fact.setting if fact else "")
-    return effective_text(name, configuration, facts)
+        return settings.get(name, fact.setting if fact else "")
+    return effective_text(name, settings, facts)
 
 
-def _order(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
+def _order(settings: Mapping[str, str], facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
     for small, large, why in ORDERED:
         if not changed & {small, large}:
             continue
-        less, more = (effective_number(name, configuration, facts) for name in (small, large))
+        less, more = (effective_number(name, settings, facts) for name in (small, large))
         if less is not None and more is not None and less > more:
-            texts = [f"{name} = {effective_text(name, configuration, facts)}" for name in (small, large)]
+            texts = [f"{name} = {effective_text(name, settings, facts)}" for name in (small, large)]
             yield Refusal(f"{texts[0]} exceeds {texts[1]}: {why}", (small, large))
 
 
-def _segments(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
-    segment = effective_bytes("wal_segment_size", BASELINE, facts)
+def _segments(settings: Mapping[str, str], facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
     for name in ("min_wal_size", "max_wal_size"):
-        size = effective_bytes(name, configuration, facts)
-        if name in changed and segment is not None and size is not None and size < 2 * segment:
-            text = effective_text(name, configuration, facts)
+        if name not in changed:
+            continue
+        segment = effective_bytes("wal_segment_size", BASELINE, facts)
+        size = effective_bytes(name, settings, facts)
+        if segment is not None and size is not None and size < 2 * segment:
+            text = effective_text(name, settings, facts)
             yield Refusal(
                 f"{name} = {text} is less than two segments of {bytes_text(segment)}: the server would not start",
                 (name,),
@@ -124,12 +125,12 @@ def _segments(configuration: Configuration, facts: Facts, changed: frozenset[str
 
 
 def _connections(
-    configuration: Configuration, facts: Facts, changed: frozenset[str], connections: int
+    settings: Mapping[str, str], facts: Facts, changed: frozenset[str], connections: int
 ) -> Iterator[Refusal]:
     names = ("max_connections", "reserved_connections", "superuser_reserved_connections")
     if not changed & set(names):
         return
-    slots, *reserved = (effective_number(name, configuration, facts) or 0 for name in names)
+    slots, *reserved = (effective_number(name, settings, facts) or 0 for name in names)
     if sum(reserved) >= slots:
         yield Refusal(f"max_connections = {slots:g} leaves none beside {sum(reserved):g} reserved ones", names)
     elif connections > slots - sum(reserved):
@@ -145,16 +146,16 @@ def _standbys(facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
         yield Refusal(f"{', '.join(ordered)} must be raised on standbys first, and {count}", tuple(ordered))
 
 
-def _huge_pages(configuration: Configuration, facts: Facts) -> Iterator[Refusal]:
-    if configuration.get("huge_pages") != "on":
+def _huge_pages(settings: Mapping[str, str], facts: Facts) -> Iterator[Refusal]:
+    if settings.get("huge_pages") != "on":
         return
-    total = int(configuration[NR_HUGEPAGES]) if NR_HUGEPAGES in configuration else facts.host.huge_pages_total
+    total = int(settings[NR_HUGEPAGES]) if NR_HUGEPAGES in settings else facts.host.huge_pages_total
     if isinstance(total, Unknown) or total == 0:
         pool = "is " + str(total) if isinstance(total, Unknown) else "is empty"
         yield Refusal(f"huge_pages = on, and the kernel's pool {pool}: the server would not start", ("huge_pages",))
         return
     page = _huge_page_bytes(facts)
-    needed = shared_bytes(configuration, facts)
+    needed = shared_bytes(settings, facts)
     if page is not None and needed > total * page:
         yield Refusal(
             f"huge_pages = on needs {bytes_text(needed)}, and the kernel's pool holds {total} pages of "
@@ -172,42 +173,47 @@ def _huge_page_bytes(facts: Facts) -> float | None:
     return float(2 ** round(math.log2(size / pages)))
 
 
-def _shared_buffers(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
-    size = effective_bytes("shared_buffers", configuration, facts)
-    now = effective_bytes("shared_buffers", BASELINE, facts)
+def _shared_buffers(settings: Mapping[str, str], facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
     limit = facts.host.memory_limit_bytes
-    if "shared_buffers" not in changed or size is None or now is None or size <= now or isinstance(limit, Unknown):
+    if "shared_buffers" not in changed or isinstance(limit, Unknown):
+        return
+    size, now = (effective_bytes("shared_buffers", one, facts) for one in (settings, BASELINE))
+    if size is None or now is None or size <= now:
         return
     if size > SHARED_BUFFERS_SHARE * limit:
-        text = f"shared_buffers = {configuration['shared_buffers']}"
+        text = f"shared_buffers = {settings['shared_buffers']}"
         yield Refusal(f"{text} is more than half of the memory of {bytes_text(limit)}", ("shared_buffers",))
 
 
-def _memory(configuration: Configuration, facts: Facts, changed: frozenset[str], connections: int) -> Iterator[Refusal]:
+def _memory(settings: Mapping[str, str], facts: Facts, changed: frozenset[str], connections: int) -> Iterator[Refusal]:
     knobs = tuple(name for name in MEMORY_KNOBS if name in changed)
-    wanted = demand(configuration, facts, connections=connections)
-    if not knobs or wanted.total <= demand(BASELINE, facts, connections=connections).total:
+    if not knobs:
         return
-    limit = facts.host.memory_limit_bytes
+    wanted, limit = demand(settings, facts, connections=connections), facts.host.memory_limit_bytes
+    reserve = 0.0 if isinstance(limit, Unknown) else reserve_bytes(limit)
+    if not isinstance(limit, Unknown) and wanted.total <= limit - reserve:
+        return  # first: a search asks this of thousands, and what the baseline demands costs as much again
+    if wanted.total <= demand(BASELINE, facts, connections=connections).total:
+        return
     if isinstance(limit, Unknown):
         yield Refusal(f"raises memory to {bytes_text(wanted.total)} at worst, and the memory is {limit}", knobs)
         return
-    reserve = reserve_bytes(limit)
-    if wanted.total > limit - reserve:
-        yield Refusal(
-            f"can demand {bytes_text(wanted.total)} of memory ({wanted.sentence()}), more than {bytes_text(limit)} "
-            f"less {bytes_text(reserve)} for kernel and page cache",
-            knobs,
-        )
+    yield Refusal(
+        f"can demand {bytes_text(wanted.total)} of memory ({wanted.sentence()}), more than {bytes_text(limit)} "
+        f"less {bytes_text(reserve)} for kernel and page cache",
+        knobs,
+    )
 
 
-def _disk(configuration: Configuration, facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
+def _disk(settings: Mapping[str, str], facts: Facts, changed: frozenset[str]) -> Iterator[Refusal]:
     for name in ("max_wal_size", "min_wal_size"):
-        size, now = (effective_bytes(name, settings, facts) for settings in (configuration, BASELINE))
-        if name not in changed or size is None or now is None or size <= now:
+        if name not in changed:
+            continue
+        size, now = (effective_bytes(name, one, facts) for one in (settings, BASELINE))
+        if size is None or now is None or size <= now:
             continue
         free = facts.host.data_disk_free_bytes
-        text = f"{name} = {configuration[name]}"
+        text = f"{name} = {settings[name]}"
         if isinstance(free, Unknown):
             yield Refusal(f"{text} lets the log grow, and the free disk is {free}", (name,))
         elif size - now > DISK_SHARE * free:

@@ -66,8 +66,9 @@ def effective_number(name: str, configuration: Mapping[str, str], facts: Facts) 
     fact = facts.row(name)
     if fact is None:
         return None
-    if name in configuration:
-        return parse_quantity(configuration[name], fact.unit)
+    text = configuration.get(name)
+    if text is not None:
+        return parse_quantity(text, fact.unit)
     automatic = automatic_value(fact)
     return number_of(fact) if automatic is None else automatic
 
