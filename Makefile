@@ -6,7 +6,7 @@ RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 6
-PURE_JOBS ?= 3
+PURE_JOBS ?= 2
 PUSH_MUTANTS ?= 3
 SERVER_JOBS ?= 8
 FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
@@ -57,7 +57,7 @@ quiet: $(DEV)
 servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
 	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
-pure: $(DEV)  # few workers: each collects all, which costs what a hundred tests do; they leave tests on servers most of the CPU
+pure: $(DEV)  # one a core: each collects all, which costs what a hundred tests do, and none of them waits for anything
 	nice -n 10 $(BIN)/pytest -n $(PURE_JOBS) --dist loadgroup $(SHUFFLED) tests/unit
 
 mutants: $(DEV)  # a sample of what the night does: lists who survives, and fails nothing

@@ -1,5 +1,6 @@
 """Plugins of the test suite, and how hypothesis runs in it."""
 
+import fcntl
 import gc
 import os
 import signal
@@ -67,6 +68,26 @@ if os.geteuid() == 0:
     root_of_tests = Path("/var/cache/pgdyno-tests")
     root_of_tests.mkdir(mode=0o755, exist_ok=True)
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root_of_tests)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Let the first worker of a run collect alone: it rewrites the asserts, and what it keeps serves the others.
+
+    On a fresh clone each of them did so: 9 CPU seconds for all tests of `unit`, 5 for the others.
+    """
+    from templates import FOLDER  # a plugin, whose own asserts are to be rewritten first
+
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    done = Path(os.environ[FOLDER]) / "collected"
+    with done.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            result = yield
+            done.touch()
+            return result
+    return (yield)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

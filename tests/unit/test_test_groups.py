@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from conftest import LONGEST
+from templates import FOLDER
 
 TESTS = Path(__file__).parents[1]
 
@@ -17,6 +19,13 @@ def test_workers_are_told_the_group(request: pytest.FixtureRequest) -> None:
     if not getattr(request.config.option, "loadgroup", False):  # set in workers alone
         pytest.skip("groups matter to workers that --dist loadgroup feeds")
     assert request.node.nodeid.endswith("@of-this-test")
+
+
+def test_one_worker_has_collected_before_the_others_began(request: pytest.FixtureRequest) -> None:
+    """Each would rewrite the asserts of all tests; nothing fails where it does, it takes 9 s of CPU."""
+    if not hasattr(request.config, "workerinput"):
+        pytest.skip("a run without workers collects once")
+    assert (Path(os.environ[FOLDER]) / "collected").exists()
 
 
 def test_what_takes_longest_is_there() -> None:
