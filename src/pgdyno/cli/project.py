@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import FOLDER, Flags, JsonFlag, argument, flag, verb
-from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.flags import JsonFlag, flag, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
+from pgdyno.cli.requests.project_run import FileFlags, Known, RunFlags, run_project
 from pgdyno.cli.terminal.files import read_text, write_text
 from pgdyno.cli.terminal.reporting import ReportFlags, emit
 from pgdyno.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.model.project import Amendment, Fixed, Project
-    from pgdyno.studies.project.build import ProjectFacts
+    from pgdyno.model.project import Project
 
 
 @click.group("project")
@@ -30,12 +29,8 @@ def command() -> None:
     """
 
 
-class _FileFlags(Flags):
-    path: Path = argument("FILE")
-
-
 @verb("new", command)
-def new(flags: _FileFlags) -> None:
+def new(flags: FileFlags) -> None:
     """Write a project file to fill in; one that exists is not overwritten."""
     from pgdyno.studies.project.file import TEMPLATE
 
@@ -46,7 +41,7 @@ def new(flags: _FileFlags) -> None:
 
 
 @verb("fix", command)
-def fix(flags: _FileFlags) -> None:
+def fix(flags: FileFlags) -> None:
     """Fix goals, criteria and planned days, before the first run; the record lies beside the file."""
     from pgdyno.studies.project.fix import fix as put_down
     from pgdyno.studies.project.fix import record_path
@@ -55,7 +50,7 @@ def fix(flags: _FileFlags) -> None:
     click.echo(f"fixed {fixed.at} by {fixed.by}, sha256 {fixed.sha256[:16]}: {record_path(flags.path)}")
 
 
-class _AmendFlags(_FileFlags):
+class _AmendFlags(FileFlags):
     reason: str = flag("Why what was fixed is changed.", metavar="TEXT")
 
 
@@ -75,23 +70,8 @@ def amend(flags: _AmendFlags) -> None:
         click.echo("nothing that was fixed has been edited", err=True)
 
 
-class _RunFlags(_FileFlags, StoreFlag):
-    apply: bool = flag("Run the plan; without it the plan is printed and nothing is run.")
-    programs: tuple[str, ...] = flag(
-        "Folder of a platform's PostgreSQL programs, instead of the plan's; may be given again.", metavar="NAME=DIR"
-    )
-    max_seconds: float = flag(
-        "End the run after this time; the same command continues it.", default=86_400.0, type=Time("s", 1)
-    )
-    stop_file: Path | None = flag("End the run when this file exists.")
-    keep_data: bool = flag("Keep the sandboxes, the trace and the logs at the end.")
-    report: Path | None = flag(
-        "Write the reports into this folder.  [default: FILE's name with -report]", type=FOLDER, metavar="FOLDER"
-    )
-
-
 @verb("run", command)
-def run(flags: _RunFlags) -> int:
+def run(flags: RunFlags) -> int:
     """Run the scenarios of the plan in their order, judge them, and write the report.
 
     Prints the plan, the undo and the outage, and runs nothing without --apply. Works on sandboxes that it makes and
@@ -100,12 +80,13 @@ def run(flags: _RunFlags) -> int:
 
     Exit code as that of check; 6 where a step came to no result, 130 where the run was ended before its time.
     """
-    from pgdyno.cli.requests.project_run import run_project
+    path, store_url = flags.path, flags.store_url
+    return run_project(
+        flags, lambda: check_project(path, store_url, as_json=False), lambda: known_project(path, store_url)
+    )
 
-    return run_project(flags.path, flags, lambda: check_project(flags.path, flags.store_url, as_json=False))
 
-
-class _CheckFlags(_FileFlags, JsonFlag, StoreFlag):
+class _CheckFlags(FileFlags, JsonFlag, StoreFlag):
     pass
 
 
@@ -159,7 +140,7 @@ def check_project(path: Path, store_url: str | None, *, as_json: bool) -> int:
     )
 
 
-class _ReportFlags(_FileFlags, ReportFlags, StoreFlag):
+class _ReportFlags(FileFlags, ReportFlags, StoreFlag):
     pass
 
 
@@ -179,9 +160,7 @@ def _read(path: Path) -> Project:
     return parse_project(read_text(path, "project", hint=hint), source=path.name)
 
 
-def known_project(
-    path: Path, store_url: str | None
-) -> tuple[Project, ProjectFacts, Fixed | None, tuple[Amendment, ...]]:
+def known_project(path: Path, store_url: str | None) -> Known:
     """Read the project, what the store knows of it, and its record; the store is opened only when studies are named."""
     from pgdyno.studies.project.build import read_project
     from pgdyno.studies.project.fix import pending, read_record

@@ -30,8 +30,15 @@ _MOVING = (
 """Sysctls that are counters of the kernel's, and no settings."""
 
 
-def name_of(inventory: Inventory) -> str:
-    """Return 12 hex digits; see `Inventory.environment_hash`."""
+def environment_name(inventory: Inventory) -> str:
+    """Return 12 hex digits that name this environment; two readings of an unchanged one share it.
+
+    Covers what a measurement depends on and no setting of PostgreSQL changes: processors, memory, page sizes,
+    kernel with every sysctl, virtualization, volumes, the devices, mounts and places of the server's directories,
+    and the server's version and data checksums. Free space, used memory, statistics, uptime, sizes of databases,
+    and what comes and goes beside the server (loop devices, other mounts, virtual interfaces) are left out. What
+    is unknown counts as unknown, whatever the reason, so that a reading with fewer rights has another hash.
+    """
     text = json.dumps(_stable(inventory), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

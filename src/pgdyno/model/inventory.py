@@ -374,16 +374,3 @@ class Inventory:
                 return database.size_bytes
             total += database.size_bytes
         return SizeClass.SMALL if total * 4 <= memory else SizeClass.MEDIUM if total <= memory else SizeClass.LARGE
-
-    def environment_hash(self) -> str:
-        """Return 12 hex digits that name this environment; two readings of an unchanged one share it.
-
-        Covers what a measurement depends on and no setting of PostgreSQL changes: processors, memory, page sizes,
-        kernel with every sysctl, virtualization, volumes, the devices, mounts and places of the server's directories,
-        and the server's version and data checksums. Free space, used memory, statistics, uptime, sizes of databases,
-        and what comes and goes beside the server (loop devices, other mounts, virtual interfaces) are left out. What
-        is unknown counts as unknown, whatever the reason, so that a reading with fewer rights has another hash.
-        """
-        from pgdyno.model.environment import name_of  # which names this module's classes
-
-        return name_of(self)

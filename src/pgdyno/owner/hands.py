@@ -32,10 +32,9 @@ from pgdyno.owner import worker
 from pgdyno.owner.account import Account, owner_of_server
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
-from pgdyno.owner.looking import LOOKING
+from pgdyno.owner.looking import LOOKING, OpenedFile
 from pgdyno.owner.pins import DirectoryChanged, Pin
 from pgdyno.owner.tasks import TASKS
-from pgdyno.owner.worker import OpenedFile
 
 T = TypeVar("T")
 Call = Callable[[str, dict[str, object]], object]

@@ -18,6 +18,15 @@ READ = os.O_RDONLY | WARY
 _STATUS = ("st_mode", "st_uid", "st_gid", "st_dev", "st_ino", "st_size", "st_nlink", "st_mtime_ns")
 
 
+class OpenedFile:
+    """A descriptor that the caller gets, and closes."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+
 def opened_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file for reading. A link, a pipe or a device is refused with OSError."""
     descriptor = os.open(path, READ)

@@ -19,9 +19,8 @@ from pgdyno.outside.files import open_file
 from pgdyno.owner import durable, file_image
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.file_image import FileImage
-from pgdyno.owner.looking import LOOKING, READ, WARY
+from pgdyno.owner.looking import LOOKING, READ, WARY, OpenedFile
 from pgdyno.owner.pins import Pin, entered
-from pgdyno.owner.worker import OpenedFile
 
 Answer = object
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 
 from pgdyno.errors import PgdynoError
 from pgdyno.owner.becoming import become_ids, parse_ids
+from pgdyno.owner.looking import OpenedFile
 from pgdyno.owner.parent import end_with
 
 Tasks = Mapping[str, Callable[..., object]]
@@ -33,15 +34,6 @@ LOOKING_BOOT = (
 """Of a worker that only looks. It writes nothing, so that nobody has to wait for the end of one that was killed."""
 LENGTHS = struct.Struct("!IQ")
 """How long the two parts of a message are: header and bytes."""
-
-
-class OpenedFile:
-    """A descriptor that the caller gets, and closes."""
-
-    __slots__ = ("descriptor",)
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
 
 
 def all_tasks() -> Tasks:

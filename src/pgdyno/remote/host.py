@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -173,6 +173,20 @@ class RemoteHost:
         answer = self.client.call("abandoned")
         with self._understood():
             return wire.words(answer)
+
+    def undo_abandoned(self, announce: Callable[[str], None], *, may_change: bool) -> None:
+        """Put the opened server back where a killed session left it changed; see `studies.session.study_session`.
+
+        Raises EnvironmentUnsuitable when that may not be done now.
+        """
+        for name in self.abandoned():
+            if not may_change:
+                raise EnvironmentUnsuitable(
+                    f"the server is still in a configuration of session {name}, which was killed",
+                    hint=f"Run pgdyno rollback {self.request.flags} {name} first.",
+                )
+            announce(f"restoring what session {name} had changed when it was killed")
+            self.roll_back(name)
 
     def sessions(self) -> list[BundleInfo]:
         """Return every session that this user's undo folder on the host knows, newest first."""

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from pgdyno.errors import ConnectError, EnvironmentUnsuitable, PgdynoError, RollbackError
+from pgdyno.errors import ConnectError, PgdynoError, RollbackError
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.shapes import shaped
 from pgdyno.remote import wire
 from pgdyno.remote.client import AgentClient
 from pgdyno.undo.apply import Applied, When, damage_error
 from pgdyno.undo.restore import Restored
-
-if TYPE_CHECKING:
-    from pgdyno.remote.host import RemoteHost
-
 
 log = logging.getLogger(__name__)
 
@@ -121,18 +116,3 @@ class RemoteSession:
                 hint=f"See it with pgdyno rollback --list, roll back with pgdyno rollback {self._name}; both take "
                 "the same --host.",
             ) from error
-
-
-def undo_abandoned(host: RemoteHost, announce: Callable[[str], None], *, may_change: bool) -> None:
-    """Put the opened server back where a killed session left it changed; see `studies.stand`.
-
-    Raises EnvironmentUnsuitable when that may not be done now.
-    """
-    for name in host.abandoned():
-        if not may_change:
-            raise EnvironmentUnsuitable(
-                f"the server is still in a configuration of session {name}, which was killed",
-                hint=f"Run pgdyno rollback {host.request.flags} {name} first.",
-            )
-        announce(f"restoring what session {name} had changed when it was killed")
-        host.roll_back(name)

@@ -18,7 +18,7 @@ from pgdyno.owner.hands import hands_of
 from pgdyno.replay import exchange
 from pgdyno.replay.copy_proof import ReplayTarget
 from pgdyno.replay.exchange import REPLACED, STAGED, ExchangeRecord
-from pgdyno.replay.restore import await_sessions, restarted_cache
+from pgdyno.replay.started import await_sessions, restarted_cache
 from pgdyno.replay.tablespaces import PLACES, lead_inside
 from pgdyno.targets.target import Target
 from pgdyno.units import bytes_text

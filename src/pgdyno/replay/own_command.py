@@ -11,7 +11,7 @@ from pgdyno.owner.hands import hands_of
 from pgdyno.owner.programs import check_program
 from pgdyno.replay.copy_proof import ReplayTarget
 from pgdyno.replay.exchange import mark_directory
-from pgdyno.replay.restore import await_sessions
+from pgdyno.replay.started import await_sessions
 from pgdyno.targets.target import Target
 
 NAME = "PGDYNO_REPLAY_TARGET"

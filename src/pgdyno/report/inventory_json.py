@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
+from pgdyno.model.environment import environment_name
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.shapes import plain
 from pgdyno.report.inventory_page import require_sections
@@ -24,7 +25,7 @@ def inventory_json(inventory: Inventory, only: Sequence[str] = ()) -> dict[str, 
     Raises UsageError on a name that is no section's.
     """
     require_sections(only)
-    whole: dict[str, object] = {"environment": inventory.environment_hash()}
+    whole: dict[str, object] = {"environment": environment_name(inventory)}
     whole["size"] = plain(inventory.size)
     whole |= {part.name: plain(getattr(inventory, part.name)) for part in fields(inventory)}
     if not only:

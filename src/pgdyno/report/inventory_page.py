@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pgdyno.errors import UsageError
 from pgdyno.model.cpus import CpuRow
+from pgdyno.model.environment import environment_name
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import BlockDevice, HostInventory, Inventory, Mount, Place, ServerInventory
 from pgdyno.report.drawing.line_breaks import wrapped
@@ -51,7 +52,7 @@ def inventory_text(inventory: Inventory, only: Sequence[str] = (), room: int | N
     Raises UsageError on a name that is no section's.
     """
     require_sections(only)
-    lines = [f"environment {inventory.environment_hash()}, from {inventory.origin}" + _taken(inventory)]
+    lines = [f"environment {environment_name(inventory)}, from {inventory.origin}" + _taken(inventory)]
     for name, make in SECTIONS.items():
         if only and name not in only:
             continue

@@ -15,7 +15,8 @@ from pgdyno.replay.base_backup import BaseBackup
 from pgdyno.replay.data_directory import DataDirectory, _blocks_listed
 from pgdyno.replay.file_copy import FileCopy
 from pgdyno.replay.own_command import OwnCommand
-from pgdyno.replay.restore import restarted_cache, restore_of
+from pgdyno.replay.restore import restore_of
+from pgdyno.replay.started import restarted_cache
 from pgdyno.replay.tablespaces import Tablespace, lead_inside
 from pgdyno.replay.template_database import TemplateDatabase
 from pgdyno.server.postgres import Postgres

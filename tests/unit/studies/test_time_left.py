@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from pgdyno.stats.sequential import Design
-from pgdyno.studies.staircase.options import StaircaseOptions
-from pgdyno.studies.staircase.plan import Manual, Step, Sweep, TimeLeft, runs_left
+from pgdyno.studies.staircase.options import StaircaseOptions, TimeLeft, runs_left
+from pgdyno.studies.staircase.plan import Manual, Step, Sweep
 
 OPTIONS = StaircaseOptions(plan="", source="", baseline_runs=2, sweep_blocks=6)
 STEPS = [Step("a", settings={"jit": "off"}), Step("b", sweep=Sweep("work_mem", ("4MB", "8MB", "16MB")))]

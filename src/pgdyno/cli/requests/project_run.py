@@ -11,22 +11,53 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.arguments.flags import two_sides
-from pgdyno.cli.arguments.store import open_store
+from pgdyno.cli.arguments.flags import FOLDER, Flags, argument, flag, two_sides
+from pgdyno.cli.arguments.numbers import Time
+from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.main import INTERRUPTED
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.errors import PgdynoError, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.cli.project import _RunFlags
+    from pgdyno.model.project import Amendment, Fixed, Project
     from pgdyno.store.catalogue import Store
+    from pgdyno.studies.project.build import ProjectFacts
     from pgdyno.studies.project.run_plan import RunPlan
     from pgdyno.studies.project.run_record import ProjectRunRecord
     from pgdyno.studies.project.run_steps import RunPlaces
 
+Known = tuple["Project", "ProjectFacts", "Fixed | None", tuple["Amendment", ...]]
+"""A project, what the store knows of it, what was fixed of it, and edits since."""
 
-def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
-    """Run the plan of a project; `check` prints how the criteria stand and returns the exit code of the verb."""
+
+class FileFlags(Flags):
+    """The flags of a verb that reads a project file."""
+
+    path: Path = argument("FILE")
+
+
+class RunFlags(FileFlags, StoreFlag):
+    """The flags of `pgdyno project run`."""
+
+    apply: bool = flag("Run the plan; without it the plan is printed and nothing is run.")
+    programs: tuple[str, ...] = flag(
+        "Folder of a platform's PostgreSQL programs, instead of the plan's; may be given again.", metavar="NAME=DIR"
+    )
+    max_seconds: float = flag(
+        "End the run after this time; the same command continues it.", default=86_400.0, type=Time("s", 1)
+    )
+    stop_file: Path | None = flag("End the run when this file exists.")
+    keep_data: bool = flag("Keep the sandboxes, the trace and the logs at the end.")
+    report: Path | None = flag(
+        "Write the reports into this folder.  [default: FILE's name with -report]", type=FOLDER, metavar="FOLDER"
+    )
+
+
+def run_project(flags: RunFlags, check: Callable[[], int], known: Callable[[], Known]) -> int:
+    """Run the plan of a project.
+
+    `check` prints how the criteria stand and returns the exit code of the verb; `known` reads what is known by then.
+    """
     from pgdyno.owner.signals import signals_interrupt
     from pgdyno.store.engine import absolute
     from pgdyno.studies.project.file import parse_project
@@ -38,6 +69,7 @@ def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
     from pgdyno.studies.project.running import ProjectRun, RunEnded
     from pgdyno.studies.session.guarding import halting
 
+    path = flags.path
     text, progress = _own_text(path), Progress()
     project = parse_project(text, source=path.name)
     plan = _with_programs(parse_run(text, source=path.name, folder=path.absolute().parent), flags.programs)
@@ -82,11 +114,11 @@ def run_project(path: Path, flags: _RunFlags, check: Callable[[], int]) -> int:
             return INTERRUPTED
         except PgdynoError:
             try:
-                write_reports(path, flags.store_url, store, one.record, reports, progress)
+                write_reports(known(), store, one.record, reports, progress)
             except (PgdynoError, OSError) as error:  # what ended the run is what has to be told
                 progress.announce(f"no report: {error}")
             raise
-        write_reports(path, flags.store_url, store, one.record, reports, progress)
+        write_reports(known(), store, one.record, reports, progress)
         if not flags.keep_data and one.record.dropped_at is None:
             one.drop()
     return check()
@@ -129,14 +161,11 @@ def plan_lines(
     return lines
 
 
-def write_reports(
-    path: Path, store_url: str | None, store: Store, record: ProjectRunRecord, reports: Path, progress: Progress
-) -> None:
-    """Write the report of the plan at `path` into the folder `reports`, with the page of each study beside.
+def write_reports(known: Known, store: Store, record: ProjectRunRecord, reports: Path, progress: Progress) -> None:
+    """Write the report of what is `known` of a plan into the folder `reports`, with the page of each study beside.
 
     It is there as HTML, Markdown and, where there is a browser, PDF.
     """
-    from pgdyno.cli.project import known_project
     from pgdyno.outputs import ensure_folder, write_output
     from pgdyno.report.drawing import markdown
     from pgdyno.report.drawing.html import write_html
@@ -149,7 +178,7 @@ def write_reports(
     pages = {one.study: f"studies/{one.study}.html" for one in record.steps.values() if one.study}
     for study, page in pages.items():
         write_html(build_report(store, study), reports / page)
-    report = project_page(*known_project(path, store_url), pages=pages)
+    report = project_page(*known, pages=pages)
     write_html(report, reports / "project.html")
     write_output(reports / "project.md", markdown.render(report))
     try:

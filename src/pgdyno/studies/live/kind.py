@@ -5,8 +5,7 @@ from __future__ import annotations
 from pgdyno.model.results.live import LiveResult, LiveSwitch
 from pgdyno.model.study import Study, StudyState
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.sections import Report, Tone
-from pgdyno.report.study_record import StudyRecord
+from pgdyno.report.sections import Tone
 from pgdyno.studies.kind import NO_VERDICT, Kind, Offered
 
 WATCH_ONLY = "watch_only"
@@ -26,12 +25,6 @@ class LiveKind(Kind):
     def continued_by(self, study: Study) -> str:
         """Return the verb that goes on with a comparison or a search; watching alone is begun again."""
         return "" if _only_watches(study) else self.resumed_by
-
-    def page(self, record: StudyRecord) -> Report:
-        """Return what this server's own load lets one tell."""
-        from pgdyno.studies.live.page import live_page
-
-        return live_page(record)
 
     def judged(self, study: Study) -> Judgement | None:
         """Return what came of the two arms, or what the watched load would show."""

@@ -25,7 +25,6 @@ from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.model.verdict import Metric
 from pgdyno.owner.signals import signals_interrupt
 from pgdyno.probes.guards.reader import GuardReader
-from pgdyno.remote.session import undo_abandoned
 from pgdyno.server import places
 from pgdyno.server.outage import Outage
 from pgdyno.store.catalogue import Store
@@ -264,7 +263,7 @@ def put_back_abandoned(target: Target, undo_root: Path, announce: Callable[[str]
     on it: data that are loaded, and a load, would reach into its measurement, and ours would be of its configuration.
     """
     if target.remote is not None:
-        undo_abandoned(target.remote, announce, may_change=may_change)
+        target.remote.undo_abandoned(announce, may_change=may_change)
     for info in list_bundles(undo_root):
         if info.bundle is None or info.state is not SessionState.ABANDONED or not is_of(info.bundle.manifest, target):
             continue

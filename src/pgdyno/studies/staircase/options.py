@@ -1,13 +1,16 @@
-"""What a staircase is asked for: its plan as text and every number that its course depends on, for the store."""
+"""What a staircase is asked for, for the store: its plan as text and every number of its course; and what is left."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.stats.sequential import Design
 from pgdyno.studies.staircase.plan import Plan, Step
 from pgdyno.studies.staircase.plan_file import parse_plan
 from pgdyno.studies.sweep.run import SweepRules
+from pgdyno.trial.pace import OVERHEAD_S
+from pgdyno.units import seconds_text
 
 SHORT_PAIRS = 8
 """Most pairs of a step in the stage "sandbox", which only looks whether there is an effect."""
@@ -55,3 +58,40 @@ class StaircaseOptions(SweepRules):
         """Return the rule for the verdict of one step."""
         most = min(self.max_pairs, max(self.min_pairs, SHORT_PAIRS)) if plan.stage == "sandbox" else self.max_pairs
         return self.design_of(most)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """Counts what is left; `duration_s` is a run's time under load, `proof` whether one follows the last step."""
+
+    duration_s: float
+    proof: bool = True
+
+    def text(self, design: Design, steps: Sequence[Step], options: StaircaseOptions, *, measured: int) -> str:
+        """Return the words; `steps` are those that are left, of the first `measured` pairs are done."""
+        steps = [step for step in steps if will_run(step, options)]
+        bounds = (design.min_pairs, design.max_pairs)
+        proofs = [pairs * (2 + len(steps)) if self.proof else 0 for pairs in bounds]
+        fewest, most = (
+            runs_left(pairs, steps, options, measured) + more for pairs, more in zip(bounds, proofs, strict=True)
+        )
+        each = self.duration_s + OVERHEAD_S
+        low, high = seconds_text(fewest * each), seconds_text(most * each)
+        return f"{low} left" if low == high else f"{low} to {high} left"
+
+
+def will_run(step: Step, options: StaircaseOptions) -> bool:
+    """Tell whether a step is run as far as is known beforehand: nobody waits for some, and some are no candidates."""
+    if step.by_hand is not None:
+        return options.waits_for(step)
+    return options.candidates is None or step.name in options.candidates or bool(step.stage)
+
+
+def runs_left(pairs: int, steps: Sequence[Step], options: StaircaseOptions, measured: int = 0) -> int:
+    """Return how many runs are left when every step takes so many pairs, without the proof."""
+    runs = 2 * -min(measured, pairs)
+    for place, step in enumerate(steps):
+        if step.sweep is not None and (place or not measured):
+            runs += options.sweep_blocks * len(step.sweep.values)
+        runs += 2 * pairs + options.baseline_runs
+    return max(0, runs)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.model.finding import Confidence, Cost
 from pgdyno.model.linux import is_linux_knob
-from pgdyno.units import seconds_text
-
-if TYPE_CHECKING:
-    from pgdyno.stats.sequential import Design
-    from pgdyno.studies.staircase.options import StaircaseOptions
-OVERHEAD_S = 3.0
-"""About what a run costs beside its load; a restart or a clone of large data takes longer."""
 
 
 class FactorLevel(StrEnum):
@@ -141,40 +133,3 @@ def level_of(knobs: tuple[str, ...]) -> FactorLevel:
     if any(knob.startswith("block.") for knob in linux):
         return FactorLevel.BLOCK_DEVICE
     return FactorLevel.KERNEL if linux else FactorLevel.POSTGRESQL
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLeft:
-    """Counts what is left; `duration_s` is a run's time under load, `proof` whether one follows the last step."""
-
-    duration_s: float
-    proof: bool = True
-
-    def text(self, design: Design, steps: Sequence[Step], options: StaircaseOptions, *, measured: int) -> str:
-        """Return the words; `steps` are those that are left, of the first `measured` pairs are done."""
-        steps = [step for step in steps if will_run(step, options)]
-        bounds = (design.min_pairs, design.max_pairs)
-        proofs = [pairs * (2 + len(steps)) if self.proof else 0 for pairs in bounds]
-        fewest, most = (
-            runs_left(pairs, steps, options, measured) + more for pairs, more in zip(bounds, proofs, strict=True)
-        )
-        each = self.duration_s + OVERHEAD_S
-        low, high = seconds_text(fewest * each), seconds_text(most * each)
-        return f"{low} left" if low == high else f"{low} to {high} left"
-
-
-def will_run(step: Step, options: StaircaseOptions) -> bool:
-    """Tell whether a step is run as far as is known beforehand: nobody waits for some, and some are no candidates."""
-    if step.by_hand is not None:
-        return options.waits_for(step)
-    return options.candidates is None or step.name in options.candidates or bool(step.stage)
-
-
-def runs_left(pairs: int, steps: Sequence[Step], options: StaircaseOptions, measured: int = 0) -> int:
-    """Return how many runs are left when every step takes so many pairs, without the proof."""
-    runs = 2 * -min(measured, pairs)
-    for place, step in enumerate(steps):
-        if step.sweep is not None and (place or not measured):
-            runs += options.sweep_blocks * len(step.sweep.values)
-        runs += 2 * pairs + options.baseline_runs
-    return max(0, runs)

@@ -30,8 +30,8 @@ from pgdyno.studies.pairs.judging import Unjudged, compare_arms, is_too_thin, ve
 from pgdyno.studies.staircase.by_hand import factors_of
 from pgdyno.studies.staircase.course import StaircaseCourse, StairProof, StepResult
 from pgdyno.studies.staircase.manual_step import AFTER, BEFORE, measure_by_hand
-from pgdyno.studies.staircase.options import StaircaseOptions
-from pgdyno.studies.staircase.plan import Step, TimeLeft
+from pgdyno.studies.staircase.options import StaircaseOptions, TimeLeft
+from pgdyno.studies.staircase.plan import Step
 from pgdyno.studies.staircase.plan_check import is_in_force, laid_over
 from pgdyno.studies.staircase.rules import (
     DROP,
