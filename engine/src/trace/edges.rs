@@ -53,7 +53,7 @@ impl Builder {
     /// When a session ended that has no end in the log: with its server, or with its last statement where a log has no
     /// ends at all.
     fn left(&self, edge: &Edge) -> i64 {
-        if !self.ends_are_logged() {
+        if self.counts[3] == 0 {
             return edge.end.min(self.last());
         }
         self.starts.iter().copied().filter(|start| *start > edge.end).min().unwrap_or(self.last())

@@ -234,7 +234,7 @@ pub fn started(sid: i64) -> i64 {
 fn begins(first: &Line, then: &Line, text: &[u8]) -> bool {
     let fails = then.kind == b'E' && (!then.sql.is_some() || then.sql.of(text) == first.sql.of(text));
     let joins = match first.kind {
-        b'S' | b'X' => then.kind == b'D' || (then.kind == b'E' && !is_before_begin(then.tag.of(text))),
+        b'S' | b'X' => then.kind == b'D' || (fails && !is_before_begin(then.tag.of(text))),
         b'P' => matches!(then.kind, b'B' | b'X' | b'U') || fails,
         b'B' => matches!(then.kind, b'X' | b'U') || fails,
         _ => false,

@@ -78,7 +78,8 @@ pub struct Builder {
     /// States of errors that came after their statement, by slot and place.
     pub late: HashMap<(u32, i64), Box<[u8]>>,
     lost: Lost,
-    counts: [i64; 4],
+    /// Lines, those of a duration alone, whole ones, ends of sessions; and the shortest duration.
+    pub counts: [i64; 5],
     /// When the server came up again, after which no session of before was there.
     pub starts: Vec<i64>,
     first_due: i64,
@@ -105,7 +106,7 @@ impl Builder {
             edges: Vec::new(),
             late: HashMap::new(),
             lost: Lost::default(),
-            counts: [0; 4],
+            counts: [0, 0, 0, 0, i64::MAX],
             starts: Vec::new(),
             first_due: i64::MAX,
             last_t: 0,
@@ -225,6 +226,9 @@ impl Builder {
             self.counts[1] += i64::from(line.kind == b'D');
             self.counts[2] += i64::from(matches!(line.kind, b'T' | b'U'));
             self.counts[3] += i64::from(line.kind == b'Q');
+            if matches!(line.kind, b'D' | b'T' | b'U') {
+                self.counts[4] = self.counts[4].min(line.dur);
+            }
             self.starts.extend((line.kind == b'R').then_some(line.t));
         }
         let order = by_session(&lines);
@@ -336,6 +340,7 @@ impl Builder {
             ("lines", self.counts[0]),
             ("alone", self.counts[1]),
             ("whole", self.counts[2]),
+            ("quickest", self.counts[4]),
             ("truncated", counts.broken + self.pairing.orphans),
             ("unworded", self.pairing.unworded),
             ("doubtful", counts.doubtful),
@@ -370,10 +375,6 @@ impl Builder {
 
     pub fn last(&self) -> i64 {
         self.last_t.max(self.last_due)
-    }
-
-    pub fn ends_are_logged(&self) -> bool {
-        self.counts[3] > 0
     }
 
     pub fn reasons(&self) -> &Reasons {

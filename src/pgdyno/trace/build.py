@@ -23,7 +23,7 @@ from pgdyno.trace.found import FoundLoad, checked, cut_values, meta_of
 from pgdyno.trace.keys.commits import read_commits
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, count_records, look, salvage, segments
-from pgdyno.trace.pairing import NONE, Events, N, Paired, Pairing, R, SeenSession
+from pgdyno.trace.pairing import NONE, D, Events, N, Paired, Pairing, R, SeenSession, T, U
 from pgdyno.trace.parquet import (
     DICTIONARY,
     MEMORY_MB,
@@ -166,6 +166,7 @@ class _Builder:
         self.most_mb = 0
         """What records beyond the common length need."""
         self.last_t = 0
+        self.quickest = (1 << 63) - 1
         self.starts: list[int] = []
         """When the server came up again, after which no session of before was there."""
 
@@ -252,6 +253,7 @@ class _Builder:
             self.last_t = max(self.last_t, int(lines.t.max()))
         for letter, count in enumerate(np.bincount(lines.kind).tolist()):
             self.kinds[chr(letter)] = self.kinds.get(chr(letter), 0) + count
+        self.quickest = int(lines.dur[np.isin(lines.kind, (D, T, U))].min(initial=self.quickest))
         self.starts += lines.t[lines.kind == R].tolist()
         paired = self.pairing.pair(lines, again=self.carried, is_last=is_last)
         self._emit(lines, paired)
@@ -375,6 +377,7 @@ class _Builder:
             lines=sum(self.kinds.values()),
             alone=self.kinds.get("D", 0),
             whole=self.kinds.get("T", 0) + self.kinds.get("U", 0),
+            quickest=self.quickest,
             cut_values=cut_values(db, parts) if self.doubtful else 0,
             lost=lost,
             refused={row[0]: row[1] for row in counts if row[0] is not None},

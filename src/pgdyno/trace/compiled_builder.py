@@ -214,6 +214,7 @@ def _found(told: dict[str, object]) -> FoundLoad:
         "lines",
         "alone",
         "whole",
+        "quickest",
         "cut_values",
     )
     return FoundLoad(**{name: counts[name] for name in names}, lost=lost, refused=refused)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
 
+_MANY, _LONG_US = 10, 1000
+"""So many statements of a load, and not one that took less than a millisecond: none has so few quick ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundLoad:
     """What logs came to, before the trace is written."""
@@ -32,6 +36,8 @@ class FoundLoad:
     """Lines that have a duration alone, as style A has them."""
     whole: int
     """Lines that have duration and text."""
+    quickest: int
+    """The shortest duration, in microseconds."""
     cut_values: int
     """Values that end as the server cuts them, and none of which is longer."""
     lost: Lost
@@ -42,13 +48,15 @@ class FoundLoad:
 
 def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: bool) -> FoundLoad:
     """Return what was found with the values that the server cut counted. Raises UsageError where it is no trace."""
-    if not found.statements:
+    if found.statements <= found.errors:
         raise UsageError(
-            "no statement is recognised in the log",
+            "no statement is recognised in the log" + (" but such that failed" if found.errors else ""),
             detail=f"Lines were read: {found.lines}.",
             hint="A trace needs log_min_duration_statement = 0, and lc_messages in English.",
         )
     lost = found.lost
+    if record is None and not found.alone and found.whole >= _MANY and found.quickest >= _LONG_US:
+        lost = replace(lost, slow_alone=found.whole)
     if not _has_durations(found):  # nothing tells that a statement has ended
         lost = replace(lost, cut_statements=0)
     if record is None or record.logging.get("log_parameter_max_length") != "-1":

@@ -146,6 +146,6 @@ SELECT sid, n, t, zone, usr, db, app, coalesce(vx, -1) AS vx, coalesce(nullif(xi
   CASE WHEN kind NOT IN {_TEXTS} OR {_COMMON} OR NOT regexp_matches(sql, '{_EITHER}') THEN 0
     WHEN regexp_matches(sql, '{_BEGIN}') THEN 1 WHEN length(sql) < 300 AND regexp_matches(sql, '{_END}') THEN 2
     ELSE 0 END AS ctl,
-  CASE WHEN kind IN ('P', 'B', 'E') AND sql IS NOT NULL THEN (hash(sql) >> 2)::BIGINT + 1 ELSE 0 END AS h,
+  CASE WHEN kind IN ('P', 'B', 'E', 'S', 'X') AND sql IS NOT NULL THEN (hash(sql) >> 2)::BIGINT + 1 ELSE 0 END AS h,
   backend IS NOT DISTINCT FROM 'walsender' AS is_walsender
 FROM texts"""

@@ -52,7 +52,7 @@ class Events:
     xid: Ints
     ctl: Ints
     h: Ints
-    """Hash of the text of P, B and E, 0 for none."""
+    """Hash of the text of S, X, P, B and E, 0 for none."""
 
     def take(self, chosen: Ints | Bools) -> Events:
         """Return the chosen lines."""
@@ -164,9 +164,7 @@ class Pairing:
         for _ in range(2):
             carried[:-1] |= carried[1:] & ~fresh[1:size]
         places, started = self._places(events, fresh, unended & ~is_open)
-        self.cut += is_last * int(
-            (unended & _are(kind, S, X)).sum()
-        )  # others have no duration: log_min_duration_statement
+        self.cut += is_last * int((unended & _are(kind, S, X)).sum())  # others have no duration
         base = np.where(started, places - 1, places)
         bind = _before(base, B, kind, fresh)
         parse = _before(np.where(bind >= 0, bind, base), P, kind, fresh)
@@ -324,7 +322,7 @@ def _are(kinds: Ints, *wanted: int) -> Bools:
 def _begins(first: Ints, then: Ints, first_hash: Ints, then_hash: Ints, then_dur: Ints) -> Bools:
     """Tell for neighbours whether the second begins a new group."""
     fails = (then == E) & ((then_hash == 0) | (then_hash == first_hash))
-    joins = _are(first, S, X) & ((then == D) | ((then == E) & (then_dur == NONE)))
+    joins = _are(first, S, X) & ((then == D) | (fails & (then_dur == NONE)))
     joins |= (first == P) & (_are(then, B, X, U) | fails)
     joins |= (first == B) & (_are(then, X, U) | fails)
     return np.asarray(~joins, np.bool_)

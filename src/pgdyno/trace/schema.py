@@ -117,6 +117,8 @@ class Lost:
     """Lines that are missing within sessions, by their numbers."""
     not_english: int = 0
     """Lines of sessions whose messages are in another language, which nobody can read here."""
+    slow_alone: int = 0
+    """All statements of a log that has none that took less than a millisecond: it has the slow ones alone."""
     cut_sessions: int = 0
     """Sessions that began before the capture."""
     cut_statements: int = 0

@@ -14,6 +14,7 @@ from pgdyno.units import plural
 _MISSING = {
     "not_english": ("line", "of sessions whose messages are not in English, whose statements are not recognised"),
     "truncated": ("statement", "whose text or values the log truncated or left out"),
+    "slow_alone": ("statement", "logged, each of 1 ms or more: quicker ones seem to be left out"),
     "unreadable": ("record", "that the log does not have as lines of its own"),
     "without_params": ("statement", "whose bound values are not in the log"),
     "unworded": ("statement", "that failed, whose text the log does not have"),
@@ -25,6 +26,7 @@ _CUT = {
 }
 HINTS = {
     "truncated": "Set log_parameter_max_length = -1, and capture again.",
+    "slow_alone": "Set log_min_duration_statement = 0, and capture again, unless the load has no quick statement.",
     "unreadable": "Look whether the files are whole, and whether --prefix is the server's log_line_prefix.",
     "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged.",
     "unworded": "Set log_min_error_statement = error, so that the texts of failed statements are logged.",

@@ -203,6 +203,41 @@ def test_values_of_a_failed_bind_are_missed_in_stderr_too(tmp_path: Path) -> Non
     assert [(row[2], row[9]) for row in rows if row[16]] == [("extended", "S_1"), ("simple", None), ("extended", "")]
 
 
+def test_an_error_is_of_the_statement_that_it_names(tmp_path: Path) -> None:
+    """Without durations and %i, nothing but its text tells that a statement failed before its start was logged."""
+    log, at = tmp_path / "a.log", "2026-11-26 06:17:00.000 UTC [7] 6b07ca2c.7"
+    log.write_text(
+        f"{at}:1 u@d 00000 LOG:  execute S_1: select 1\n"
+        f"{at}:2 u@d 22012 ERROR:  division by zero\n{at}:3 u@d 22012 STATEMENT:  select 1/0\n"
+        f"{at}:4 u@d 00000 LOG:  statement: select 2/0\n"
+        f"{at}:5 u@d 22012 ERROR:  division by zero\n{at}:6 u@d 22012 STATEMENT:  select 2/0\n"
+    )
+    _, rows = build(tmp_path, log, prefix="%m [%p] %c:%l %q%u@%d %e ")
+    found = [(row[10], row[16]) for row in rows if row[10]]
+    assert found == [("select 1", None), ("select 1/0", "22012"), ("select 2/0", "22012")]
+
+
+@BUILDERS
+def test_a_log_of_slow_statements_alone_is_not_whole(tmp_path: Path, builder: str | None) -> None:
+    """log_min_duration_statement = 100 is what many servers have, and no line says what it left out."""
+    slow = [{"said": f"duration: {100 + number}.250 ms  statement: select {number}"} for number in range(12)]
+    meta, _ = build(tmp_path, written(tmp_path / "a.csv", *slow), builder)
+    assert meta.lost == Lost(slow_alone=12)
+    assert "quicker ones seem to be left out" in missing_words(meta)[0]
+    quick = {"said": "duration: 0.250 ms  statement: begin"}
+    for file in tmp_path.glob("out.*"):
+        file.unlink()
+    assert build(tmp_path, written(tmp_path / "b.csv", *slow, quick), builder)[0].lost == Lost()
+
+
+@BUILDERS
+def test_a_log_of_errors_alone_is_no_load(tmp_path: Path, builder: str | None) -> None:
+    """As with log_min_duration_statement = -1 and log_statement = none, the default."""
+    failed = {"said": "division by zero", "severity": "ERROR", "state": "22012", "query": "select 1/0"}
+    with pytest.raises(UsageError, match="no statement is recognised in the log but such that failed"):
+        build(tmp_path, written(tmp_path / "a.csv", failed, failed), builder)
+
+
 def test_names_with_blanks_are_read_by_what_the_connection_says(tmp_path: Path) -> None:
     """A prefix such as `%u@%d %a` does not tell where a name ends."""
     log, at = tmp_path / "a.log", "2026-11-26 06:17:00.000 UTC [7] 6b07ca2c.7"
