@@ -108,6 +108,20 @@ def test_an_operator_s_form_becomes_a_signed_request_with_who_when_and_why(
     assert LiveBoard(store).running()[0].desk == LiveDesk("run-1", question=QUESTION), "nothing but the request is new"
 
 
+def test_the_page_of_a_study_has_the_form_of_its_operator_and_keeps_nobody_s_word(store: Store) -> None:
+    _, app = door_and_app(store)
+    cookie, path = signed_in(app), f"/studies/{example.make_study().id}"
+    mine, viewers, others = (ask(app, path, **more).body for more in ({"cookie": cookie}, {}, {"cookie": cookie}))
+    fields = fields_of(mine)
+    assert fields["word"] in others
+    assert fields["word"] not in viewers
+    assert 'aria-label="answer"' not in viewers
+    assert "Sign in as operator" in viewers
+    assert "form-action &#39;self&#39;" in mine
+    assert post(app, "/requests", fields, cookie=cookie).status == 303
+    assert requests(store) == [("alice", "approve", "it is quiet now")]
+
+
 def test_the_values_of_an_edit_are_shown_with_who_asked_for_them(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was refused, too: why is told of these values."""
     monkeypatch.setattr(overview, "FRESH_S", 0.0)
