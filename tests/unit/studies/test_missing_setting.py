@@ -200,6 +200,40 @@ def test_no_proof_of_a_demo_s_time_is_spent_on_a_part_that_has_little_of_the_gai
     assert laboratory.clock_s <= laboratory.stopwatch.end_s
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_part_that_fails_at_a_look_is_not_proved(monkeypatch, seed):
+    """It was, failed again there, and the time for another proof was gone."""
+    choose = tune_module.frugal
+    lacking = Configuration.of({"io_method": "sync", "jit": "off"})
+
+    def wrong_at_first(search, found, *, refused, **learnt):
+        if lacking not in refused:
+            return FrugalWinner(lacking, {}, ())
+        return choose(search, found, refused=refused, **learnt)
+
+    monkeypatch.setattr(tune_module, "frugal", wrong_at_first)
+    options = TuneOptions(seed=seed, trials=16, budget_s=280.0, noise_runs=4, confirm_max=4)
+    laboratory = SimulatedLaboratory(
+        shared_buffers_cliff, seed=seed, duration=lambda number: 5.1, fails=lambda settings: settings == lacking
+    )
+    laboratory.budget(options.budget_s)
+    said: list[str] = []
+    tuned = tune(laboratory, options, said.append)
+    assert any("fails" in line and "another part is proved" in line for line in said)
+    assert [one.spec.arm for one in laboratory.store.kept if one.spec.configuration == lacking] == [ARM]
+    assert tuned.is_offered
+    assert "shared_buffers" in tuned.winner
+    assert any(seen.value is None for seen in tuned.search.history()), "the model learns that it fails"
+
+
+def test_a_part_that_fails_beside_a_whole_that_fails_too_says_nothing_of_what_it_lacks():
+    both = Searched({})
+    failed = Outcome(TrialState.FAILED, reason="out of memory")
+    both.run = lambda spec: Trial(1, "s1", spec, TrialState.FAILED, failed)
+    both.score = lambda one: None
+    assert loss_at_a_look(both, ALL.without("knob03"), ALL, block=9001) is None
+
+
 @pytest.mark.parametrize(("kept", "plain"), [(0.2, True), (0.45, True), (0.6, False), (1.0, False)])
 def test_a_part_is_poor_where_it_plainly_lacks_half_of_the_gain(kept, plain):
     search = Searched({"knob00": 1.5 * kept, "knob01": 1.5 * (1 - kept)})

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from pgdyno.model.configuration import Configuration
 from pgdyno.model.trial import Role, Trial, TrialSpec
-from pgdyno.studies.pairs.blocks import FOUND, WINNER, run_repeating
+from pgdyno.studies.pairs.blocks import FOUND, WINNER, ArmUnmeasured, run_repeating
 from pgdyno.studies.tune.proof import GivenUp, Proof
-from pgdyno.studies.tune.search import Search
+from pgdyno.studies.tune.search import LOST, Search
 from pgdyno.trial.stopwatch import BudgetSpent
 
 ARM, WHOLE = "part of what was found", "all that was found"
@@ -60,13 +60,16 @@ def loss_at_a_look(search: Search, part: Configuration, found: Configuration, *,
     """Run the whole and a part of it once each, and return what the part plainly lost; None where it did not.
 
     Plainly is more than half of the gain, and far more than noise. Where time has room for one proof only, a poor part
-    then takes two trials and not all of that time. The model learns from both; `block` is theirs.
+    then takes two trials and not all of that time. The model learns from both; `block` is theirs. Raises ArmUnmeasured
+    where the part could not be measured and the whole could: it would fail in its proof as well.
     """
     whole = _trial(search, found, WHOLE, block, 0)
     lost = None if whole is None else _trial(search, part, ARM, block, 1)
     if whole is None or lost is None:
         return None
     gained, kept = search.score(whole), search.score(lost)
+    if gained is not None and lost.state in LOST:
+        raise ArmUnmeasured(ARM, lost)
     figures = [trial.figure(search.options.metric) for trial in (whole, lost)]
     if gained is None or kept is None or not all(figures):
         return None

@@ -298,12 +298,16 @@ def _look(
     """Look at the part that would be proved first; return what has most of the gain if it has not, and what is poor."""
     most = _most_settings(_affordable(search.laboratory, found, options), options)
     part = frugal(search, found, most=most, refused=[BASELINE]).settings
-    if part == found or not (loss := loss_at_a_look(search, part, found, block=block)):
+    which = f"{which_settings(len(part), len(found))} that the search found"
+    try:
+        loss = None if part == found else loss_at_a_look(search, part, found, block=block)
+    except ArmUnmeasured as error:
+        announce(f"a trial of {which} fails ({error.detail or error.trial.state}): another part is proved")
+        search.failed.append(error.trial)
+        return (), [part]
+    if loss is None:
         return (), []
-    announce(
-        f"a trial of {which_settings(len(part), len(found))} that the search found has less than half of their gain: "
-        "what they lack is sought"
-    )
+    announce(f"a trial of {which} has less than half of their gain: what they lack is sought")
     return seek_seen(search, loss, block=block + 1) or (), [part]
 
 
