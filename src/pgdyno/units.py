@@ -190,9 +190,9 @@ def moment_text(at: float, form: str = "%Y-%m-%d %H:%M:%S UTC", zone: tzinfo | N
 
 
 def plural(count: int | str, noun: str) -> str:
-    """Write a count with its noun: `1 pair`, `8,000 pairs`, `2 studies`. A number may be written already."""
+    """Write a count with its noun: `1 pair`, `8,000 pairs`, `2 studies`. A number or a range may be written already."""
     said = f"{count:,}" if isinstance(count, int) else count
-    if said == "1":
+    if said in ("1", "less than 1"):
         return f"{said} {noun}"
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{said} {noun[:-1]}ies"

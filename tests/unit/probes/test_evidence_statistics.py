@@ -244,6 +244,9 @@ def test_idle_window_has_no_class():
     idle = classify(numbers(commits_s=1.2, rows_read_s=60.0))
     assert isinstance(idle, Unknown)
     assert "idle" in idle.reason
+    assert "less than 1 transaction a second beside pgdyno's own" in idle.reason
+    short = classify(replace(numbers(commits_s=14.0, rows_read_s=60.0), window=Window(3.0, "sampled")))
+    assert "2 to 5 transactions a second" in short.reason  # of 42 in 3 s, 30 are what opening our sessions takes
     assert isinstance(classify(numbers(write_share=Unknown("no row was touched in the window"))), Unknown)
 
 

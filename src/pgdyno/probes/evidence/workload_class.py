@@ -62,9 +62,10 @@ def classify(statistics: Statistics) -> tuple[WorkloadClass, str] | Unknown:
     if is_sampled:
         few = transactions < IDLE_TRANSACTIONS_S * seconds + OWN_TRANSACTIONS
         if few and rows < IDLE_ROWS_S * seconds + OWN_ROWS:
+            others = rate_text(max(0.0, transactions - OWN_TRANSACTIONS) / seconds)
             return LittleLoad(
-                f"the server was nearly idle in the window: {plural(rate_text(ended), 'transaction')} a second, as few "
-                "as monitoring makes"
+                f"the server was nearly idle in the window: {plural(others, 'transaction')} a second beside pgdyno's "
+                "own, as few as monitoring makes"
             )
     elif (no_load := _too_few_since_reset(transactions, rows, seconds)) is not None:
         return no_load
