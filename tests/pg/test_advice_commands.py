@@ -79,9 +79,12 @@ def test_a_role_that_may_only_look_is_told_what_it_lacks(server: Sandbox, tmp_pa
     postgres.execute("ALTER SYSTEM RESET ALL")
     postgres.execute("SELECT pg_reload_conf()")
     postgres.execute("CREATE ROLE looker LOGIN IN ROLE pg_monitor")
-    verbs = told(tmp_path, make_conninfo(postgres.conninfo, user="looker"))
+    looker = make_conninfo(postgres.conninfo, user="looker")
+    verbs = told(tmp_path, looker)
     assert {"experiment", "apply"}.isdisjoint(verbs)
     assert verbs[-2:] == ["privileges", "advise"]
+    by_sql = told(tmp_path, looker, "--sql-only")  # which refused to look where nothing could be set
+    assert {"experiment", "apply"}.isdisjoint(by_sql)
 
 
 def test_what_only_a_window_showed_is_proposed_with_that_window(server: Sandbox, tmp_path: Path) -> None:

@@ -27,15 +27,17 @@ def open_server(
     restart_command: Sequence[str] | None = None,
     api: PatroniApi | None = None,
     sql_only: bool = False,
+    to_read: bool = False,
 ) -> Target:
     """Open a server the way that was asked for: behind Patroni, by SQL alone, or by its files (`open_target`).
 
-    `restart_command` is a person's own way to restart it, as an argument list.
+    `restart_command` is a person's own way to restart it, as an argument list. With `to_read` a role that may set
+    nothing by SQL alone is taken, too.
     """
     if api is not None:
         return open_patroni(api, dsn)
     if sql_only:
-        return open_sql_only(dsn, restart_command=restart_command)
+        return open_sql_only(dsn, restart_command=restart_command, to_read=to_read)
     return open_target(dsn, restart_command=restart_command)
 
 
@@ -58,15 +60,21 @@ def open_patroni(api: PatroniApi, dsn: str | None = None) -> Target:
     )
 
 
-def open_sql_only(dsn: str | None, *, restart_command: Sequence[str] | None = None) -> Target:
+def open_sql_only(dsn: str | None, *, restart_command: Sequence[str] | None = None, to_read: bool = False) -> Target:
     """Return a server of which only SQL is used: settings by ALTER SYSTEM, no look at its host, its files or CPU.
 
     Without `restart_command` it cannot be restarted. Changes nothing. Raises ConnectError when there is no session,
-    and what `SqlRoute.open` raises.
+    and what `SqlRoute.open` raises; with `to_read` there is no route then.
     """
     runner = LocalRunner()
     postgres, _ = meet(dsn or "")
     client = binaries.client_bin_dir(None)
+    route: SqlRoute | None = None
+    try:
+        route = SqlRoute.open(postgres)
+    except EnvironmentUnsuitable:
+        if not to_read:
+            raise
     return Target(
         name=postgres.label,
         postgres=postgres,
@@ -79,7 +87,7 @@ def open_sql_only(dsn: str | None, *, restart_command: Sequence[str] | None = No
         cpu=ServerCpu.unavailable("only SQL is used (--sql-only)"),
         client_bin_dir=client,
         local=False,
-        route=SqlRoute.open(postgres),
+        route=route,
         no_control=None if restart_command else "only SQL is used (--sql-only), and SQL cannot restart a server",
     )
 

@@ -81,7 +81,7 @@ def test_a_setting_that_waits_for_a_restart_bars_all() -> None:
 
 @pytest.mark.usefixtures("role")
 def test_files_that_are_not_at_hand_bar_all() -> None:
-    assert "are not on this host; --host" in barred(make_server(18), directory=None, local=False).whole
+    assert "are not on this host" in barred(make_server(18), directory=None, local=False).whole
     assert "run pgdyno as postgres or root" in barred(make_server(18), directory=None).whole
 
 

@@ -27,16 +27,17 @@ def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barre
     server = advice.inventory.server
     if isinstance(server, Unknown):
         return Barred()
-    if whole := _whole(target, server):
-        return Barred(whole)
     try:
         role = read_role(target.postgres, () if target.route is not None else None)
     except PgdynoError as error:
         return Barred(error.message)
+    lacks = {verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS}
+    if not lacks["apply"] and (whole := _whole(target, server)):
+        return Barred(whole)
     found = ((one.rule, _outranked(one.changes, server, role) or _unreached(target, one)) for one in findings)
     return Barred(
         rules={rule: reason for rule, reason in found if reason},
-        lacks={verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS},
+        lacks=lacks,
     )
 
 
@@ -49,7 +50,7 @@ def _whole(target: Target, server: ServerInventory) -> str:
         if target.local:
             who = f"as {target.os_user} or root" if target.os_user else "as its owner or root"
             return f"this account cannot reach the files of the server; run pgdyno {who}, or with --sql-only"
-        return "the server's files are not on this host; --host and --sql-only are other ways"
+        return "the server's files are not on this host, and SQL alone was not asked for or cannot set anything"
     return ""
 
 

@@ -13,7 +13,7 @@ from pgdyno.targets.target import Target
 def opened(request: TargetRequest, *, to_read: bool = False) -> Iterator[Target]:
     """Open the target that was asked for: a server, here or on another host, or the sandbox, started and stopped.
 
-    With `to_read` nobody looks for a way to restart a server of this host.
+    With `to_read` nobody looks for a way to restart a server of this host, or asks whether SQL alone could set it.
     """
     if request.host is not None:
         from pgdyno.remote.address import HostAddress
@@ -31,6 +31,7 @@ def opened(request: TargetRequest, *, to_read: bool = False) -> Iterator[Target]
             api=request.patroni_api(),
             sql_only=request.sql_only,
             restart_command=request.restart_command,
+            to_read=to_read,
         )
         return
     if request.dsn is not None:
