@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pgdyno.advisor.selection import is_waiting
 from pgdyno.errors import UsageError
+from pgdyno.export.quoting import alter_system_reset, alter_system_set
 from pgdyno.knobs.policy import Durability, class_x_set_in, ruling_of
 from pgdyno.knobs.values import canonical_text
 from pgdyno.model.facts import SettingFact, Unknown
@@ -75,6 +76,24 @@ class Found:
     is_default: bool
     in_auto_conf: bool | None
     overridden_by: str | None = None
+
+    @property
+    def line(self) -> str | None:
+        """Return the value that a file before postgresql.auto.conf had; None for no line of it there."""
+        return None if self.is_default or self.in_auto_conf else self.text
+
+    def outranked(self, name: str) -> list[str]:
+        """Return what outranks a file's line of this parameter, as a sentence; none where nothing does."""
+        if self.overridden_by is not None:
+            return [f"{name} comes from {self.overridden_by}, which outranks this file."]
+        taken_away = f"{alter_system_reset(name)} takes that away."
+        return [f"{name} is set by ALTER SYSTEM, which outranks this file: {taken_away}"] if self.in_auto_conf else []
+
+    def set_again(self, name: str) -> list[str]:
+        """Return how it comes back into postgresql.auto.conf, as a sentence; none where it was not there."""
+        if not self.in_auto_conf or self.text is None:
+            return []
+        return [f"{name} was set by ALTER SYSTEM: {alter_system_set(name, self.text)} sets it again."]
 
 
 @dataclass(frozen=True, slots=True)

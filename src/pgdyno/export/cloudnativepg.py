@@ -24,10 +24,12 @@ def files(advice: ExportedAdvice) -> dict[str, str]:
         return {}
     now: dict[str, str | None] = {item.change.knob: item.change.value for item in items}
     found = {name: advice.found(name) for name in now}
-    before = {name: None if value.is_default else value.text for name, value in found.items()}
+    before = {name: value.line for name, value in found.items()}
     note = comment([f"{line}; the operator restarts the instances by itself" for line in advice.restarts()])
     text = advice.head("CloudNativePG: kubectl patch cluster NAME --type merge --patch-file FILE", _KINDS) + note
     undo = advice.head("undo of the patch for CloudNativePG", _KINDS) + note
+    text += comment(said for name, value in found.items() for said in value.outranked(name))
+    undo += comment(said for name, value in found.items() for said in value.set_again(name))
     return {NAME: text + _patch(now), UNDO: undo + _patch(before)}
 
 

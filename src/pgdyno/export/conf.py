@@ -22,9 +22,10 @@ def files(advice: ExportedAdvice) -> dict[str, str]:
     for item in items:
         name, found = item.change.knob, advice.found(item.change.knob)
         text += advice.marks(name) + conf_line(name, item.change.value) + "\n"
-        if found.overridden_by is not None:
-            text += comment([f"{name} comes from {found.overridden_by}, which outranks this file."])
-        if found.is_default:
+        text += comment(found.outranked(name))
+        if found.in_auto_conf:
+            undo += comment(found.set_again(name))
+        elif found.is_default:
             undo += comment([f"{name} was at its default: its line is removed"])
         elif found.text is None:
             undo += comment([f"{name} is not known as it was found: its line is removed"])

@@ -21,6 +21,6 @@ def files(advice: ExportedAdvice) -> dict[str, str]:
     undo = advice.head("undo of the patch for Patroni", _KINDS) + begin
     for item in items:
         name, found = item.change.knob, advice.found(item.change.knob)
-        text += f"    {yaml_key(name)}: {yaml_scalar(item.change.value)}\n"
-        undo += f"    {yaml_key(name)}: {yaml_scalar(None if found.is_default else found.text)}\n"
+        text += comment(found.outranked(name)) + f"    {yaml_key(name)}: {yaml_scalar(item.change.value)}\n"
+        undo += comment(found.set_again(name)) + f"    {yaml_key(name)}: {yaml_scalar(found.line)}\n"
     return {NAME: text, UNDO: undo}

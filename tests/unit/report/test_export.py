@@ -133,6 +133,26 @@ def test_alter_system_resets_what_was_not_in_auto_conf():
     ]
 
 
+@pytest.mark.parametrize(
+    ("form", "line", "before"),
+    [
+        ("conf", "work_mem = '16MB'", ()),
+        ("patroni", '    work_mem: "16MB"', ("    work_mem: null",)),
+        ("cloudnativepg", '      work_mem: "16MB"', ("      work_mem: null",)),
+    ],
+)
+def test_a_file_says_what_alter_system_outranks_and_how_that_comes_back(form, line, before):
+    """The lines were included, and the server went on with what postgresql.auto.conf has."""
+    fact = make_server().settings["work_mem"]
+    auto = replace(fact, setting="8192", source="configuration file", sourcefile="/d/postgresql.auto.conf")
+    given = inventory(server=make_server(extra={"work_mem": auto}))
+    change, undo = emit([finding(pg("work_mem", "16MB"))], given, form).values()
+    assert "# work_mem is set by ALTER SYSTEM, which outranks this file: ALTER SYSTEM RESET work_mem;" in change
+    assert settings_in(change)[-1] == line
+    assert "ALTER SYSTEM SET work_mem = '8MB';" in undo
+    assert tuple(one for one in settings_in(undo) if "work_mem" in one) == before, "no file had a line of it"
+
+
 def test_a_list_of_libraries_is_written_word_by_word():
     change = finding(pg("shared_preload_libraries", "pg_stat_statements, auto_explain"))
     sql = emit([change], inventory(), "alter-system")["pgdyno-advice.sql"]
