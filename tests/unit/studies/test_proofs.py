@@ -80,6 +80,8 @@ def test_the_newest_verdict_counts_for_each_rule_of_the_study(store):
         {"host": {"kernel": "6.2.0"}},
         {"host": {"ram_bytes": 64 * GB}},
         {"host": {"page_size": {"unknown": "no right"}}},
+        {"host": {"cores": 2}},
+        {"host": {"cpu_model": "another processor"}},
         {"server": {"version_num": 170000}},
         {"server": {"data_directory": "/other"}},
         {"kernel": {"vm.swappiness": "10"}},
@@ -92,6 +94,26 @@ def test_the_newest_verdict_counts_for_each_rule_of_the_study(store):
 def test_elsewhere_and_unfinished_is_no_proof(store, other):
     one = replace(study(), kind=StudyKind.BENCH) if "kind_is" in other else study(**other)
     assert proofs(store, one) == {}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        {"cores": 8, "cpu_model": "a processor"},
+        {"cores": {"unknown": "elsewhere"}, "cpu_model": {"unknown": "elsewhere"}},
+    ],
+    ids=str,
+)
+def test_the_same_processors_or_unknown_ones_are_no_other_machine(store, host):
+    assert "a-rule" in proofs(store, study(host=host))
+
+
+@pytest.mark.parametrize(("cores", "count"), [(8, 1), (4, 1), (2, 0)])
+def test_a_quota_on_the_server_makes_no_other_machine(store, cores, count):
+    inventory = here()
+    limited = replace(inventory.host.processor, usable=4)
+    inventory = replace(inventory, host=replace(inventory.host, processor=limited))
+    assert len(proofs(store, study(host={"cores": cores}), inventory=inventory)) == count
 
 
 def test_a_linux_value_that_the_study_changed_itself_may_differ(store):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pgdyno.inventory.directory import directory_of
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import RuleProof
-from pgdyno.model.inventory import Inventory
+from pgdyno.model.inventory import Inventory, Processor
 from pgdyno.model.linux import THP_DEFRAG, THP_ENABLED
 from pgdyno.model.results.ab import AbResult
 from pgdyno.model.results.live import LiveResult
@@ -77,7 +77,7 @@ def is_here(study: Study, inventory: Inventory) -> bool:
     )
     if any(isinstance(now, Unknown) or then != now for then, now in pairs):
         return False
-    return _same_kernel_values(study, inventory)
+    return not _other_processors(then_host, host.processor) and _same_kernel_values(study, inventory)
 
 
 def is_same_server(study: Study, inventory: Inventory) -> bool:
@@ -98,6 +98,16 @@ def is_same_server(study: Study, inventory: Inventory) -> bool:
 
 def _same_memory(then: object, now: int | Unknown) -> bool:
     return isinstance(then, int) and isinstance(now, int) and abs(then - now) <= _RAM_SLACK * now
+
+
+def _other_processors(then: Mapping[str, object], now: Processor) -> bool:
+    """Tell whether a machine has other processors than it had, such as a virtual one that was made larger.
+
+    A study counts the CPUs that the server may run on, whatever its quota.
+    """
+    counts = [one for one in (now.cpus, now.usable) if isinstance(one, int)]
+    pairs = ((then.get("cores"), counts), (then.get("cpu_model"), [now.model] if isinstance(now.model, str) else []))
+    return any(isinstance(was, int | str) and known and was not in known for was, known in pairs)
 
 
 def _same_kernel_values(study: Study, inventory: Inventory) -> bool:
