@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matrix_example import made_row, seed_rows
 from pgdyno.model.matrix import Cell, MatrixRow
 from pgdyno.model.verdict import Word
-from pgdyno.stats.matrix import KNEE_SHARE, OUTGROWN, best, contrasts, curves, knee, little, lock_growth
+from pgdyno.stats.matrix import KNEE_SHARE, OUTGROWN, best, best_by_mode, contrasts, curves, knee, little, lock_growth
 
 CONFIGURATIONS = {"Default": "default", "No Tune": "default", "Tune": "tuned"}
 SMT8 = seed_rows("power_smt8", configuration=CONFIGURATIONS)
@@ -82,6 +82,12 @@ def test_rows_that_are_not_complete_are_no_evidence() -> None:
     assert [len(curve) for curve in curves(rows)] == [1]
     assert contrasts([made_row(8, 5.0), replace(partial, cell=replace(partial.cell, mode="simple-update"))]) == []
     assert best([partial]) is None
+
+
+def test_each_mode_that_was_measured_has_a_best_row() -> None:
+    low, high = made_row(1, 10.0), made_row(2, 30.0)
+    other, lost = (replace(made_row(1, 20.0), cell=replace(low.cell, mode=mode)) for mode in ("simple-update", "ybio"))
+    assert best_by_mode([low, other, high, replace(lost, state="partial", reason="one was killed")]) == [high, other]
 
 
 @pytest.mark.requirement("R-BEN-14")

@@ -69,6 +69,7 @@ def test_the_scatter_is_not_told_from_a_handful_of_periods_nor_across_void_ones(
     parts, whole = reference(1, steps=30)
     short = period_noise(parts, STEP_S, whole, 30.0)
     assert short.pairs == 4
+    assert period_noise(reference(1, steps=34)[0], STEP_S, whole, 30.0).pairs == 4, "four steps are no whole period"
     assert period_noise(parts, STEP_S, whole, 60.0).pair_sd is None
     holes = [None if at == 13 else one for at, one in enumerate(parts)]
     assert period_noise(holes, STEP_S, whole, 30.0).pairs == 2

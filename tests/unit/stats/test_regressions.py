@@ -322,6 +322,14 @@ def test_what_is_usual_of_the_server_begins_at_a_floor_that_counts_as_forty_cont
     assert _Usual(0.16, 0.5).scatter() == pytest.approx(math.sqrt((0.16 + 40 * 0.16) / 40.5))
 
 
+def test_a_contrast_far_out_counts_as_three_deviations_and_a_near_one_as_it_is():
+    far, near = _Usual(), _Usual()
+    far.learn(-5.0)
+    near.learn(0.11)
+    assert far.squares == pytest.approx((3 * 0.04) ** 2)
+    assert near.squares == pytest.approx(0.11**2)
+
+
 def test_a_statement_that_ran_once_in_the_kept_periods_is_not_idle():
     found, calls = Regressions(), np.zeros(3)
     none = np.zeros(1)

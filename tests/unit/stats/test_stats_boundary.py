@@ -5,6 +5,7 @@ import pytest
 from scipy.special import stdtrit
 
 from pgdyno.errors import UsageError
+from pgdyno.stats import boundary
 from pgdyno.stats.boundary import FIRST_LOOK_SHARE, critical_values, crossing_probability
 
 
@@ -48,6 +49,19 @@ def test_boundary_solves_for_the_error_of_any_design(max_pairs, confidence):
     critical = critical_values(3, max_pairs, confidence)
     assert len(critical) == max_pairs - 2
     assert crossing_probability(critical, 3) == pytest.approx(1 - confidence, rel=1e-4)
+
+
+def test_it_is_solved_for_in_fewer_steps_than_halving_takes(monkeypatch):
+    """Each evaluation integrates over all looks: halving alone would take a study's start several times as long."""
+    evaluated = []
+
+    def counted(*words):
+        evaluated.append(words)
+        return crossing_probability(*words)
+
+    monkeypatch.setattr(boundary, "crossing_probability", counted)
+    critical_values(3, 24, 0.9321)
+    assert len(evaluated) <= 12
 
 
 @pytest.mark.parametrize("max_pairs", [24, 48])

@@ -76,7 +76,7 @@ def test_halves_are_rounded_up_and_thousands_are_set_apart() -> None:
         "61,963.90",
         "2.00",
     ]
-    assert [signed(one, 1) for one in (0.04, -0.05, 3.0)] == ["0.0", "\N{MINUS SIGN}0.1", "+3.0"]
+    assert [signed(one, 1) for one in (0.04, -0.05, 0.5, 3.0)] == ["0.0", "\N{MINUS SIGN}0.1", "+0.5", "+3.0"]
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (math.nan, 1.0), (1.0, math.inf)])

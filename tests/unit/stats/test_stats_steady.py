@@ -173,6 +173,11 @@ def test_the_reason_tells_what_happened_and_when():
     assert steady.reason == "throughput fell by 40 % about 30 s into the run and did not settle"
 
 
+def test_what_begins_with_nothing_rose_by_all_of_it():
+    steady = find_steady([0] * 30 + [100] * 30, bin_s=1, min_window_s=40)
+    assert steady.reason == "throughput rose by 100 % about 30 s into the run and did not settle"
+
+
 def test_the_reason_of_a_warmup_is_in_seconds():
     steady = find_steady([20] * 8 + [100] * 40, bin_s=0.5, min_window_s=5)
     assert steady == type(steady)(8, "steady after 4 s of warm-up")

@@ -22,6 +22,7 @@ from pgdyno.undo.manifest import Manifest
 from pgdyno.undo.rollback import SessionState
 from pgdyno.undo.server_process import Before
 from pgdyno.undo.undo_alter_system import undo_commands
+from pgdyno.undo.undo_text import undo_text
 
 DEAD = ProcessIdentity(pid=1, start_ticks=-1, boot_id="an earlier boot")
 WORK_MEM = SettingState(
@@ -127,6 +128,24 @@ def test_names_sort_by_time_and_never_collide(tmp_path: Path, server: Path) -> N
     assert names == sorted(set(names))
     assert all("/" not in name for name in names)
     assert [path.name for path in bundle.bundle_directories(tmp_path / "undo")] == names[::-1]
+
+
+def test_what_is_listed_tells_how_many_configurations_came_into_force(tmp_path: Path, server: Path) -> None:
+    made = make(tmp_path / "undo", server)
+    for kind in ("intent", "in force", "intent", "refused", "intent", "in force", "intent"):
+        made.journal().append(kind, {})
+    assert rollback.describe(made.directory).applied == 2
+
+
+def test_the_way_back_by_hand_takes_each_file_s_own_lines_out(tmp_path: Path, server: Path) -> None:
+    """Where somebody else has edited it: the include line of the main file, and the block of a drop-in."""
+    made = make(tmp_path / "undo", server)
+    commands = undo_text(made.manifest, made.directory).splitlines()
+    (main,) = (line for line in commands if line.startswith("then sed") and line.endswith("/postgresql.conf"))
+    (dropin,) = (line for line in commands if line.startswith("then sed") and line.endswith("/pgdyno.conf"))
+    assert "include" in main
+    assert made.id in dropin
+    assert made.id not in main
 
 
 def test_a_damaged_copy_is_not_restored(tmp_path: Path, server: Path) -> None:

@@ -9,9 +9,10 @@ from typing import cast
 
 import pytest
 
+from pgdyno.linux import processes
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.undo.bundle import UndoBundle
-from pgdyno.undo.server_lock import NAME, Holder, ServerLock, look
+from pgdyno.undo.server_lock import NAME, Holder, ServerLock, in_use, look
 
 
 def signed(directory: Path, session: str) -> ServerLock:
@@ -28,6 +29,25 @@ def test_a_shorter_name_leaves_nothing_of_the_longer_one_before(tmp_path: Path) 
         assert holder is not None
         assert holder.session == session
         assert (tmp_path / NAME).read_bytes() == holder.to_bytes()
+
+
+def test_the_watchdog_of_this_session_is_named_and_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command line names program and bundle: an editor of the bundle has the one, other watchdogs the other."""
+    told = {3: ["vi", "/undo/a"], 4: ["python", "-m", "pgdyno.undo.watchdog", "/undo/b"], 5: []}
+    for pid, words in told.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cmdline").write_text("".join(f"{word}\0" for word in words))
+    monkeypatch.setattr(processes, "PROC", tmp_path)
+    monkeypatch.setattr(processes, "all_pids", lambda: [*told, 6])
+    holder = Holder("20260101T000000Z-a", "root", "/undo/a", 7, ProcessIdentity(9, 8, "b-o-o-t"))
+    left = in_use(tmp_path / NAME, holder, is_held=False)
+    assert "ended without a rollback" in str(left.detail)
+    (tmp_path / "6").mkdir()
+    (tmp_path / "6" / "cmdline").write_text("python\0-m\0pgdyno.undo.watchdog\0/undo/a\0")
+    watched = in_use(tmp_path / NAME, holder, is_held=False)
+    assert str(watched.detail) == "Process 9 of user root is gone; watchdog 6 restores the server."
 
 
 @pytest.mark.parametrize("name", ["session", "user", "boot_id"])
