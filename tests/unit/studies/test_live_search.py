@@ -214,6 +214,22 @@ def test_a_finalist_that_was_edited_away_is_not_proposed_again():
     assert len({*asked}) == len(asked)
 
 
+def test_each_setting_of_the_winner_is_compared_with_the_others_alone_and_told():
+    winner = Configuration.of({"work_mem": "64MB", "random_page_cost": "1.5"})
+    found, said = searcher(server := Server(seed=5))
+    found.pairs.append((winner, (math.log(0.66), math.log(0.67))))
+    found.candidates = 0
+    found.run()
+    assert found.finals[found.chosen][0] == winner
+    assert {a: b for a, b, _ in server.compared[-2:]} == {winner.without(name): winner for name in winner}
+    effects = dict(found.effects)
+    assert [*effects] == [*winner]
+    assert effects["work_mem"].word is Word.BETTER
+    assert effects["random_page_cost"].word is not Word.BETTER
+    for name, verdict in effects.items():
+        assert f"with {name} against without: {verdict.sentence('with it', 'without it')}" in said
+
+
 def test_a_person_may_end_the_search_and_the_best_so_far_is_confirmed():
     asked = []
 
