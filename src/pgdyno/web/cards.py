@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pgdyno.model.live import Colour, Live
 from pgdyno.model.person.live_question import LiveQuestion
@@ -11,9 +12,11 @@ from pgdyno.model.person.operator_request import OperatorRequest
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Role, Trial, TrialState
 from pgdyno.model.verdict import Metric
-from pgdyno.report.sections import Block
 from pgdyno.report.wording import number_text
 from pgdyno.studies.kinds import kind_of
+
+if TYPE_CHECKING:  # most dashboards are opened before a study has blocks
+    from pgdyno.report.sections import Block
 
 
 @dataclass(frozen=True, slots=True)
