@@ -48,15 +48,16 @@ def owner(any_postgres: Sandbox) -> Iterator[Postgres]:
 def load(postgres: Postgres, stop: threading.Event, is_slow: threading.Event) -> None:
     """Run a statement that reads by the index, one that takes twice as long once it is slow, and some that stay.
 
-    Those that stay are most of them, so that what slows down is not the server.
+    Those that stay are most of them, by their time too where reading without the index takes long: what slows down is
+    not the server.
     """
     with psycopg.connect(make_conninfo(postgres.conninfo, user=LOAD, dbname="postgres"), autocommit=True) as session:
         query = sql.SQL("SELECT count(t) FROM public.{} WHERE k = %s").format(sql.Identifier(TABLE))
         number = 0
-        while not stop.wait(0.05):
+        while not stop.wait(0.02):
             session.execute(query, (number % 2000,), prepare=False)
             session.execute("SELECT pg_sleep(%s)", (0.04 if is_slow.is_set() else 0.02,), prepare=False)
-            for steady in range(3):
+            for steady in range(8):
                 session.execute("SELECT pg_sleep(0.004)" + ", 1" * (steady + 1), prepare=False)
             number += 1
 
