@@ -35,8 +35,9 @@ def command(flags: CompareFlags) -> int:
     when any does.
 
     --replay holds B against A: server against server where both are traces (the capture, and the log of the target's
-    server), client against client where both are outcomes. Exit code 1 when B is worse, 3 when the run does not count
-    or nothing can be told.
+    server), client against client where both are outcomes. It is one pair of runs, which its words say: what drifted
+    between them counts as a difference. Exit code 1 when B is worse, 3 when the run does not count or nothing can be
+    told.
     """
     ways = (flags.runs, flags.platforms, flags.replay, flags.data, flags.iostat, flags.generations, flags.steps)
     if len(list(filter(None, ways))) != 1 or len(flags.runs) not in (0, 2):
