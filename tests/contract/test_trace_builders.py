@@ -19,7 +19,7 @@ from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.records import CsvForm
-from pgdyno.trace.refusals import BEGUN, LOGIN, OURS
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import Lost, TraceMeta
 
 LOGS = Path(__file__).parents[1] / "data" / "traces"
@@ -49,6 +49,7 @@ def built(builder: str | None, *logs: Path, **options: Any) -> Built | tuple[str
 def test_the_logs_of_servers(name: str) -> None:
     wanted = built("python", LOGS / name)
     assert isinstance(wanted[0], TraceMeta)
+    assert wanted[0].refused.keys() <= {*Barred}
     assert built("compiled", LOGS / name) == wanted
     assert built("compiled", LOGS / name, segment=700) == wanted
 
@@ -93,7 +94,7 @@ def test_a_log_that_begins_within_a_transaction(tmp_path: Path, name: str) -> No
         log.write_bytes(b"".join(records[at:]))
         wanted = built("python", log, allow_truncated=True)
         assert isinstance(wanted[0], TraceMeta)
-        assert (BEGUN in wanted[0].refused) is (at > begin)
+        assert (Barred.BEGUN in wanted[0].refused) is (at > begin)
         for segment in (700, 1 << 20):
             assert built("compiled", log, allow_truncated=True, segment=segment) == wanted
 
@@ -246,5 +247,5 @@ def test_a_session_has_its_name_from_the_first_and_one_that_is_not_let_in_is_not
         meta = build_trace([log], out, BuildOptions(builder=builder))
         columns = ["session", "kind", "application", "refused", "sqlstate"]
         opened = [row[2:] for row in read_rows(out, columns) if row[1] == "connect"]
-        assert opened == [("pgdyno", OURS, None), ("till 7", None, None), ("probe", LOGIN, "3D000")]
+        assert opened == [("pgdyno", Barred.OURS, None), ("till 7", None, None), ("probe", Barred.LOGIN, "3D000")]
         assert (meta.errors, meta.lost) == (0, Lost())

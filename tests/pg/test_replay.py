@@ -30,7 +30,7 @@ from pgdyno.trace.gates import Order
 from pgdyno.trace.outcome_file import KILLED, recover
 from pgdyno.trace.outcome_file import read_facts as read_facts_of
 from pgdyno.trace.parquet import connection, read_meta, read_rows, write_meta, write_rows
-from pgdyno.trace.refusals import OURS
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import TRACE, TraceMeta
 from warm_program import RunningPgdyno, run_pgdyno
 
@@ -62,7 +62,7 @@ def test_a_marked_copy_answers_every_statement_as_the_source_did(captured: Captu
     assert {name: found.answers[name] for name in ("expected", "new", "missing", "changed")} == {
         "expected": meta.errors, "new": 0, "missing": 0, "changed": 0,
     }  # fmt: skip
-    assert meta.refused.keys() == {OURS}
+    assert meta.refused.keys() == {Barred.OURS}
     assert found.fidelity.refused == 0, "which is no part of the load"
     with connection() as db:
         unsent = db.execute("SELECT count(*) FROM read_parquet(?) WHERE refused IS NOT NULL", [str(captured.trace)])

@@ -304,7 +304,7 @@ class _Builder:
             [
                 keys,
                 [fingerprint(key) for key in keys],
-                [verdict and verdict.reason for verdict in verdicts],
+                [verdict and verdict.reason.value for verdict in verdicts],
                 [verdict and verdict.shown for verdict in verdicts],
             ],
         )

@@ -24,13 +24,13 @@ from pgdyno.trace.engine.tally import COMPLETE
 from pgdyno.trace.error_causes import Suspect
 from pgdyno.trace.outcome_file import FACTS, read_facts
 from pgdyno.trace.parquet import connection, outcome_source, parquet_source, trace_source
-from pgdyno.trace.refusals import OURS, WRITES
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.tape_maker import CANCELLED, MOST_UNSEEN_US
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
-_OURS = OURS.replace("'", "''")
+_OURS = Barred.OURS.replace("'", "''")
 Column: TypeAlias = NDArray[Any]
 AS_CAPTURED, REPRODUCED, UNLIKE, OF_ENVIRONMENT, NOT_SENT = range(5)
 """How an answer of B stands to the captured one; reproduced is an error that the capture has as well."""
@@ -192,11 +192,11 @@ class ReadComparison:
 
         Those of pgdyno's own sessions are no part of the load.
         """
-        return self._count(f"coalesce(refused, '') NOT IN ('{_OURS}', '{WRITES}') AND NOT ({side_tables.SENT})")
+        return self._count(f"coalesce(refused, '') NOT IN ('{_OURS}', '{Barred.WRITES}') AND NOT ({side_tables.SENT})")
 
     def left_out(self) -> int:
         """Return how many statements a read-only cut left out."""
-        return self._count(f"refused = '{WRITES}'")
+        return self._count(f"refused = '{Barred.WRITES}'")
 
     def _count(self, clause: str) -> int:
         query = f"SELECT count(*) FROM {self._trace} WHERE {side_tables.STATEMENT} AND {clause}"

@@ -23,7 +23,7 @@ from pgdyno.trace.fingerprints import fingerprint, tree
 from pgdyno.trace.found import FoundLoad
 from pgdyno.trace.logs import Log, is_packed
 from pgdyno.trace.parquet import digest_of
-from pgdyno.trace.refusals import BEGUN, FASTPATH, FETCH, LOGIN, OURS, REPLICATION, judge
+from pgdyno.trace.refusals import Barred, judge
 from pgdyno.trace.schema import TRACE, Lost
 from pgdyno.trace.zones import offsets
 
@@ -85,12 +85,12 @@ def build_compiled(
             "spill": spill.fileno(),
             "out": written.fileno(),
             "columns": [{"name": one.name, "type": one.type} for one in TRACE],
-            "ours": OURS,
-            "login": LOGIN,
-            "replication": REPLICATION,
-            "fastpath": FASTPATH,
-            "fetch": FETCH,
-            "begun": BEGUN,
+            "ours": Barred.OURS,
+            "login": Barred.LOGIN,
+            "replication": Barred.REPLICATION,
+            "fastpath": Barred.FASTPATH,
+            "fetch": Barred.FETCH,
+            "begun": Barred.BEGUN,
         }
         process = subprocess.Popen(
             [compiled, "trace"],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import UsageError
 from pgdyno.trace.fingerprints import check_parser, tree, without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source, work_folder, write_meta, write_parquet
-from pgdyno.trace.refusals import WRITES
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import TRACE, TraceMeta
 from pgdyno.trace.session_state import CONTROL_LIKE, STATE_LIKE, Sent, needed
 from pgdyno.trace.side_tables import STATEMENT
@@ -222,7 +222,7 @@ def _rows(begin: int, end: int, options: CutOptions) -> str:
         "sql": "coalesce(texts.shown, trace.sql)",
         "params": mask,
         **({"keys": "NULL"} if options.mask else {}),
-        "refused": f"coalesce(refused, CASE WHEN texts.writes THEN '{WRITES}' END)",
+        "refused": f"coalesce(refused, CASE WHEN texts.writes THEN '{Barred.WRITES}' END)",
         "implied": f"implied OR (kind IN ('connect', 'disconnect') AND (due_us < {begin} OR due_us > {end}))",
     }
     columns = ", ".join(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdyno.trace.refusals import BEGUN, FASTPATH, FETCH, LOGIN, OURS, REPLICATION
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import TRACE
 
 _PLAIN = ", ".join(f"${number} = ''" for number in range(1, 10))
@@ -95,9 +95,10 @@ SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
       OR (coalesce(tag, '') = '' AND starts_with(state, '42')))) END AS is_unbound,
   -- with log_parameter_max_length = 0, and without DETAIL (log_error_verbosity = terse), no value is logged
   state IS NULL AND letter = 'X' AND pieces IS NULL AND coalesce(regexp_matches(sql, '\$[0-9]'), false) AS is_bare,
-  CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}'
+  CASE WHEN app LIKE 'pgdyno%' THEN '{Barred.OURS.replace("'", "''")}'
     WHEN kind IN ('connect', 'disconnect') THEN NULL
-    WHEN is_walsender THEN '{REPLICATION}' WHEN letter = 'F' THEN '{FASTPATH}' WHEN is_fetch THEN '{FETCH}'
+    WHEN is_walsender THEN '{Barred.REPLICATION}' WHEN letter = 'F' THEN '{Barred.FASTPATH}'
+    WHEN is_fetch THEN '{Barred.FETCH}'
     ELSE reason END AS refused
 FROM parsed LEFT JOIN known ON known.key = parsed.key
 """
@@ -133,7 +134,7 @@ HAVING count(*) = 1 AND any_value(xid) <= 0 AND regexp_matches(any_value(sql), '
 """Statements that may have committed by themselves, whose lines have no transaction id then."""
 
 REFUSED = f"""CASE WHEN refused IS NULL AND tx = 0 AND sid IN (SELECT sid FROM sessions WHERE begins_within_tx)
-  THEN '{BEGUN}' ELSE refused END"""
+  THEN '{Barred.BEGUN}' ELSE refused END"""
 """Of a row of a part, once all sessions are known."""
 _NUMBERS = ("end", "parse", "bind", "execute", "tx", "xid", "place")
 FEW = 250
@@ -153,7 +154,7 @@ _SORTED_AS_NUMBERS = {
 
 def values_queries(parts: str) -> dict[str, str]:
     """Return queries of the distinct values of columns of a trace, one more than FEW at most."""
-    known = ", ".join(map(_literal, (LOGIN, OURS, BEGUN)))
+    known = ", ".join(map(_literal, (Barred.LOGIN, Barred.OURS, Barred.BEGUN)))
     return {
         name: f"SELECT DISTINCT * FROM ({query.format(parts=f'read_parquet({parts})', known=known)}) LIMIT {FEW + 2}"
         for name, query in _SORTED_AS_NUMBERS.items()
@@ -195,8 +196,8 @@ WITH numbered AS (
 ), sent AS (
   SELECT session, seq + (NOT connected)::INTEGER AS seq, kind, due - {begin} AS due_us, {numbers}, statement, sql,
     params, fingerprint, coalesce(part.state, late.state) AS sqlstate, usr, db, app, false AS implied,
-    CASE WHEN kind = 'connect' AND late.state IS NOT NULL THEN coalesce(refused, '{LOGIN}')
-      WHEN begins_within_tx AND part.tx = 0 THEN coalesce(refused, '{BEGUN}') ELSE refused END AS refused,
+    CASE WHEN kind = 'connect' AND late.state IS NOT NULL THEN coalesce(refused, '{Barred.LOGIN}')
+      WHEN begins_within_tx AND part.tx = 0 THEN coalesce(refused, '{Barred.BEGUN}') ELSE refused END AS refused,
     commits.place AS commit_pos, keyed_rows.keys AS keys
   FROM read_parquet({parts}) AS part JOIN numbered USING (sid) LEFT JOIN
     (SELECT sid, seq, min(state) AS state FROM late GROUP BY sid, seq) AS late USING (sid, seq)
@@ -216,7 +217,7 @@ WITH numbered AS (
   FROM sent
   UNION ALL
   SELECT session, seq, kind, due_us, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN '{OURS.replace("'", "''")}' END,
+    usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN '{Barred.OURS.replace("'", "''")}' END,
     NULL
   FROM edges
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgdyno.owner.temporary import temporary
 from pgdyno.trace.fingerprints import without_values
 from pgdyno.trace.parquet import connection, read_meta, trace_source
-from pgdyno.trace.refusals import BEGUN
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import TraceMeta
 from pgdyno.trace.whole import require_own_file
 
@@ -167,7 +167,7 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
             databases=_counts(db, "database", _SENT),
             applications=_counts(db, "application", _SENT),
             implied=int(_one(db, "SELECT count(DISTINCT session) FROM trace WHERE implied")),
-            joined_in_tx=int(_one(db, f"SELECT count(DISTINCT session) FROM trace WHERE refused = '{BEGUN}'")),
+            joined_in_tx=int(_one(db, f"SELECT count(DISTINCT session) FROM trace WHERE refused = '{Barred.BEGUN}'")),
             joined_prepared=int(_one(db, _PREPARED_BEFORE)),
             joined_unprepared=int(
                 _one(db, f"SELECT count(DISTINCT session) FROM ({UNPREPARED.format(trace='trace')})")

@@ -24,7 +24,7 @@ from pgdyno.trace.gates import Order
 from pgdyno.trace.outcome import read_records
 from pgdyno.trace.outcome_file import OUTCOME_VERSION, OutcomeFacts, OutcomeWriter
 from pgdyno.trace.parquet import read_rows, write_meta, write_rows
-from pgdyno.trace.refusals import OURS, WRITES
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import TRACE, TraceMeta
 from study_example import make_study
 
@@ -47,14 +47,14 @@ def made(folder: Path) -> tuple[Path, TraceMeta]:
                 "sql": "SELECT 1" if kind == "simple" else None,
                 "tx": seq if kind == "simple" else None, "implied": False,
                 "sqlstate": "57014" if (session, seq) == CANCELLED else None,
-                "refused": {7: "role DDL", 8: OURS, 9: WRITES}.get(seq) if session == 3 else None,
+                "refused": {7: "role DDL", 8: Barred.OURS, 9: Barred.WRITES}.get(seq) if session == 3 else None,
             }  # fmt: skip
             rows.append([known.get(name) for name in names])
             at += 500 + int(random.uniform(2_000, 90_000))
     rows.sort(key=lambda row: (row[names.index("due_us")], row[0], row[1]))
     digest = write_rows(folder / "t.parquet", TRACE, rows)
     sent = SESSIONS * STATEMENTS
-    refused = {"role DDL": 1, OURS: 1, WRITES: 1}
+    refused = {"role DDL": 1, Barred.OURS: 1, Barred.WRITES: 1}
     meta = TraceMeta(
         1, "csvlog B", None, "1", "2026-01-01T00:00:00Z", 2.0, SESSIONS, sent, sent - 3, 0, refused=refused,
         digest=digest,

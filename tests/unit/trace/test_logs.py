@@ -23,7 +23,7 @@ from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.logs import codec, look, segments
 from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.records import CsvForm
-from pgdyno.trace.refusals import BEGUN
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import CapturedServer, Lost, TraceMeta
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
@@ -102,14 +102,14 @@ def test_the_rest_of_a_transaction_that_began_before_the_log_is_never_sent(
     begin = next(place for place, one in enumerate(records) if b"statement: begin" in one)
     (tmp_path / "pg.csv").write_bytes(b"".join(records[begin + 1 + name.endswith("A.csv") :]))
     meta, rows = build(tmp_path, tmp_path / "pg.csv", segment=segment)
-    assert (meta.refused, meta.lost.cut_sessions) == ({BEGUN: 7}, 1)
+    assert (meta.refused, meta.lost.cut_sessions) == ({Barred.BEGUN: 7}, 1)
     told = [(row[10], row[21]) for row in rows if row[0] == 0 and row[2] in ("simple", "extended")]
-    assert [sql for sql, refused in told if refused == BEGUN][-1] == "commit"
+    assert [sql for sql, refused in told if refused == Barred.BEGUN][-1] == "commit"
     assert [sql for sql, refused in told if refused is None][:3] == ["begin", "select 1/0", "rollback"]
     never_ended = records[begin + 1 + name.endswith("A.csv") :]
     end = next(place for place, one in enumerate(never_ended) if b"statement: commit" in one)
     (tmp_path / "pg.csv").write_bytes(b"".join(never_ended[:end]))
-    assert build(tmp_path, tmp_path / "pg.csv", segment=segment)[0].refused == {BEGUN: 6}
+    assert build(tmp_path, tmp_path / "pg.csv", segment=segment)[0].refused == {Barred.BEGUN: 6}
 
 
 @pytest.mark.parametrize(("age_s", "is_older"), [(60, True), (0, False)])
@@ -129,7 +129,7 @@ def test_a_session_whose_lines_are_all_there_is_older_than_its_log_by_its_start(
     with (tmp_path / "pg.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rest)
     meta, _ = build(tmp_path, tmp_path / "pg.csv")
-    assert (meta.refused, meta.lost.cut_sessions) == (({BEGUN: 7}, 1) if is_older else ({}, 0))
+    assert (meta.refused, meta.lost.cut_sessions) == (({Barred.BEGUN: 7}, 1) if is_older else ({}, 0))
 
 
 def test_a_session_that_began_before_the_log_and_was_in_no_transaction_is_sent_whole(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.trace.fingerprints import tree, without_values
-from pgdyno.trace.refusals import judge
+from pgdyno.trace.refusals import Barred, judge
 
 REFUSED = (
     "ALTER SYSTEM SET work_mem = '1GB'",
@@ -40,6 +40,20 @@ SENT = (
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_changes_the_server_is_never_sent(text: str) -> None:
     assert judge(text, tree) is not None
+
+
+def test_the_reasons_of_older_traces_are_known() -> None:
+    """A reader tells pgdyno's own sessions, and what a cut left out, from the rest by these words."""
+    assert {
+        "pgdyno's own session", "writes, or may write", "its login failed in the capture", "replication",
+        "fast-path function call", "its transaction began before the log",
+        "fetches more of a portal, which its first execution fetches whole", "changes settings of the server",
+        "ends or cancels sessions", "rotates the server's log", "role DDL", "database DDL", "tablespace DDL",
+        "reaches other servers", "reads or writes files of the server",
+        "changes what the server is: promotion, backup, WAL", "runs SQL from a text", "COPY",
+        "COPY FROM STDIN: its data are not in the log", "COPY TO STDOUT", "COPY with a file of the server",
+        "COPY with a program", "holds a NUL",
+    } == {one.value for one in Barred}  # fmt: skip
 
 
 @pytest.mark.parametrize("text", SENT)

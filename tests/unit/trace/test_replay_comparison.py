@@ -16,7 +16,7 @@ from pgdyno.model.verdict import Word
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.compared_rows import ReplaySide
 from pgdyno.trace.comparing import Rules, compare_replay
-from pgdyno.trace.refusals import OURS
+from pgdyno.trace.refusals import Barred
 from replayed_load import LONG, READ, ROUNDS, SESSIONS, WRITE, Load, Statement, noisy, usual_load
 
 TRANSACTIONS = SESSIONS * ROUNDS * 2
@@ -291,7 +291,7 @@ def test_response_counts_from_the_due_moment_and_service_from_sending(tmp_path):
 def test_statements_that_were_not_sent_are_counted(tmp_path):
     load = usual_load()
     load.sessions[0][2] = replace(load.sessions[0][2], refused="ALTER SYSTEM")
-    load.sessions[0][5] = replace(load.sessions[0][5], refused=OURS)
+    load.sessions[0][5] = replace(load.sessions[0][5], refused=Barred.OURS)
     found = compared(tmp_path, load, a={"took": noisy(1)}, b={"took": noisy(2), "skip": {(1, 3), (2, 3)}})
     assert found.left_out == {"not sent, or not found in the log": 2}
     assert (found.fidelity.refused, found.fidelity.statements - found.fidelity.sent) == (1, 2)

@@ -19,7 +19,7 @@ from pgdyno.studies.replay.words import UNLIKE
 from pgdyno.trace.engine.tally import COMPLETE, RunTally
 from pgdyno.trace.outcome import Records, classes, ended_statements
 from pgdyno.trace.outcome_file import pauses_of
-from pgdyno.trace.refusals import OURS, WRITES
+from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import AnswerClass, TraceMeta
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -62,8 +62,8 @@ def result_of(
     schedule = Schedule(
         due=sent["due_us"], injector=sent["injector_us"], gate=sent["gate_us"], server=sent["server_us"],
         think=_think(taped, options.speed), statements=taped.statements, sent=int(sent["due_us"].size),
-        refused=max(taped.refused - sum(meta.refused.get(one, 0) for one in (OURS, WRITES)), 0),
-        left_out=meta.refused.get(WRITES, 0), pauses=pauses_of(tally),
+        refused=max(taped.refused - sum(meta.refused.get(one, 0) for one in (Barred.OURS, Barred.WRITES)), 0),
+        left_out=meta.refused.get(Barred.WRITES, 0), pauses=pauses_of(tally),
     )  # fmt: skip
     fidelity = judge_fidelity(schedule, errors, meta.transactions, limits)
     level, timed = meta.captured_level * options.speed, ~np.concatenate(failed)
