@@ -107,24 +107,14 @@ def test_knobs_of_auto_conf_are_searched_from_where_they_stand(server: Sandbox) 
     assert (space["work_mem"].default, space["random_page_cost"].default) == (5120, 3.0)
 
 
-@pytest.fixture
-def line_behind(server: Sandbox) -> Iterator[None]:
-    """Two lines behind that which names our file: of a knob that is set by ALTER SYSTEM as well, and of another."""
+@every_build
+def test_lines_behind_our_file_are_no_obstacle_to_what_alter_system_has_set(server: Sandbox) -> None:
+    """All of it was refused, as lines behind our file that somebody should remove."""
     path = server.data_directory / "postgresql.conf"
     before = path.read_bytes()
     path.write_bytes(before + b"random_page_cost = 2\njit = off\n")
-    server.target().postgres.execute("SELECT pg_reload_conf()")
-    yield
-    path.write_bytes(before)
-    server.target().postgres.execute("SELECT pg_reload_conf()")
-
-
-@every_build
-def test_lines_behind_our_file_are_no_obstacle_to_what_is_set_by_alter_system(
-    server: Sandbox, line_behind: None
-) -> None:
-    """All that ALTER SYSTEM had set was refused, as a line behind our file that somebody should remove."""
     facts = read_facts(server.target())
+    path.write_bytes(before)
     assert facts.by_alter_system == SEVEN.keys()
     assert list(facts.obstacles) == ["jit"]
     assert "postgresql.conf line" in facts.obstacles["jit"].reason

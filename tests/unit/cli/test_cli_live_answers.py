@@ -20,10 +20,8 @@ from pgdyno.model.person.operator_request import OperatorAction as Action
 from pgdyno.studies.live.arms import Arms
 from pgdyno.studies.live.candidates import Proposal
 from pgdyno.studies.live.person.hands import HeardAnswer, LiveHands
-from pgdyno.studies.live.person.questions import keep_question, undo_question
 from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.live.search_run import CandidatePlan
-from pgdyno.studies.live.world import StopFile
 
 
 @pytest.mark.parametrize(
@@ -221,25 +219,6 @@ def test_what_is_said_in_the_terminal_is_on_record_and_silence_is_no_answer():
         assert [one.answer for one in heard] == answers
         assert all(one.where == "terminal" and "work_mem" in one.asked and "@" in one.who for one in heard)
         heard.clear()
-
-
-@pytest.mark.requirement("R-REP-12")
-@pytest.mark.parametrize(
-    ("question", "answers"),
-    [
-        (keep_question({"work_mem": "16MB"}, {}, verdict="", where="", undo="", seconds=9), ("keep", "do not keep")),
-        (undo_question({"work_mem": "16MB"}, {}, undo="", seconds=9), ("undo", "leave in force")),
-    ],
-    ids=("keep", "undo"),
-)
-def test_yes_and_no_are_on_record_as_what_they_answer(tmp_path, question, answers):
-    """A `reject` of "Take these settings back?" was read as that they had been taken back."""
-    heard = []
-    for word in ("y\n", "n\n"):
-        with CliRunner().isolation(), typed(word):
-            hands = LiveHands(stop=StopFile(tmp_path / "stop"), decided=heard.append)
-            live_approval.confirm(live_approval.Asker(5.0))(hands)(question)
-    assert tuple(one.answer for one in heard) == answers
 
 
 @pytest.mark.requirement("R-SAF-01")

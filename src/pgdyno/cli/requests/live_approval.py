@@ -67,7 +67,7 @@ class Asker:
         if not is_told:
             self._tell(question if hands is None else hands.waiting or question)
         is_reading, ends_at = self.reads, time.monotonic() + self.timeout_s
-        while (left := ends_at - time.monotonic()) > 0 and not Path(stop_file).exists():
+        while (left := ends_at - time.monotonic()) > 0 and not (stop_file and Path(stop_file).exists()):
             if hands is not None and hands.has_answer:
                 click.echo(err=True)
                 return ""

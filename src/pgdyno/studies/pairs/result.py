@@ -225,20 +225,33 @@ def dropped_of(dropped: Configuration, because: Mapping[str, str], facts: Facts)
     )
 
 
+def fragment_text(winner: Configuration, facts: Facts) -> str:
+    """Return the winner as lines of a postgresql.conf, with a comment on each knob that ALTER SYSTEM sets here."""
+    server = winner.postgresql()
+    above = (
+        f"# {knob} is set by ALTER SYSTEM, which outranks this file: ALTER SYSTEM RESET {knob}; takes that away\n"
+        for knob in server
+        if knob in facts.by_alter_system
+    )
+    return server.fragment() + "".join(above)
+
+
 def undo_text(winner: Configuration, facts: Facts) -> str:
     """Return the lines of a postgresql.conf that take the winner back to what was there before.
 
-    Linux knobs are not in that file: a comment says what each of them was.
+    What is not in that file, Linux knobs and what ALTER SYSTEM had set, is told by comments.
     """
     if winner == BASELINE:
         return ""
     lines = [f"# Linux: {_previous(knob, facts)} was in force\n" for knob in winner.linux()]
     for knob in winner.postgresql():
-        setting = facts.settings[knob]
-        if setting.source == "default":
+        before = Configuration.of({knob: current_text(facts, knob)}).fragment()
+        if facts.settings[knob].source == "default":
             lines.append(f"# {knob}: remove the line; the default of {current_text(facts, knob)} comes back\n")
+        elif knob in facts.by_alter_system:
+            lines.append(f"# {knob}: remove the line; ALTER SYSTEM SET {before.strip()}; sets it again\n")
         else:
-            lines.append(Configuration.of({knob: current_text(facts, knob)}).fragment())
+            lines.append(before)
     return "".join(lines)
 
 
