@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -109,6 +110,19 @@ def test_over_tcp_the_data_directory_tells_that_it_is_local(make_sandbox: MakeSa
     assert "wrong-secret" not in f"{caught.value} {caught.value.detail} {caught.value.hint}"
     assert "password authentication failed" in (caught.value.detail or "")
     assert ".pgpass" in (caught.value.hint or "")
+
+
+def test_the_version_is_told_by_the_session_that_there_was(
+    any_postgres: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres, fresh = Postgres(any_postgres.target().postgres.conninfo), any_postgres.target().postgres
+    postgres.fetch("SELECT 1 AS one")
+    opened: list[object] = []
+    connect = psycopg.connect
+    monkeypatch.setattr(psycopg, "connect", lambda *given, **more: opened.append(given) or connect(*given, **more))
+    for _ in range(2):
+        assert postgres.major() == fresh.major() == any_postgres.record.version_num // 10_000
+    assert len(opened) == 1, "of the server that nobody had a session with"
 
 
 def test_a_restart_command_overrules(sandbox18: Sandbox) -> None:

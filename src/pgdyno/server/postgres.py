@@ -127,6 +127,7 @@ class Postgres:
         self.conninfo = conninfo
         self._name = name
         self._as_load = as_load
+        self._version = 0
 
     @classmethod
     def reached(cls, conninfo: str, word: str) -> Postgres:
@@ -234,11 +235,19 @@ class Postgres:
 
     def _open(self, extra: Mapping[str, str | int]) -> psycopg.Connection[DictRow]:
         try:
-            return psycopg.connect(
+            connection = psycopg.connect(
                 make_conninfo(self.conninfo, **extra), autocommit=True, row_factory=dict_row, cursor_factory=WaryCursor
             )
         except psycopg.OperationalError as error:
             raise _connect_error(self.label, redact(str(error), self.conninfo)) from error
+        self._version = connection.info.server_version
+        return connection
+
+    def major(self) -> int:
+        """Return the server's major version, as the latest session was told it; opens one where there was none."""
+        if not self._version:
+            self.connect().close()
+        return self._version // 10_000
 
     def fetch(self, query: Query, params: Params = None, dbname: str | None = None) -> list[dict[str, object]]:
         """Run one query in a session of its own and return its rows.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.server.effectiveness import quoted
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, query_errors
 
 _OVERRIDES = """
 SELECT CASE WHEN setrole <> 0 THEN pg_catalog.pg_get_userbyid(setrole)::text END AS role,
@@ -30,13 +30,15 @@ class Override:
 
 def read_overrides(postgres: Postgres) -> tuple[str, str, tuple[Override, ...]]:
     """Return our role, our database, and the settings of all roles and databases. No effect on the server."""
-    row = postgres.fetch(_SELF)[0]
-    return str(row["role"]), str(row["database"]), all_overrides(postgres)
+    with postgres.connect() as connection, query_errors(postgres.label):
+        (row,) = connection.execute(_SELF).fetchall()
+        found = connection.execute(_OVERRIDES).fetchall()
+    return str(row["role"]), str(row["database"]), tuple(map(_override, found))
 
 
 def all_overrides(postgres: Postgres) -> tuple[Override, ...]:
     """Return the settings of all roles and databases, in one order. No effect on the server."""
-    return tuple(_override(setting) for setting in postgres.fetch(_OVERRIDES))
+    return tuple(map(_override, postgres.fetch(_OVERRIDES)))
 
 
 def _override(row: Mapping[str, object]) -> Override:

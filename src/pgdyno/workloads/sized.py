@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.model.record import CheckRecord, Examination
 from pgdyno.model.trial import LoadPlan, Outcome, WorkloadSpec
-from pgdyno.server.postgres import Postgres
+from pgdyno.server.postgres import Postgres, query_errors
 from pgdyno.targets.target import Target
 from pgdyno.workloads.gate import StartGate
 from pgdyno.workloads.protocol import RunningLoad, Workload
@@ -32,9 +32,10 @@ def relation_sizes(postgres: Postgres) -> dict[str, float]:
 
     Reads only; takes a short lock on each table that waits for none but one that is exclusive.
     """
-    found = {str(row["name"]): float(str(row["bytes"])) for row in postgres.fetch(_SIZES, [MOST])}
-    (whole,) = postgres.fetch("SELECT pg_database_size(current_database()) AS bytes")
-    return {**found, DATABASE: float(str(whole["bytes"]))}
+    with postgres.connect() as connection, query_errors(postgres.label):
+        rows = connection.execute(_SIZES, [MOST]).fetchall()
+        (whole,) = connection.execute("SELECT pg_database_size(current_database()) AS bytes").fetchall()
+    return {str(row["name"]): float(str(row["bytes"])) for row in rows} | {DATABASE: float(str(whole["bytes"]))}
 
 
 def counted(counters: Mapping[str, float], prefix: str) -> dict[str, float]:

@@ -90,7 +90,7 @@ class PgbenchWorkload:
         """Make the template database, once. See `Workload.prepare`."""
         if self.driver is not None:
             self.driver.make_ready(target, progress)
-        name = self._template(target, _server_major(target))
+        name = self._template(target, target.postgres.major())
         require_createdb(target.postgres)
         site = LoadSite(target, find_pgbench(target, self.pgbench), name, progress)
         make_template(
@@ -105,7 +105,7 @@ class PgbenchWorkload:
 
     def bytes_to_load(self, target: Target) -> int:
         """Return about how many bytes `prepare` would load; 0 where they are there already, or nobody knows."""
-        there = owned_state(target.postgres, self._template(target, _server_major(target))) is DatabaseState.COMPLETE
+        there = owned_state(target.postgres, self._template(target, target.postgres.major())) is DatabaseState.COMPLETE
         if there:
             return 0
         if self.origin is not None:
@@ -119,7 +119,7 @@ class PgbenchWorkload:
 
     def kept_database(self, target: Target, policy: str) -> str | None:
         """Return the database that runs will find as an earlier study left it, None where they get a fresh clone."""
-        name = self._load(_server_major(target))
+        name = self._load(target.postgres.major())
         there = owned_state(target.postgres, name) is DatabaseState.COMPLETE
         return name if there and self._keeps(policy) else None
 
@@ -180,7 +180,7 @@ class PgbenchWorkload:
 
     def databases(self, target: Target) -> tuple[str, str]:
         """Return the names of the load's database and of the template. See `Workload.databases`."""
-        major = _server_major(target)
+        major = target.postgres.major()
         return self._load(major), self._template(target, major)
 
     def _command(
@@ -233,11 +233,6 @@ class PgbenchWorkload:
                 hint="Restore the data from before the capture there, under this name.",
             )
         return int(str(rows[0]["oid"]))
-
-
-def _server_major(target: Target) -> int:
-    rows = target.postgres.fetch("SELECT current_setting('server_version_num')::int AS version")
-    return int(str(rows[0]["version"])) // 10_000
 
 
 @dataclass(frozen=True, slots=True)
