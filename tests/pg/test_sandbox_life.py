@@ -47,6 +47,16 @@ def test_observes_statements_from_a_database_of_its_own(any_postgres: Sandbox) -
     assert int(str(postgres.fetch(calls)[0]["calls"])) >= 1
 
 
+def test_a_start_makes_the_observers_database_where_it_is_missing(any_postgres: Sandbox) -> None:
+    """The data directories that tests copy have it already."""
+    any_postgres.drop_database(databases.OBSERVER)
+    any_postgres.start()
+    rows = any_postgres.target().postgres.fetch(
+        "SELECT current_database() AS name, count(*) >= 0 AS counts FROM public.pg_stat_statements"
+    )
+    assert rows == [{"name": databases.OBSERVER, "counts": True}]
+
+
 def test_clones_by_template_even_over_a_clone_in_use(any_postgres: Sandbox) -> None:
     postgres = any_postgres.target().postgres
     any_postgres.clone_database("template1", "life_template")
