@@ -35,6 +35,7 @@ AuthorizedKeysFile {folder}/authorized_keys
 StrictModes no
 UsePAM yes
 PasswordAuthentication no
+KexAlgorithms curve25519-sha256
 SetEnv PGDYNO_HOME={home} {more}
 """
 _CLIENT = """
