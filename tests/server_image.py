@@ -42,9 +42,13 @@ def settings_of(sandbox: Sandbox) -> dict[str, SettingState]:
         return snapshot.read_settings(connection, label="test")
 
 
-def eventually(condition: Callable[[], bool], what: str, *, step_s: float = 0.1) -> None:
-    """Wait until the condition holds; fail, naming what never came, when it does not."""
-    deadline = time.monotonic() + PATIENCE_S
+def eventually(condition: Callable[[], bool], what: str, *, step_s: float | None = None) -> None:
+    """Wait until the condition holds; fail, naming what never came, when it does not.
+
+    Without a step it asks again after a tenth of what it has waited: most conditions cost a session with the server.
+    """
+    begin = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(step_s)
+        waited = time.monotonic() - begin
+        assert waited < PATIENCE_S, f"never: {what}"
+        time.sleep(min(max(waited / 10, 0.1), 0.5) if step_s is None else step_s)

@@ -102,11 +102,12 @@ def test_an_interrupted_study_drops_them_and_a_killed_one_leaves_them_to_the_nex
 def wait_until(postgres: Postgres, what: str, process: RunningPgdyno | None = None) -> None:
     """Wait until the load's sessions are there, or are not."""
     sessions = "FROM pg_stat_activity WHERE application_name = 'pgdyno load'"
-    for _ in range(600):
-        assert process is None or process.poll() is None, process.communicate()
-        if postgres.fetch(f"SELECT 1 AS one WHERE {what.format(sessions)}"):  # type: ignore[arg-type]
-            return
-        time.sleep(0.1)
+    with postgres.connect() as session:
+        for _ in range(600):
+            assert process is None or process.poll() is None, process.communicate()
+            if session.execute(f"SELECT 1 AS one WHERE {what.format(sessions)}").fetchall():
+                return
+            time.sleep(0.1)
     pytest.fail(f"it never came: {what}")
 
 
