@@ -4,7 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run-stamp
 DEV    := $(VENV)/.dev-stamp
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+COMPILE = $(BIN)/python -m compileall -qq -j 0 src $(VENV)/lib || true  # on all cores, where pip takes one; packages hold files of other Pythons, too
 JOBS   ?= 6
 PURE_JOBS ?= 2
 PUSH_MUTANTS ?= 3
@@ -14,7 +15,7 @@ FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint types pages kernel quiet pure mutants servers unit contract pg host web docs fuzz bench nightly wheel lock system engine clean
+.PHONY: help venv demo test lint types pages kernel quiet pure mutants servers unit contract pg host web docs fuzz bench nightly wheel lock system ready programs engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -24,7 +25,8 @@ venv: $(RUN) ## Make .venv with what users get, every distribution checked by ha
 demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out/
 	$(BIN)/pgdyno demo --output demo-out
 
-test: $(DEV) system engine ## Install what is missing and run every check: what CI runs
+test: $(VENV)/bin/python ## Install what is missing and run every check: what CI runs
+	@$(MAKE) --no-print-directory -j 2 ready  # pip takes one core, the compiler of the engine another
 	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py quiet lint+pure+mutants+kernel,servers  # the kernel's tests wait, and a study, too: pure ones take what is left
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
@@ -121,6 +123,12 @@ lock: $(DEV) ## Resolve the lock files anew, needs pip-tools in .venv
 system: ## Install the programs that tests drive and that are missing: needs root and apt, else those tests are skipped
 	@$(PYTHON) tools/system_packages.py
 
+ready: $(DEV) programs
+	@:
+
+programs: system
+	@$(PYTHON) tools/build_engine.py
+
 engine: ## Build the compiled engine of replays where cargo 1.75 or newer is there; without it the Python engine is used
 	@$(PYTHON) tools/build_engine.py
 
@@ -133,9 +141,10 @@ $(VENV)/bin/python:
 $(RUN): requirements/run.lock pyproject.toml | $(VENV)/bin/python
 	$(PIP) --require-hashes --requirement requirements/run.lock
 	$(PIP) --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m compileall -q src  # pip compiles no editable install, and a quarter of a start was that
+	$(COMPILE)
 	@touch $@
 
 $(DEV): requirements/dev.lock $(RUN)
 	$(PIP) --require-hashes --requirement requirements/dev.lock
+	$(COMPILE)
 	@touch $@
