@@ -30,24 +30,35 @@ class Completed:
     stderr: str
 
 
-class Process(Protocol):
+class Process:
     """A program that runs in the background, in a session of its own."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
 
     @property
     def pid(self) -> int:
         """Return the process id."""
+        return self._popen.pid
 
     def poll(self) -> int | None:
         """Return the exit status, or None while it runs."""
+        return self._popen.poll()
 
     def wait(self, timeout_s: float | None = None) -> int:
         """Wait for the end and return the exit status. Raise EnvironmentUnsuitable when the time is over."""
+        try:
+            return self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise EnvironmentUnsuitable(f"process {self.pid} did not end within {timeout_s:g} s") from error
 
     def terminate(self) -> None:
         """Send SIGTERM; do nothing when it has ended."""
+        self._popen.terminate()
 
     def kill(self) -> None:
         """Send SIGKILL; do nothing when it has ended."""
+        self._popen.kill()
 
 
 class Runner(Protocol):
@@ -97,37 +108,6 @@ class Runner(Protocol):
         The program is inside every one of `cgroups` (directories) before its first instruction. Ctrl-C in the
         terminal does not reach it: whoever starts it ends it. Raises EnvironmentUnsuitable when it is missing.
         """
-
-
-class LocalProcess:
-    """A background program of this machine."""
-
-    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
-        self._popen = popen
-
-    @property
-    def pid(self) -> int:
-        """Return the process id."""
-        return self._popen.pid
-
-    def poll(self) -> int | None:
-        """Return the exit status, or None while it runs."""
-        return self._popen.poll()
-
-    def wait(self, timeout_s: float | None = None) -> int:
-        """Wait for the end and return the exit status. Raise EnvironmentUnsuitable when the time is over."""
-        try:
-            return self._popen.wait(timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise EnvironmentUnsuitable(f"process {self.pid} did not end within {timeout_s:g} s") from error
-
-    def terminate(self) -> None:
-        """Send SIGTERM; do nothing when it has ended."""
-        self._popen.terminate()
-
-    def kill(self) -> None:
-        """Send SIGKILL; do nothing when it has ended."""
-        self._popen.kill()
 
 
 class LocalRunner:
@@ -181,10 +161,10 @@ class LocalRunner:
         stderr: Path,
         cgroups: Sequence[Path] = (),
         kind: ProgramKind = ProgramKind.PROGRAM,
-    ) -> LocalProcess:
+    ) -> Process:
         """Start a program in the background; `cgroups` and the other arguments as in `Runner.start`."""
         with stdout.open("wb") as out, stderr.open("wb") as err, Path(os.devnull).open("rb") as stdin:
-            return LocalProcess(_popen(argv, env, user, cwd, stdin, out, err, cgroups, kind))
+            return Process(_popen(argv, env, user, cwd, stdin, out, err, cgroups, kind))
 
 
 def command_failed(completed: Completed) -> EnvironmentUnsuitable:
