@@ -42,13 +42,24 @@ def test_one_with_the_compiled_engine_is_for_its_machine(wheel: Path) -> None:
 
 def test_it_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     installed = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(installed)
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-index",
+        "--no-deps",
+        "--target",
+        str(installed),
+        str(wheel),
+    ]
+    subprocess.run(install, check=True, capture_output=True, timeout=120)
     conf = tmp_path / "postgresql.conf"
     conf.write_text("shared_buffers = 128MB\n")
 
     def run(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "pgdyno", *words],
+            [str(installed / "bin" / "pgdyno"), *words],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(installed), "XDG_DATA_HOME": str(tmp_path / "data")},
             capture_output=True,
@@ -65,3 +76,5 @@ def test_it_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     assert "shared_buffers" in run("knobs", "show", "shared_buffers")
     assert "pg-stat-statements" in run("advise", "--pg-conf", str(conf), "--pg-version", "16")
     assert run("store", "list", "--json").strip() == "[]", "the migrations of the store are there"
+    assert "_PGDYNO_COMPLETE=bash_complete" in run("completion", "bash")
+    assert (installed / "share" / "man" / "man1" / "pgdyno.1").is_file(), "where pipx and pip look for pages"

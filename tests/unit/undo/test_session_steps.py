@@ -152,6 +152,19 @@ def test_without_a_session_what_a_damaged_journal_no_longer_tells_is_a_reason_to
     assert server.needs_restart(unseen, ())
 
 
+@pytest.mark.parametrize("comes_up", [True, False])
+def test_a_start_is_waited_for_until_sessions_are_taken_or_the_server_is_gone(
+    bundle: UndoBundle, monkeypatch: pytest.MonkeyPatch, *, comes_up: bool
+) -> None:
+    """A server that recovers has a process long before it takes a session, and may end before it does."""
+    slept: list[float] = []
+    monkeypatch.setattr(sighup, "postmaster", lambda _: ProcessIdentity.own() if comes_up or len(slept) < 3 else None)
+    monkeypatch.setattr(sighup, "is_ready", lambda _: comes_up and len(slept) >= 3)
+    server = comeback._Server(bundle, bundle.journal(), NOBODY, None, cast("Route", None), slept.append)
+    assert server._gets_ready() is comes_up
+    assert len(slept) == 3
+
+
 def test_a_server_is_unhealthy_from_the_first_of_its_bad_answers_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
