@@ -36,13 +36,14 @@ class ToyResult(StudyResult):
 KIND = """
 from pgdyno.model.results.toy import ToyResult
 from pgdyno.report.judgement import Judgement
-from pgdyno.report.page_frame import framed
 from pgdyno.report.sections import Prose, Section, Tone
 from pgdyno.studies.kind import Kind
 from pgdyno.studies.kinds import judged
 
 class Toy(Kind):
     def page(self, record):
+        from pgdyno.report.page_frame import framed
+
         said = judged(record.study)
         thrown = Section("dice", "The dice", "What was thrown?", (Prose((said.said,)),))
         return framed(record, said, (thrown,), (thrown,))
@@ -94,12 +95,14 @@ def test_a_kind_without_a_page_cannot_be_made() -> None:
             """No page."""
 
 
+LISTING = (
+    "import sys; from pgdyno.model.study import StudyKind; from pgdyno.studies.kinds import kind_of; "
+    f"[kind_of(kind) for kind in StudyKind]; print([name for name in {HEAVY!r} if name in sys.modules])"
+)
+
+
 def test_what_lists_studies_loads_nothing_that_measures_or_draws() -> None:
-    code = (
-        "import sys; from pgdyno.model.study import StudyKind; from pgdyno.studies.kinds import kind_of; "
-        f"[kind_of(kind) for kind in StudyKind]; print([name for name in {HEAVY!r} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -139,13 +142,17 @@ def test_another_kind_is_two_lines_and_three_files_of_its_own(tmp_path: Path) ->
     for name, text in (("model/results/toy.py", RESULT), ("studies/toy/kind.py", KIND), ("cli/toy.py", VERB)):
         (program / name).write_text(f"from __future__ import annotations\n{text}", "utf-8")
 
-    def run(*words: str) -> str:
+    def python(*words: str) -> str:
         environment = {**os.environ, "PYTHONPATH": str(program.parent), "PGDYNO_HOME": str(tmp_path / "home")}
-        words = (sys.executable, "-m", "pgdyno", *words, "--store", str(tmp_path / "toys.db"))
+        words = (sys.executable, *words)
         done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def run(*words: str) -> str:
+        return python("-m", "pgdyno", *words, "--store", str(tmp_path / "toys.db"))
+
+    assert python("-c", LISTING).strip() == "[]", "what the recipe says is no burden to those who list studies"
     assert "9 eyes" in run("toy", "4", "5")
     told = json.loads(run("toy", "6", "6", "--json"))
     assert (told["dice"], told["judgement"]["title"]) == ([6, 6], "12 eyes")
