@@ -27,6 +27,8 @@ _READING = frozenset(
 )
 _READING_ALSO = frozenset({"VariableSetStmt", "DiscardStmt", "ClosePortalStmt", "FetchStmt", "DeclareCursorStmt"})
 _BATCH = 5000
+_NAMING = r'(?i)^\s*(prepare|execute|deallocate)\s+(?:prepare\s+)?("(?:[^"]|"")+"|[^\s"(;]+)'
+"""A statement of SQL that prepares under a name, or uses or closes what was prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ def cut_trace(trace: Path, out: Path, options: CutOptions) -> TraceMeta:
         cut = _choose(db, source, options, begin, end)
         cut -= _carry(db, begin)
         _judge(db, options)
+        _follow(db)
         query = _rows(begin, end, options)
         db.execute(f"CREATE VIEW kept AS {query}")
         statements, sessions, errors, transactions, older = db.execute(
@@ -195,6 +198,27 @@ def _judge(db: Connection, options: CutOptions) -> None:
         )
 
 
+def _follow(db: Connection) -> None:
+    """Make the table of statements that execute or close what SQL prepared to write, which is not sent.
+
+    Their texts do not say what they do; sent again, each of them would fail.
+    """
+    db.execute(
+        "CREATE TABLE naming AS SELECT session, trace.seq, lower(regexp_extract(trace.sql, $1, 1)) AS verb,"
+        " regexp_extract(trace.sql, $1, 2) AS told,"
+        " CASE WHEN starts_with(told, '\"') THEN told[2:-2] ELSE lower(told) END AS name,"
+        " coalesce(texts.writes, false) AS writes FROM trace JOIN chosen USING (session)"
+        " JOIN texts ON texts.sql = trace.sql"
+        f" WHERE {STATEMENT} AND sqlstate IS NULL AND regexp_matches(trace.sql, $1)",
+        [_NAMING],
+    )
+    db.execute(
+        "CREATE TABLE followed AS SELECT one.session, one.seq FROM naming AS one ASOF JOIN"
+        " (FROM naming WHERE verb = 'prepare') AS made ON made.session = one.session AND made.name = one.name"
+        " AND made.seq < one.seq WHERE one.verb <> 'prepare' AND made.writes"
+    )
+
+
 def reads_alone(text: str) -> bool:
     """Tell whether a text cannot change a table by itself; what does not parse is not trusted.
 
@@ -222,7 +246,7 @@ def _rows(begin: int, end: int, options: CutOptions) -> str:
         "sql": "coalesce(texts.shown, trace.sql)",
         "params": mask,
         **({"keys": "NULL"} if options.mask else {}),
-        "refused": f"coalesce(refused, CASE WHEN texts.writes THEN '{Barred.WRITES}' END)",
+        "refused": f"coalesce(refused, CASE WHEN texts.writes OR followed.seq IS NOT NULL THEN '{Barred.WRITES}' END)",
         "implied": f"implied OR (kind IN ('connect', 'disconnect') AND (due_us < {begin} OR due_us > {end}))",
     }
     columns = ", ".join(
@@ -233,6 +257,7 @@ def _rows(begin: int, end: int, options: CutOptions) -> str:
     return (
         f"SELECT {columns} FROM trace JOIN chosen USING (session) LEFT JOIN begun USING (session)"
         " LEFT JOIN texts ON texts.sql = trace.sql"
+        " LEFT JOIN followed ON followed.session = trace.session AND followed.seq = trace.seq"
         " LEFT JOIN carried ON carried.session = trace.session AND carried.seq = trace.seq"
         f" WHERE kind IN ('connect', 'disconnect') OR carried.seq IS NOT NULL OR ({inside} AND {_BEGINS_WITHIN})"
     )

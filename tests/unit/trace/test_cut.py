@@ -169,3 +169,20 @@ def test_what_the_rest_of_a_transaction_sets_is_kept_and_the_rest_is_left_out(
     kept = [sql for kind, sql in read_rows(tmp_path / "cut.parquet", ("kind", "sql")) if kind == "simple"]
     assert kept == [*left, "select 1"]
     assert meta.lost.cut_statements == (2 if left else 3), "of the three in the time"
+
+
+def test_what_executes_a_statement_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:
+    """Nothing in its text says that it writes, and without what was prepared it would fail."""
+    texts = (
+        "PREPARE w (int) AS UPDATE item SET n = $1", "EXECUTE w (1)", 'PREPARE "R x" AS SELECT 1', 'EXECUTE "R x"',
+        "execute W(2)", "DEALLOCATE PREPARE w", "PREPARE w AS SELECT 2", "EXECUTE w",
+    )  # fmt: skip
+    sent = [{"tx": number, "sql": text, "due_us": number * 1000} for number, text in enumerate(texts)]
+    trace = written(tmp_path / "t.parquet", sent)
+    cut_trace(trace, tmp_path / "cut.parquet", CutOptions(read_only=True))
+    rows = list(read_rows(tmp_path / "cut.parquet", ("kind", "refused")))
+    assert [refused is not None for kind, refused in rows if kind == "simple"] == [
+        True, True, False, False, True, True, False, False,
+    ]  # fmt: skip
+    cut_trace(trace, tmp_path / "whole.parquet", CutOptions())
+    assert all(refused is None for _, refused in read_rows(tmp_path / "whole.parquet", ("kind", "refused")))
