@@ -4,8 +4,8 @@ use super::bytes::{put_small, put_told, put_varint};
 use super::lines::Line;
 use super::pairing::{Row, Segment, Session};
 use super::symbols::{Symbols, Told};
-use super::text::{binds_parameters, contains, ends_word, has_parameters};
-use super::values::{in_context, put_single, Values};
+use super::text::{binds_one, binds_parameters, contains, ends_word};
+use super::values::{in_context, of_one, put_single, Values};
 use std::collections::hash_map::RandomState;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -152,7 +152,10 @@ impl RowMaker {
         };
         let given = if line.kind == b'E' { None } else { line.detail.of(text) };
         let given = given.map(|detail| &detail[super::text::skip_characters(detail, 12)..]);
-        let in_error = || error.and_then(|error| error.detail.of(text)).and_then(in_context);
+        let in_error = || {
+            let context = error.and_then(|error| error.detail.of(text))?;
+            in_context(context).or_else(|| of_one(context).filter(|_| sql.is_some_and(binds_one)))
+        };
         let told = given.or_else(in_error).filter(|told| !told.is_empty());
         if let Some(told) = told {
             self.values.read(told);
@@ -160,7 +163,7 @@ impl RowMaker {
             self.counts.doubtful += i64::from(contains(told, b"...'"));
         }
         let is_e = row.code == b'E';
-        if row.code == b'X' && state.is_none() && told.is_none() && sql.is_some_and(has_parameters) {
+        if row.code == b'X' && state.is_none() && told.is_none() && sql.is_some_and(binds_parameters) {
             return Err("a statement may lack its bound values");
         }
         if kind == EXTENDED && matches!(row.code, b'E' | b'X') && told.is_none() && sql.is_some_and(binds_parameters) {

@@ -187,6 +187,22 @@ pub fn binds_parameters(sql: &[u8]) -> bool {
     has_parameters(&key)
 }
 
+/// Whether there is a `$1` and no other parameter, constants aside.
+pub fn binds_one(sql: &[u8]) -> bool {
+    let mut key = Vec::new();
+    without_constants(sql, &mut key);
+    let (mut at, mut found) = (0, false);
+    while let Some(dollar) = find_byte(&key, at, b'$') {
+        at = dollar + 1;
+        let digits = key[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits > 0 && &key[at..at + digits] != b"1" {
+            return false;
+        }
+        found |= digits > 0;
+    }
+    found
+}
+
 /// Where the literal ends whose quote is at this place: quotes in it are doubled. Of one without an end, where its last
 /// pair of quotes would end it; None where nothing does.
 pub fn literal_end(text: &[u8], quote: usize) -> Option<usize> {

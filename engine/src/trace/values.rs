@@ -55,6 +55,20 @@ pub fn in_context(context: &[u8]) -> Option<&[u8]> {
     find(context, b" with parameters: $1 = ").map(|at| &context[at + BEFORE.len()..])
 }
 
+/// The value that could not be read when it was bound, in the context of its error, where it is that of `$1`.
+pub fn of_one(context: &[u8]) -> Option<&[u8]> {
+    const BEFORE: &[u8] = b" parameter ";
+    let mut rest = context;
+    while let Some(at) = find(rest, b" parameter $1 = '") {
+        rest = &rest[at + BEFORE.len()..];
+        let is_closed = rest.iter().filter(|byte| **byte == b'\'').count() % 2 == 0;
+        if is_closed && literal_end(rest, 5) == Some(rest.len()) {
+            return Some(rest);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +95,10 @@ mod tests {
         );
         assert_eq!(values("$1 = 'a', $2 = 'cut"), (vec![some("a")], true));
         assert_eq!(values("$1 = 'a''b"), (vec![some("a")], true));
+        assert_eq!(of_one(b"unnamed portal parameter $1 = 'a''b'"), Some(&b"$1 = 'a''b'"[..]));
+        assert!(
+            of_one(b"unnamed portal parameter $1 = 'a' more").is_none() && of_one(b"a parameter $2 = 'a'").is_none()
+        );
         assert_eq!(in_context(b"x\nportal \"\" with parameters: $1 = 'a'"), Some(&b"$1 = 'a'"[..]));
     }
 }

@@ -158,7 +158,13 @@ def _pace(summary: TraceSummary) -> Block:
 
 def _refused(summary: TraceSummary) -> tuple[Block, ...]:
     method = "COPY, LISTEN and cursors go by the log alone: what the client sent beside a statement is not in it."
-    return (_counts(summary.refused, "reason", "Every statement may be sent again."), Prose((method,)))
+    told = [method]
+    if summary.pipelined:
+        told.append(
+            f"{agreeing(summary.pipelined, 'transaction', 'was', 'were')} sent as a pipeline, several statements "
+            "without a BEGIN: each of these is sent and committed by itself."
+        )
+    return (_counts(summary.refused, "reason", "Every statement may be sent again."), Prose((" ".join(told),)))
 
 
 def _who(summary: TraceSummary) -> tuple[Block, ...]:

@@ -65,8 +65,11 @@ WITH errors AS (
         WHEN regexp_matches(tag, '^(?:PARSE|BIND)\b') OR (coalesce(tag, '') = '' AND regexp_matches(key, '\$[0-9]'))
         THEN 'extended' ELSE 'simple' END
       ELSE 'simple' END AS kind,
-    coalesce(given, CASE WHEN context IS NOT NULL THEN
-      regexp_extract(context, '(?s)(?:^|\n)[^\n]*? with parameters: (\$1 = .*)$', 1) END) AS values_,
+    coalesce(given, CASE WHEN context IS NOT NULL THEN coalesce(
+      nullif(regexp_extract(context, '(?s)(?:^|\n)[^\n]*? with parameters: (\$1 = .*)$', 1), ''),
+      -- a value that could not be read when it was bound; others of its statement are in no log
+      CASE WHEN contains(key, '$1') AND NOT regexp_matches(key, '\$(?:[02-9]|1[0-9])') THEN
+        regexp_extract(context, '(?s) parameter (\$1 = ''(?:[^'']|'''')*'')$', 1) ELSE '' END) END) AS values_,
     -- stderr without %i has no tag: what has parameters was bound, unless its text is wrong (class 42)
     CASE WHEN letter = 'E' AND (starts_with(tag, 'BIND') OR (coalesce(tag, '') = '' AND NOT starts_with(state, '42')))
       THEN hash(sql) END AS sought

@@ -42,6 +42,15 @@ SELECT * EXCLUDE (word) FROM told WHERE word = 'execute' AND NOT EXISTS (SELECT 
   WHERE made.word = 'prepare' AND made.session = told.session AND made.name = told.name AND made.seq < told.seq)
 """
 """Query of what executes by SQL a statement that its session, older than the log, had prepared before it."""
+_PIPELINED = f"""
+SELECT count(*) FROM (
+  SELECT session, tx FROM trace
+  WHERE {_SENT} AND refused IS NULL AND session NOT IN (SELECT session FROM trace WHERE sql ILIKE '%and%chain%')
+  GROUP BY session, tx
+  HAVING count(*) FILTER (kind = 'extended') > 1 AND count(*) FILTER (kind = 'simple') = 0
+    AND NOT bool_or(regexp_matches(coalesce(sql, ''), '(?i)^\\s*(?:begin|start)\\b')))
+"""
+"""Transactions of several statements that none begins: what is sent without waiting for answers is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,8 @@ class TraceSummary:
     """Sessions that use statements that they had prepared before it."""
     joined_unprepared: int = 0
     """Sessions that execute by SQL what SQL had prepared before it: nobody knows what that was."""
+    pipelined: int = 0
+    """Transactions that were pipelines: a replay commits each of their statements by itself."""
 
 
 def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
@@ -172,6 +183,7 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
             joined_unprepared=int(
                 _one(db, f"SELECT count(DISTINCT session) FROM ({UNPREPARED.format(trace='trace')})")
             ),
+            pipelined=int(_one(db, _PIPELINED)),
         )
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from pgdyno.errors import UsageError
+from pgdyno.report.trace_page import trace_page
 from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.schema import Lost, TraceMeta
+from pgdyno.trace.summary import summarize
 from pgdyno.trace.whole import hint, missing_words
 
 LOGS = Path(__file__).parents[2] / "data" / "traces"
@@ -41,7 +43,7 @@ def written(log: Path, *lines: dict[str, Any]) -> Path:
             at = f"2026-11-26 06:17:{second:02}.000 UTC"
             began = starts.setdefault(session, f"{BEGIN + second:x}.{session:x}")
             row = [at, "u" if session else "", "d" if session else "", "7", "", began,
-                   str(numbers[session]), one.get("tag", "SELECT"), at, "3/1" if session else "", "0",
+                   str(numbers[session]), one.get("tag", "SELECT"), at, one.get("vx", "3/1") if session else "", "0",
                    one.get("severity", "LOG"), one.get("state", "00000"), one["said"], one.get("detail", ""),
                    "", "", "", one.get("context", ""), one.get("query", ""), "", "", one.get("app", "x"),
                    "client backend" if session else "startup", "", "0"]  # fmt: skip
@@ -236,6 +238,37 @@ def test_a_log_of_errors_alone_is_no_load(tmp_path: Path, builder: str | None) -
     failed = {"said": "division by zero", "severity": "ERROR", "state": "22012", "query": "select 1/0"}
     with pytest.raises(UsageError, match="no statement is recognised in the log but such that failed"):
         build(tmp_path, written(tmp_path / "a.csv", failed, failed), builder)
+
+
+@BUILDERS
+def test_a_value_that_could_not_be_read_is_in_the_context_of_its_error(tmp_path: Path, builder: str | None) -> None:
+    """Of several values the others are in no log."""
+    failed = {"said": "invalid input", "severity": "ERROR", "state": "22P02", "tag": "BIND"}
+    lines = [
+        {**failed, "query": "select $1::int, '$2'", "context": "unnamed portal parameter $1 = 'it''s\nx'"},
+        {**failed, "query": "select $1::int + $1", "context": "portal \"a\" parameter $1 = 'y'"},
+        {**failed, "query": "select $1::int + $2", "context": "unnamed portal parameter $1 = 'z'"},
+        {**failed, "query": "select $12::int", "context": "unnamed portal parameter $12 = 'z'"},
+        {"said": T + "select 1"},
+    ]
+    meta, rows = build(tmp_path, written(tmp_path / "a.csv", *lines), builder)
+    assert [row[11] for row in rows if row[16]] == [["it's\nx"], ["y"], None, None]
+    assert meta.lost == Lost(without_params=2)
+
+
+def test_pipelines_are_counted(tmp_path: Path) -> None:
+    """Their statements have one virtual transaction and no BEGIN."""
+
+    def said(text: str, vx: int) -> dict[str, Any]:
+        return {"said": U + text, "vx": f"3/{vx}"}
+
+    build(tmp_path, written(
+        tmp_path / "a.csv", said("insert 1", 1), said("insert 2", 1), said("select 1", 2), said("BEGIN", 3),
+        said("select 2", 3), said("select 3", 3), said("insert 3", 4), said("insert 4", 4), said("insert 5", 4),
+    ))  # fmt: skip
+    summary = summarize(tmp_path / "out.parquet")
+    assert summary.pipelined == 2
+    assert "2 transactions were sent as a pipeline" in str(trace_page(summary, "out"))
 
 
 def test_names_with_blanks_are_read_by_what_the_connection_says(tmp_path: Path) -> None:
