@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import mmap
 import os
 import re
@@ -86,16 +87,46 @@ def reading(path: Path, begin: int = 0) -> Iterator[IO[bytes]]:
             magic = file.peek(4)[:4]  # type: ignore[attr-defined] # a BufferedReader
             if magic.startswith(_GZIP):
                 with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
-                    yield unpacked  # type: ignore[misc] # it reads bytes
+                    yield _with_plain_ends(unpacked)  # type: ignore[arg-type] # it reads bytes
             elif magic == _ZSTD:
                 with _zstd(path, file) as unpacked:
-                    yield unpacked
+                    yield _with_plain_ends(unpacked)
             else:
-                yield file
+                yield _with_plain_ends(file)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UsageError(f'log "{path}" is damaged', detail=str(error)) from error
     except OSError as error:
         raise UsageError(f'log "{path}" cannot be read', detail=error.strerror or str(error), hint=_HINT) from error
+
+
+def _with_plain_ends(file: IO[bytes]) -> IO[bytes]:
+    """Return a log with the line ends that PostgreSQL wrote: on Windows each of them has become two bytes."""
+    head = file.peek(_HEAD)  # type: ignore[attr-defined] # it is buffered, or unpacks
+    ends = head.count(b"\n")
+    return io.BufferedReader(_OfWindows(file), _BLOCK) if ends and head.count(b"\r\n") == ends else file
+
+
+class _OfWindows(io.RawIOBase):
+    """A file whose line ends are made plain."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._held = file, b""
+
+    def readable(self) -> bool:
+        """Tell that it is."""
+        return True
+
+    def readinto(self, place: memoryview) -> int:  # type: ignore[override] # of a BufferedReader
+        """Fill a place, and return by how many bytes; 0 at the end."""
+        while True:
+            more = self._file.read(len(place) - len(self._held))
+            data, self._held = self._held + more, b""
+            if more and data.endswith(b"\r"):
+                data, self._held = data[:-1], b"\r"
+            data = data.replace(b"\r\n", b"\n")
+            if data or not more:
+                place[: len(data)] = data
+                return len(data)
 
 
 def is_packed(path: Path) -> bool:

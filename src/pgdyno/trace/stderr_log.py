@@ -241,6 +241,7 @@ def in_order(logs: list[Log], stderr: StderrReader | None) -> list[Log]:
         if stderr is None:
             raise UsageError(
                 f'log "{logs[0].path}" is neither csvlog nor jsonlog',
+                detail="It does not begin with a record of either.",
                 hint="Of a log to stderr, give the server's log_line_prefix: --prefix '%m [%p] %q%u@%d '.",
             )
         logs = [replace(log, first=stderr.first_time(log)) for log in logs]

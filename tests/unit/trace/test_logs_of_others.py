@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -269,6 +270,19 @@ def test_pipelines_are_counted(tmp_path: Path) -> None:
     summary = summarize(tmp_path / "out.parquet")
     assert summary.pipelined == 2
     assert "2 transactions were sent as a pipeline" in str(trace_page(summary, "out"))
+
+
+@pytest.mark.parametrize("name", ["18-B.csv", "18-B.json", "18-B.log"])
+def test_a_log_of_a_server_on_windows_is_the_same(tmp_path: Path, name: str) -> None:
+    """There each line end is two bytes, also those within texts."""
+    options = {"prefix": PREFIX} if name.endswith(".log") else {}
+    whole = build(tmp_path, LOGS / name, **options)
+    data = (LOGS / name).read_bytes().replace(b"\n", b"\r\n")
+    for file, content in ((tmp_path / "w.log", data), (tmp_path / "w.log.gz", gzip.compress(data))):
+        file.write_bytes(content)
+        for old in tmp_path.glob("out.*"):
+            old.unlink()
+        assert build(tmp_path, file, segment=5000, **options) == whole
 
 
 def test_names_with_blanks_are_read_by_what_the_connection_says(tmp_path: Path) -> None:
