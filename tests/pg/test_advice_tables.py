@@ -32,7 +32,7 @@ def test_a_table_without_autovacuum_is_a_finding_until_it_is_reset(
     found = findings(tmp_path, postgres.conninfo, "--window", "1")["autovacuum-tables"]
     assert (found["answer"], found["severity"]) == ("finding", "warning"), found
     assert "public.Left out" in str(found["title"])
-    (change,) = found["changes"]
-    (statement,) = change["commands"]
+    statement = str(found["proposed"]).removeprefix("by hand: ").partition(";")[0]
+    assert statement == 'ALTER TABLE "public"."Left out" RESET (autovacuum_enabled)'
     postgres.execute(statement)
     assert findings(tmp_path, postgres.conninfo, "--window", "1")["autovacuum-tables"]["answer"] == "ok"

@@ -8,7 +8,7 @@ from pgdyno.advisor.judgement import DoesNotApply, Fires, InOrder, Judgement
 from pgdyno.advisor.planned import change_to, cost_of, shown
 from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
-from pgdyno.model.finding import Change, ChangeKind, Resolution, Severity
+from pgdyno.model.finding import Resolution, Severity
 from pgdyno.outside.quoting import identifier
 from pgdyno.units import bytes_text, moment_text, percent_text
 
@@ -171,36 +171,22 @@ def autovacuum_tables(case: Case) -> Judgement:
     shown = sorted(left_out, key=_dead_share, reverse=True)[:MOST_TABLES]
     more = len(left_out) - len(shown)
     names = ", ".join(f"{table.schema}.{table.name}" for table in shown) + (f" and {more} more" if more > 0 else "")
-    return Fires(
-        changes=tuple(_vacuumed_again(table) for table in shown),
+    statements = "; ".join(
+        f"ALTER TABLE {identifier(table.schema, table.name)} RESET (autovacuum_enabled)" for table in shown
+    )
+    return Fires(  # no change: nothing of a load's own tables, so no step of an experiment
         current=f"autovacuum_enabled = off for {names}",
-        proposed="autovacuum on for them too, or a scheduled VACUUM of each",
+        proposed=f"by hand: {statements}; or a scheduled VACUUM",
         values={"tables": names},
         evidence=tuple(_left_out(table) for table in shown),
         severity=Severity.WARNING if piled else None,
         alternatives=("Leave it off where a job vacuums the table itself, such as after each load.",),
-        needs_test=False,
-    )
-
-
-def _vacuumed_again(table: TableActivity) -> Change:
-    name = identifier(table.schema, table.name)
-    return Change(
-        ChangeKind.DDL,
-        value="autovacuum as everywhere else",
-        current="autovacuum_enabled = off",
-        commands=(f"ALTER TABLE {name} RESET (autovacuum_enabled);",),
-        undo=(f"ALTER TABLE {name} SET (autovacuum_enabled = off);",),
     )
 
 
 def _left_out(table: TableActivity) -> str:
     dead = table.dead_share
-    rows = (
-        f"how many of its rows are dead is unknown ({dead.reason})"
-        if isinstance(dead, Unknown)
-        else (f"{percent_text(dead)} of its rows are dead")
-    )
+    rows = f"dead rows {dead}" if isinstance(dead, Unknown) else f"{percent_text(dead)} of its rows are dead"
     return f"{table.schema}.{table.name} of database {table.database} ({bytes_text(table.bytes)}): {rows}."
 
 

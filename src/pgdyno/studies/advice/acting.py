@@ -28,7 +28,7 @@ def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barre
     if isinstance(server, Unknown):
         return Barred()
     try:
-        role = read_role(target.postgres, () if target.route is not None else None)
+        role = read_role(target.postgres, () if _is_by_sql(target) else None)
     except PgdynoError as error:
         return Barred(error.message)
     lacks = {verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS}
@@ -39,6 +39,15 @@ def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barre
         rules={rule: reason for rule, reason in found if reason},
         lacks=lacks,
     )
+
+
+def _is_by_sql(target: Target) -> bool:
+    """Tell whether settings go by ALTER SYSTEM, which takes rights that files and Patroni do not ask for."""
+    if target.route is None:
+        return False
+    from pgdyno.routes.sql_route import SqlRoute  # advice on files goes without
+
+    return isinstance(target.route, SqlRoute)
 
 
 def _whole(target: Target, server: ServerInventory) -> str:
