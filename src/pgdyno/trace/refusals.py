@@ -79,7 +79,8 @@ _FUNCTIONS = {
         ("query_to_xml", "query_to_xml_and_xmlschema", "query_to_xmlschema", "ts_stat"), Barred.TEXT),
 }  # fmt: skip
 _PREFIXES = (
-    (re.compile(r"dblink|postgres_fdw_"), Barred.ELSEWHERE),
+    (re.compile(r"dblink|postgres_fdw_|http(?:_(?:get|post|put|patch|delete|head))?$|\w+_(?:to|from)_s3$"),
+     Barred.ELSEWHERE),
     (re.compile(r"pg_(?:logical_|replication_(?:slot|origin)|(?:create|drop|copy)_.*replication|sync_replication)"),
      Barred.REPLICATION),
 )  # fmt: skip
@@ -105,9 +106,10 @@ _WORDS: tuple[tuple[re.Pattern[str], Barred], ...] = tuple(
 )
 SUSPECT = re.compile(
     r"(?i)\b(?:system|role|user|group|owned|database|tablespace|server|foreign|mapping|subscription|copy|do"
-    r"|function|procedure|grant|revoke|owner)\b|pg_|dblink|fdw|\blo_|to_xml|ts_stat|u&|\0"
+    r"|function|procedure|grant|revoke|owner|password)\b|pg_|dblink|fdw|http|_s3|\blo_|to_xml|ts_stat|u&|\0"
 )
 """A text without any of these needs no parse tree to be let through."""
+_PASSWORD = re.compile(r"(?i)\bpassword\s+(?:e|u&)?['$]")
 _SECRET = (Barred.SETTINGS, Barred.ROLES, Barred.ELSEWHERE, Barred.REPLICATION)
 
 
@@ -126,6 +128,8 @@ def judge(text: str, parse: Callable[[str], ParseTree | None]) -> NeverSent | No
         return None
     tree = parse(text)
     reason = _by_words(text) if tree is None else _by_tree(tree)
+    if tree is None and _PASSWORD.search(text):  # mistyped, with its password
+        reason = reason or Barred.ROLES
     if reason is None:
         return None
     return NeverSent(reason, without_secret(text) if reason in _SECRET and re.search(r"['$]", text) else None)

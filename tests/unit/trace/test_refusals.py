@@ -25,10 +25,11 @@ REFUSED = (
     "select dblink_exec('a', 'b')", "create server s foreign data wrapper f", "drop server s",
     "create subscription s connection 'x' publication p", "select pg_drop_replication_slot('a')",
     "select query_to_xml('select 1', true, true, '')",
+    "select net.http_post('https://x')", "select * from http_get('https://x')", "select aws_s3.query_export_to_s3('q')",
     "alter system sett x", "copy t from somewhere that does not parse",
 )  # fmt: skip
 SENT = (
-    "select * from users where role = 'copy'",
+    "select * from users where role = 'copy'", "update http set password = 'x'",
     "insert into t values ('alter system') on conflict do nothing",
     "alter table a add foreign key (x) references b",
     "alter table t rename to u", "grant select on t to b",
@@ -65,7 +66,8 @@ def test_what_is_the_load_is_sent(text: str) -> None:
     "text",
     [
         "alter role a password 'hush'", "/* 'hush' */ create user a with encrypted password 'hush'",
-        "create role a pasword 'hush'", "create user mapping for a server s options (password 'hush')",
+        "create role a pasword 'hush'", "creat role a password 'hush'", "alter rol a password e'hush'",
+        "create user mapping for a server s options (password 'hush')",
         "create subscription s connection 'password=hush' publication p", "select dblink_connect('password=hush')",
         "alter system set primary_conninfo = 'password=hush'",
     ],
