@@ -6,7 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import fdtri
+
+from pgdyno.knobs.dimension import Dimension
+from pgdyno.optimizer.encoding import Encoding, Matrix, Vector
+from pgdyno.optimizer.gp import PRIOR
+from pgdyno.optimizer.kernel import distances, parts
+from pgdyno.optimizer.observation import ScoredPoint
 
 EARLIEST = 25
 """Suggestions before which the model's promises end no search: a model of fewer trials is too sure of itself."""
@@ -14,12 +19,20 @@ PATIENCE = 5
 """How many suggestions in a row must promise less than the noise."""
 FLAT_FROM = 10
 """So many points must have been measured before a space is called flat: the first ones, which cover it."""
-FLAT_SHARE = 6
-"""And one in so many of the trials that the search may make, so that a search of many trials looks further."""
+FLAT_SHARE = 4
+"""One in so many of the trials that the search may make is where that is told. A search whose share is fewer points
+than those makes all its trials: there is little to save, and few points tell nothing."""
 FLAT_REPEATS = 4
 """So often must the default have been measured: the noise of fewer runs is anybody's guess."""
 FLAT_LEVEL = 0.95
-"""A flat space passes each look with about this chance (F distribution)."""
+"""A flat space passes the look with this chance."""
+SIGNALS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Variances of what settings do, in variances of the noise of one trial: from what hardly shows to what is plain."""
+DRAWS = 2000
+"""Of noise alone, to know how far it goes: the level holds to half a per cent then."""
+WILD = 3.0
+"""So many standard deviations below its median, by the median distance from it, a value is drawn in."""
+LEAST = 1e-18
 
 
 def should_stop(log_expected_improvements: Sequence[float | None], noise_sd: float) -> str | None:
@@ -39,17 +52,65 @@ def should_stop(log_expected_improvements: Sequence[float | None], noise_sd: flo
     return f"{PATIENCE} suggestions in a row promised less than a tenth of the noise of one trial"
 
 
-def is_flat(tried: Sequence[float], default: Sequence[float], *, trials: int) -> bool:
-    """Return whether the tried points differ from the default no more than its own repeats differ from each other.
+def can_tell_flat(tried: int, repeats: int, *, trials: int) -> bool:
+    """Tell whether so many tried points and repeats of the default are enough to call a space flat.
 
-    Both are ln(performance): one score for each other point, and the default's repeats. `trials` is how many the
-    search may make. Compares mean squares by the F distribution. The lowest point is left out: it may have been
-    disturbed, and that one point is bad says nothing of a gain. That a knob does nothing anywhere is not shown: ten
-    points miss one in ten of the cliffs that lie in a quarter of one knob's range.
+    `trials` is how many the search may make.
     """
-    if len(default) < FLAT_REPEATS or len(tried) < max(FLAT_FROM, trials // FLAT_SHARE):
-        return False
-    level, noise = float(np.mean(default)), float(np.var(default, ddof=1))
-    kept = np.sort(np.asarray(tried, dtype=np.float64))[1:]
-    bound = float(fdtri(len(kept), len(default) - 1, FLAT_LEVEL)) * (1 + 1 / len(default))
-    return float(np.mean((kept - level) ** 2)) <= bound * noise
+    return repeats >= FLAT_REPEATS and tried >= trials // FLAT_SHARE >= FLAT_FROM
+
+
+def is_flat(dimensions: Sequence[Dimension], history: Sequence[ScoredPoint]) -> bool:
+    """Return whether all that was measured differs no more, nor in any other way, than noise alone would have it.
+
+    `history` has an entry for each measurement, the repeats of the default among them. It is a suspicion only: a dozen
+    points miss a gain that is not much larger than the noise, so that fresh pairs have to agree
+    (docs/explanation/optimizer.md).
+
+    The statistic is the restricted likelihood (Patterson and Thompson 1971) of settings that matter, over that of noise
+    alone: the mean of it for effects with SIGNALS times the variance of the noise, which are alike in neighbours (the
+    covariance of the search at its prior's length-scale) or each configuration's own. So it sees that the default's
+    repeats agree where others do not, that all lie off the default, that neighbours are alike, that one stands out.
+    What noise alone comes to depends on nothing but the points (Crainiceanu and Ruppert 2004), so that DRAWS draws of
+    it tell. Values far below the others of the default, or of what was tried, are drawn in: one bad trial is no gain.
+    """
+    measured = [(seen.point, seen.value) for seen in history if seen.value is not None]
+    encoding = Encoding(dimensions, [point for point, _ in measured])
+    rows = encoding.rows([point for point, _ in measured])
+    x = encoding.features(rows)
+    weights = np.full(int(encoding.groups.max()) + 1, PRIOR.scale_median**-2)
+    neighbours = parts(distances(x, x, encoding.groups), weights).total
+    same = (rows[:, None] == rows[None, :]).all(axis=2).astype(np.float64)
+    noise = np.random.default_rng(0).normal(size=(DRAWS, len(measured)))
+    values = np.vstack([[value for _, value in measured], noise])
+    is_default = (rows == encoding.default).all(axis=1)
+    for group in (is_default, ~is_default):
+        values[:, group] = _tamed(values[:, group])
+    ratios = _likelihood_ratios(neighbours, values) + _likelihood_ratios(same, values)
+    return bool(np.mean(ratios[1:] >= ratios[0]) > 1 - FLAT_LEVEL)
+
+
+def _likelihood_ratios(covariance: Matrix, values: Matrix) -> Vector:
+    """Return the restricted likelihood of effects of that covariance over that of noise alone, for each row of values.
+
+    The level and the size of the noise are integrated out.
+    """
+    size = len(covariance)
+    around = values - values.mean(axis=1, keepdims=True)
+    alone = np.maximum((around**2).sum(axis=1), LEAST)
+    total = np.zeros(len(values))
+    for signal in SIGNALS:
+        inverse = np.linalg.inv(np.eye(size) + signal * covariance)
+        weights = inverse.sum(axis=0)
+        projection = inverse - np.outer(weights, weights) / weights.sum()
+        squares = np.maximum(((around @ projection) * around).sum(axis=1), LEAST)
+        volume = float(np.linalg.slogdet(inverse)[1]) - math.log(weights.sum()) + math.log(size)
+        total += np.exp(0.5 * volume - 0.5 * (size - 1) * np.log(squares / alone))
+    return np.asarray(total / len(SIGNALS))
+
+
+def _tamed(values: Matrix) -> Matrix:
+    """Return rows in which no value is further below the row's median than WILD of its usual distances."""
+    middle = np.median(values, axis=1, keepdims=True)
+    usual = 1.4826 * np.median(np.abs(values - middle), axis=1, keepdims=True)
+    return np.maximum(values, middle - WILD * usual)

@@ -12,7 +12,8 @@ import pytest
 
 from fix_postgres import NIGHT
 from pgdyno.knobs.dimension import Dimension
-from pgdyno.optimizer.ask import ask
+from pgdyno.optimizer.ask import ask, spread
+from pgdyno.optimizer.encoding import Encoding
 from pgdyno.optimizer.model import fit_model, fit_sceptical
 from pgdyno.optimizer.observation import ScoredPoint, gather
 from pgdyno.optimizer.rank import choose, rank
@@ -22,6 +23,7 @@ from pgdyno.optimizer.stopping import (
     FLAT_REPEATS,
     FLAT_SHARE,
     PATIENCE,
+    can_tell_flat,
     is_flat,
     should_stop,
 )
@@ -113,29 +115,60 @@ def test_stopping_waits_for_enough_trials_and_a_run_of_small_promises() -> None:
     assert should_stop([*early, small], 0.0) is None
 
 
+def looked_at(tried: Sequence[float], default: Sequence[float], seed: int = 1, slope: float = 0.0) -> list[ScoredPoint]:
+    """Return what a look sees: the default's repeats, and points all over the space, of which k0 is worth `slope`."""
+    encoding = Encoding(SPACE)
+    points = [encoding.point(row) for row in spread(encoding, len(tried), seed)]
+    gains = [slope * math.log(float(point["k0"]) / 32) for point in points]
+    seen = [ScoredPoint(point, value + gain) for point, value, gain in zip(points, tried, gains, strict=True)]
+    return [*(ScoredPoint(DEFAULT, value) for value in default), *seen]
+
+
 def test_a_flat_space_is_known_by_its_first_points_and_a_gain_is_none() -> None:
     rng = np.random.default_rng(0)
-    flat = lifted = 0
-    for _ in range(400):
-        default, tried = 0.05 * rng.normal(size=8), 0.05 * rng.normal(size=FLAT_FROM)
-        flat += is_flat(list(tried), list(default), trials=40)
-        lifted += is_flat([*tried[1:], 0.4], list(default), trials=40)
-        assert not is_flat(list(tried[1:]), list(default), trials=40)
-        assert not is_flat(list(tried), list(default), trials=80)
-        assert not is_flat(list(tried), list(default[:3]), trials=40)
-    assert flat > 0.9 * 400
-    assert lifted < 0.1 * 400
+    flat = lifted = sloping = 0
+    for seed in range(100):
+        default, tried = list(0.05 * rng.normal(size=8)), list(0.05 * rng.normal(size=FLAT_FROM))
+        flat += is_flat(SPACE, looked_at(tried, default, seed))
+        lifted += is_flat(SPACE, looked_at([*tried[1:], 0.4], default, seed))
+        sloping += is_flat(SPACE, looked_at(tried, default, seed, slope=0.05))
+        assert not can_tell_flat(len(tried[1:]), len(default), trials=40)
+        assert not can_tell_flat(len(tried), len(default), trials=80)
+        assert not can_tell_flat(len(tried), len(default[:3]), trials=40)
+    assert 0.9 * 100 < flat <= 0.99 * 100, "as often as it says"
+    assert lifted < 0.2 * 100
+    assert sloping < 0.2 * 100, "a slope from 1.4 noises below the default to 5.5 above it"
 
 
 def test_one_bad_point_makes_no_space_less_flat() -> None:
     rng = np.random.default_rng(1)
-    default, tried = 0.05 * rng.normal(size=8), 0.02 * rng.normal(size=FLAT_FROM)
-    assert is_flat([*tried, -0.8], list(default), trials=40)
-    assert not is_flat([*tried, -0.8, -0.7], list(default), trials=40)
+    one = two = 0
+    for seed in range(40):
+        default, tried = list(0.05 * rng.normal(size=8)), list(0.05 * rng.normal(size=FLAT_FROM - 1))
+        one += is_flat(SPACE, looked_at([*tried, -0.8], default, seed))
+        two += is_flat(SPACE, looked_at([*tried, -0.8, -0.7, -0.9, -0.8], default, seed))
+    assert one > 0.75 * 40
+    assert two < 0.5 * 40
+
+
+def test_what_is_flat_depends_neither_on_the_level_nor_on_the_size_of_the_noise() -> None:
+    rng = np.random.default_rng(2)
+    for seed in range(10):
+        default, tried = rng.normal(size=8), rng.normal(size=12)
+        known = is_flat(SPACE, looked_at(list(tried), list(default), seed))
+        assert is_flat(SPACE, looked_at(list(7 + 0.01 * tried), list(7 + 0.01 * default), seed)) is known
+    assert is_flat(SPACE, looked_at([1.0] * 12, [1.0] * 8)), "without any scatter"
+
+
+def test_a_trial_that_failed_says_nothing_of_a_flat_space() -> None:
+    rng = np.random.default_rng(3)
+    seen = looked_at(list(rng.normal(size=12)), list(rng.normal(size=8)))
+    failed = ScoredPoint({**DEFAULT, "k1": 8192}, None)
+    assert is_flat(SPACE, [*seen, failed]) == is_flat(SPACE, seen)
 
 
 def test_a_tenth_of_the_noise_is_the_least_that_is_worth_a_trial() -> None:
-    assert (EARLIEST, PATIENCE, FLAT_FROM, FLAT_SHARE, FLAT_REPEATS) == (25, 5, 10, 6, 4)
+    assert (EARLIEST, PATIENCE, FLAT_FROM, FLAT_SHARE, FLAT_REPEATS) == (25, 5, 10, 4, 4)
     least = math.log(0.02) + math.log(0.1)
     small = [least] * 25
     assert should_stop(small, 0.02) is not None
@@ -146,17 +179,20 @@ def test_a_tenth_of_the_noise_is_the_least_that_is_worth_a_trial() -> None:
     assert should_stop(small, 0.0) is None
 
 
-@pytest.mark.parametrize(("score", "flat"), [(3.832, True), (3.833, False), (-3.832, True), (-3.833, False)])
-def test_a_space_is_flat_up_to_the_f_distribution_of_its_repeats(score: float, flat: bool) -> None:
-    """Nine points of ten against four repeats of variance 4/3: F of 9 and 3 degrees is 8.8123, and a quarter more."""
-    assert math.sqrt(8.8123 * 1.25 * 4 / 3) == pytest.approx(3.8324, abs=1e-4)
-    assert is_flat([-99.0] + [score] * 9, [-1.0, 1.0, -1.0, 1.0], trials=12) is flat
+def test_points_that_scatter_far_beyond_the_repeats_are_not_flat_and_those_that_do_not_are() -> None:
+    repeats = [-1.0, 1.0, -1.0, 1.0]
+    assert is_flat(SPACE, looked_at([1.0, -1.0] * 5, repeats))
+    assert not is_flat(SPACE, looked_at([9.0, -9.0] * 5, repeats))
+    assert not is_flat(SPACE, looked_at([9.0] * 10, repeats))
+    assert not is_flat(SPACE, looked_at([-9.0] * 10, repeats)), "a default that is hard to beat"
 
 
 def test_a_search_of_many_trials_looks_further_and_three_repeats_tell_no_noise() -> None:
-    repeats = [-1.0, 1.0, -1.0, 1.0]
-    assert is_flat([0.1] * 10, repeats, trials=65)
-    assert not is_flat([0.1] * 10, repeats, trials=66)
-    assert is_flat([0.1] * 11, repeats, trials=66)
-    assert not is_flat([0.1] * 9, repeats, trials=6)
-    assert not is_flat([0.1] * 10, repeats[:3], trials=6)
+    assert can_tell_flat(10, 4, trials=43)
+    assert not can_tell_flat(10, 4, trials=44)
+    assert can_tell_flat(11, 4, trials=44)
+    assert can_tell_flat(15, 4, trials=60), "a quarter"
+    assert can_tell_flat(10, 4, trials=40)
+    assert not can_tell_flat(9, 4, trials=40)
+    assert not can_tell_flat(10, 3, trials=40)
+    assert not can_tell_flat(30, 9, trials=39), "a quarter of them would be nine points"

@@ -85,6 +85,11 @@ class GivenUp:
     blocks: Blocks
 
 
+def shows_a_gain(proof: Proof | GivenUp) -> bool:
+    """Tell whether these blocks show a gain: over the baseline, or of all that was found over the part of it."""
+    return isinstance(proof, GivenUp) or proof.headline.verdict.word is Word.BETTER or proof.lacks_something
+
+
 def prove(
     laboratory: Laboratory,
     winner: Configuration,

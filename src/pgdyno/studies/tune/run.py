@@ -6,7 +6,7 @@
               settings, all that was found, rivals. Where the part is worse than the whole, or only the whole is
               shown to be better, the model that chose it learns from these blocks and chooses another one for the
               next; all of it goes into the last. What is not shown to matter goes, of what was left out together half
-              by half.
+              by half. Where nothing stood out in the search, it goes on if its one proof shows a gain, and else ends.
 
 The whole is a pure function of options, seed and the trials' outcomes: a resumed tune runs it again from the top,
 and the laboratory gives back the trials that the store has.
@@ -34,7 +34,7 @@ from pgdyno.studies.tune.halves import split_group
 from pgdyno.studies.tune.missing import LOOK_TRIALS, SEEN_TRIALS, loss_at_a_look, loss_in_proof, seek_seen
 from pgdyno.studies.tune.noise_runs import floor_of, measure_noise
 from pgdyno.studies.tune.options import TuneOptions
-from pgdyno.studies.tune.proof import GivenUp, Proof, needed_settings, prove
+from pgdyno.studies.tune.proof import GivenUp, Proof, needed_settings, prove, shows_a_gain
 from pgdyno.studies.tune.proof_notes import (
     UNENDED,
     baseline_fails_text,
@@ -223,6 +223,21 @@ def search_and_prove(
             if tuned.proof is None or is_told_more or is_better:
                 tuned.found, judged_by = found, options
                 tuned.take(proof, part)
+        if search.seems_flat and len(proofs) == 1 and not is_last:
+            if not shows_a_gain(proof):
+                break  # the search and fresh pairs agree
+            announce("proof: fresh pairs show a gain: the space is not flat, and the search goes on")
+            search.go_on()  # as if nobody had looked; the model knows these pairs where it chooses
+            announce(f"search ended: {search.stopped}")
+            options = asked.of_proof(isinstance(proof, Proof))
+            search.fresh += [trial for trial in _trials(proof) if trial.spec.role is not Role.RIVAL]
+            if not tuned.is_offered:
+                refused.append(part.settings)
+            known, found = found, search.winner()
+            if not found or (found == known and tuned.is_offered):
+                break
+            continue
+        if isinstance(proof, Proof):
             ends = tuned.is_offered or is_better or is_last or not _can_repair(laboratory, options)
             if not proof.lacks_something and ends:
                 break

@@ -20,7 +20,7 @@ from pgdyno.model.verdict import Metric
 from pgdyno.optimizer.ask import Suggestion, ask
 from pgdyno.optimizer.observation import ScoredPoint
 from pgdyno.optimizer.rank import candidate
-from pgdyno.optimizer.stopping import is_flat, should_stop
+from pgdyno.optimizer.stopping import can_tell_flat, is_flat, should_stop
 from pgdyno.studies.pairs.blocks import run_repeating
 from pgdyno.studies.pairs.drift import level_now, relative_scores
 from pgdyno.studies.tune.options import THERE_AND_BACK, TuneOptions
@@ -59,21 +59,32 @@ class Search:
     noise_sd: float = 0.0
     """Scatter of ln(figure) of one trial, from the noise floor."""
     stopped: str = ""
+    seems_flat: bool | None = None
+    """What the one look at a quarter of the trials said: whether nothing stands out from the noise; None before it."""
     fresh: list[Trial] = field(default_factory=list)
     """Trials of a proof that the search's winner did not stand: the model learns from them too."""
     failed: list[Trial] = field(default_factory=list)
     """Trials of winners that failed in their proof: what a search trial had of such a configuration counts no more."""
     left_out: list[str] = field(default_factory=list)
     """What a time budget had no room for."""
+    blocks: int = 0
+    """How many blocks were begun."""
 
     def run(self) -> None:
         """Ask and measure until the budget is spent or more search is not worth it."""
         trials = self.options.trials
         self.laboratory.expect(trials + math.ceil(trials / self.options.baseline_every), at_most=True)
-        block = 0
+        self._run_blocks()
+
+    def go_on(self) -> None:
+        """Search further where the space seemed flat and fresh pairs have shown a gain; that is not asked again."""
+        self.stopped = ""
+        self._run_blocks()
+
+    def _run_blocks(self) -> None:
         while not self.stopped:
-            block += 1
-            self._run_block(block)
+            self.blocks += 1
+            self._run_block(self.blocks)
 
     def _run_block(self, block: int) -> None:
         """Run one baseline and `baseline_every` suggestions, the baseline at a place drawn at random."""
@@ -183,7 +194,7 @@ class Search:
             return "the search's share of the time is used up"
         if watch is not None and not watch.has_room(1 + options.proof_trials):
             return "what is left of the time is needed for the proof"
-        if self._is_flat():
+        if self._looks_flat():
             measured = sum(map(self._has_figure, self.trials))
             return f"none of {measured} configurations stands out from the noise of the baseline"
         promises = [suggestion.log_expected_improvement for suggestion in self.suggestions]
@@ -202,18 +213,28 @@ class Search:
     def _scored(self) -> list[tuple[Trial, float]]:
         """Return every trial that has a figure with its score: baselines, then what was asked."""
         fresh = [trial for trial in self.fresh if self._has_figure(trial)]
-        baselines = [*self.baselines, *(trial for trial in fresh if trial.spec.role is Role.BASELINE)]
+        baselines = sorted((*self.baselines, *(t for t in fresh if t.spec.role is Role.BASELINE)), key=_time)
         measured = [trial for trial in self.trials if self._has_figure(trial)]
         measured += [trial for trial in fresh if trial.spec.role is not Role.BASELINE]
         figures, repeats = ([(_time(t), self._gain(t)) for t in each] for each in (measured, baselines))
         scores, own = relative_scores(figures, repeats) if repeats else ([], [])
         return [*zip(baselines, own, strict=True), *zip(measured, scores, strict=bool(repeats))]
 
-    def _is_flat(self) -> bool:
-        scored = self._scored()
-        tried = [score for trial, score in scored if trial.spec.role is Role.SEARCH]
-        repeats = [score for trial, score in scored if trial.spec.role is not Role.SEARCH]
-        return is_flat(tried, repeats, trials=self.options.trials)
+    def _looks_flat(self) -> bool:
+        """Look, once there is enough to tell by, whether nothing that was tried stands out; False at any other time."""
+        if self.seems_flat is not None:
+            return False
+        tried, repeats = self._measured()
+        if not can_tell_flat(len(tried), len(repeats), trials=self.options.trials):
+            return False
+        self.seems_flat = is_flat(self.space.dimensions, [*repeats, *tried])
+        return self.seems_flat
+
+    def _measured(self) -> tuple[list[ScoredPoint], list[ScoredPoint]]:
+        """Return the scores of what was tried, and those of the baseline's repeats, one by one."""
+        scored = [(trial.spec.role, ScoredPoint(self._point(trial), score)) for trial, score in self._scored()]
+        tried = [seen for role, seen in scored if role is Role.SEARCH]
+        return tried, [seen for role, seen in scored if role is not Role.SEARCH]
 
     def skipped(self) -> list[Point]:
         """Return the points whose trials say nothing of them: disturbed each time they were repeated, or no figure.
