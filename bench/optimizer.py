@@ -10,7 +10,8 @@ seeds that end below the default, and of those that return it; then how many kno
 answers in several ways. Of pgdyno's, `choose` is what the judgement of its own trials returns, `tune` the candidate of
 a tune, whole, if fresh pairs call it better (up to 24 pairs beside the trials), and `offered` what a tune without a
 bound of time offers: its own proof runs on the surface, with the frugal choice, arms that leave settings out, veto and
-repair (`surface_tune.py`). `in time` is the same of a tune with a `--budget` of which the search had its share.
+repair (`surface_tune.py`), and so does the rule that ends a search in which nothing stands out; `unended` is the same
+without that rule. `in time` is the same as `offered` of a tune with a `--budget` of which the search had its share.
 Of others, the bare name is their best measurement, and `proved` that point after the same pairs.
 
 Each line names its start: the default alone, or the rules of thumb of the surface (only where it has some). The trials
@@ -58,6 +59,8 @@ from search_peers import NEEDS, SEARCHES
 CHECKPOINTS = (20, 30, 50)
 OWN_SURFACES = Path(__file__).resolve().parent / "surfaces"
 FLAT = 1e-6
+PROOF = ("together", "runs", "unshown", "trials")
+"""What a score keeps of how an offer came about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ class Score:
     """Of what a tune offers: settings with one effect together, its runs beside the search, effects not shown."""
     runs: tuple[int, ...] = ()
     unshown: tuple[int, ...] = ()
+    trials: tuple[int, ...] = ()
+    """And the trials of its search, fewer than were given where nothing stood out and fresh pairs agreed."""
 
 
 @lru_cache(maxsize=4)
@@ -124,7 +129,7 @@ def run(job: Job) -> list[Score]:
         changed = tuple(sum(points[trial][name] != now for name, now in known) for trial in CHECKPOINTS)
         told = search.offers.get(answer, {})
         offers = [told[trial] for trial in CHECKPOINTS if trial in told]
-        proof = tuple(tuple(getattr(offer, name) for offer in offers) for name in ("together", "runs", "unshown"))
+        proof = tuple(tuple(getattr(offer, name) for offer in offers) for name in PROOF)
         scores.append(Score(job, job.label(answer), regrets, worse, changed, search.failed, search.cpu_s, *proof))
     return scores
 
@@ -257,6 +262,9 @@ def print_proofs(label: str, scores: Sequence[Score]) -> None:
     for head, values in zip(heads, (middle, together, unshown, runs), strict=True):
         print(f"{head:20}{label:24}" + "".join(f"{value:6.1f}" for value in values), flush=True)
     print(f"{'something offered':20}{label:24}" + "".join(f"{len(found):6}" for found in offered), flush=True)
+    ends = [[score.trials[i] for score in scores if score.trials and score.trials[i] < CHECKPOINTS[i]] for i in _PLACES]
+    cells = (f"{len(found):4}" + (f" by {max(found)}" if found else "") for found in ends)
+    print(f"{'ended as flat':20}{label:24}" + "".join(f"{cell:>12}" for cell in cells), flush=True)
 
 
 def print_line(head: str, label: str, found: Mapping[str, Sequence[float]]) -> None:

@@ -59,7 +59,7 @@ class Surfaces(Protocol):
 class Search:
     """A search that ran: what each way to answer returns after each checkpoint, failed trials, CPU s per suggestion.
 
-    `offers` tells of the answers `offered` and `in time` how they came about.
+    `offers` tells of the answers `offered`, `unended` and `in time` how they came about.
     """
 
     returned: Mapping[str, Mapping[int, Point]]
@@ -119,19 +119,23 @@ def own(surface: Surface, trials: int, seed: int, checkpoints: Sequence[int], ad
     """Run the project's optimiser.
 
     `choose` is what the judgement of its own trials returns, `tune` the candidate of a tune, if proved, `offered`
-    what a tune offers of it, and `in time` what one does that has a budget.
+    what a tune offers of it, `unended` the same without the rule that ends a search in which nothing stands out, and
+    `in time` what a tune does that has a budget.
     """
     dimensions = dimensions_of(surface)
     history, cpu_s = searched(surface, trials, seed, advice)
-    returned: dict[str, dict[int, Point]] = {"choose": {}, "tune": {}, "offered": {}, "in time": {}}
-    offers: dict[str, dict[int, Offer]] = {"offered": {}, "in time": {}}
+    offers: dict[str, dict[int, Offer]] = {"offered": {}, "unended": {}, "in time": {}}
+    returned: dict[str, dict[int, Point]] = {answer: {} for answer in ("choose", "tune", *offers)}
     for trial in checkpoints:
         known = history[:trial]
         returned["choose"][trial] = choose(dimensions, known)
         found = candidate(dimensions, known, seed=seed)
         returned["tune"][trial] = proved(surface, found, seed, trial)
+        real = offer(surface, dimensions, known, seed)
+        offers["offered"][trial] = real
+        offers["unended"][trial] = offer(surface, dimensions, known, seed, looks=False) if real.seemed_flat else real
+        offers["in time"][trial] = offer(surface, dimensions, known, seed, in_time=True)
         for answer, told in offers.items():
-            told[trial] = offer(surface, dimensions, known, seed, in_time=answer == "in time")
             returned[answer][trial] = told[trial].point
     return Search(returned, sum(seen.value is None for seen in history), cpu_s, offers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,17 +11,19 @@ import numpy as np
 import pytest
 
 import optimizer as bench
+from pgdyno.optimizer.observation import ScoredPoint
+from pgdyno.studies.tune import search as tune_search
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.proof import WITHOUT
 from search_methods import SCREENING, Surface, dimensions_of, load_surfaces, proved, searched
 from search_peers import NEEDS, SEARCHES
-from surface_tune import ended
+from surface_tune import ended, offer
 
 pytestmark = pytest.mark.xdist_group("optimizer-peers")
 SURFACES = load_surfaces(Path(bench.__file__).parent / "surfaces")
 NOISE_RUNS = TuneOptions().noise_runs
 PLAIN = {
-    "own": {"choose", "tune", "offered", "in time"},
+    "own": {"choose", "tune", "offered", "unended", "in time"},
     "random": {"random", "random proved"},
     "gp": {"gp", "gp proved"},
 }
@@ -56,6 +59,62 @@ def test_a_part_that_fails_on_a_surface_is_not_what_a_tune_offers():
     tuned, _ = ended(surface, dimensions_of(surface.of), history, 1)
     assert not tuned.is_offered
     assert tuned.search.failed
+
+
+@dataclass
+class Level:
+    """A surface on which no knob does anything; the third measurement of the default is `odd` times the others."""
+
+    of: Surface
+    odd: float = 1.0
+    defaults: int = 0
+
+    @property
+    def default(self):
+        return self.of.default
+
+    def measure(self, point, rng):
+        self.defaults += point == self.default
+        return 0.02 * float(rng.normal()) + (math.log(self.odd) if self.defaults == 3 else 0.0)
+
+
+def level_history(surface, trials):
+    """Return trials all over a space in which nothing helps, the default anew in every ten."""
+    dimensions, rng = dimensions_of(surface.of), np.random.default_rng(4)
+    points = [{d.name: d.from_unit(float(rng.random())) for d in dimensions} for _ in range(trials)]
+    points = [surface.default if number % 10 == 0 else point for number, point in enumerate(points)]
+    return [ScoredPoint(point, 0.02 * float(rng.normal())) for point in points]
+
+
+def test_what_a_tune_offers_is_measured_with_the_rule_that_ends_a_flat_search():
+    """The figures were those of a tune without it, which nobody has."""
+    surface = Level(SURFACES.get("queue-5"))
+    known, dimensions = level_history(surface, 50), dimensions_of(surface.of)
+    real = offer(surface, dimensions, known, 1)
+    assert (real.seemed_flat, real.trials) == (True, 14), "a quarter of 50, and the default twice"
+    assert real.point == surface.default
+    whole = offer(surface, dimensions, known, 1, looks=False)
+    assert (whole.seemed_flat, whole.trials) == (False, 50)
+    short = offer(surface, dimensions, known[:30], 1)
+    assert (short.seemed_flat, short.trials) == (False, 30), "a quarter of 30 tells nothing"
+
+
+def test_a_search_whose_look_was_revoked_takes_the_trials_that_it_would_have_had(monkeypatch):
+    surface = SURFACES.get("cliff-5")
+    history, _ = searched(surface, 40, 1, ())
+    monkeypatch.setattr(tune_search, "is_flat", lambda *_: True)
+    tuned, _ = ended(surface, dimensions_of(surface), history, 1)
+    assert tuned.search.seems_flat
+    assert tuned.search.used == history
+    assert tuned.is_offered
+
+
+def test_a_run_of_the_default_that_stands_apart_is_asked_again_and_left_out_of_the_noise_floor():
+    surface = Level(SURFACES.get("queue-5"), odd=0.5)
+    tuned, _ = ended(surface, dimensions_of(surface.of), level_history(surface, 20), 1)
+    assert tuned.noise.odd is not None
+    assert len(tuned.noise.runs) == NOISE_RUNS
+    assert tuned.search.noise_sd < 0.1, "it was as large as the outlier"
 
 
 @dataclass
@@ -136,4 +195,15 @@ def test_what_a_tune_offers_is_told_with_its_runs_and_the_settings_that_have_one
         ["0.5", "1.0", "0.0"],
         ["100.0", "80.0", "80.0"],
         ["2", "1", "1"],
+        ["0", "0", "0"],
     ]
+
+
+def test_how_many_searches_ended_as_flat_is_told_with_the_latest_trial(capsys) -> None:
+    job = bench.Job(Path(), "small-1", "own", 1, "default")
+    each = ((20, 30, 14), (20, 12, 13), (20, 30, 50))
+    zeros = (0, 0, 0)
+    scores = [bench.Score(job, "offered", (0.0,) * 3, (), zeros, 0, 0.0, zeros, zeros, zeros, one) for one in each]
+    bench.print_proofs("offered", scores)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("ended as flat"))
+    assert line.split("offered")[1].split() == ["0", "1", "by", "12", "2", "by", "14"]
