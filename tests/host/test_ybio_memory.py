@@ -66,7 +66,7 @@ def test_a_working_set_beyond_the_bound_is_read_from_the_disk(on_disk: Path, tmp
             time.sleep(0.05)
         result = running.finish()
         assert result.reason is None
-        if target.block_reads is not None and result.device_reads:
+        if target.block_reads is not None:  # who counts them is the machine's to say
             (_, before), (_, after) = result.device_reads[0], result.device_reads[-1]
             assert after > before, "a set larger than memory reaches the disk"
         assert has_group(name)

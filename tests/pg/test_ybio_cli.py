@@ -47,15 +47,17 @@ def bounded(words: list[str]) -> list[str]:
 def test_each_laboratory_runs(home: Path, plan: Path) -> None:
     if "[sandbox]" in plan.read_text() and os.geteuid() != 0:
         pytest.skip("a memory cgroup needs root")
-    done = pgdyno(home, "bench", "--plan", str(plan), *bounded(SMALL), *QUICK, "--json")
-    if "cannot be bound" in done.stderr or "is mounted" in done.stderr:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
-    assert "class " in done.stderr, done.stderr
-    assert "rows, about" in done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert result["transactions"] > 0, done.stderr
-    if result["state"] == "unsteady":
-        return
+    for _ in range(3):  # beside others two seconds may not be steady, however long they are extended
+        done = pgdyno(home, "bench", "--plan", str(plan), *bounded(SMALL), *QUICK, "--json")
+        if "cannot be bound" in done.stderr or "is mounted" in done.stderr:
+            pytest.skip(done.stderr.strip().splitlines()[-1])
+        assert "class " in done.stderr, done.stderr
+        assert "rows, about" in done.stderr
+        result = json.loads(done.stdout.splitlines()[-1])
+        assert result["transactions"] > 0, done.stderr
+        if result["state"] != "unsteady":
+            break
+    assert result["state"] != "unsteady", done.stderr
     figures = result["counters"]
     assert {"rows_per_s", "response_ms", "logical_reads_per_s", "buffer_misses_per_s"} <= figures.keys()
     assert ("physical_reads_per_s" in figures) != ("physical_reads_per_s_of_host" in figures)
