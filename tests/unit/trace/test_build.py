@@ -136,9 +136,9 @@ def test_a_log_without_statements_is_an_error(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["pg.csv"]
 
 
-def test_a_log_whose_line_ends_were_changed_is_named(tmp_path: Path) -> None:
+def test_a_log_of_which_some_line_ends_were_changed_is_named(tmp_path: Path) -> None:
     log = tmp_path / "changed.csv"
-    log.write_bytes((LOGS / "18-A.csv").read_bytes().replace(b"\n", b"\r\n"))
+    log.write_bytes((LOGS / "18-A.csv").read_bytes().replace(b"\n", b"\r\n", 5))
     with pytest.raises(UsageError, match=r'log ".*changed\.csv" cannot be read as csvlog'):
         build_trace([log], tmp_path / "out.parquet", BuildOptions())
 
