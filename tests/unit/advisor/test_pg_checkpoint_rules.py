@@ -232,13 +232,6 @@ def test_completion_target_of_somebody_is_left():
     assert finding_of("checkpoint-completion-target", make_case(server=server)).answer is Answer.OK
 
 
-@pytest.mark.requirement("R-VER-08", "R-VER-02")
-@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
-def test_log_checkpoints_is_asked_for_below_15(major):
-    finding = finding_of("log-checkpoints", make_case(server=make_server(major)))
-    assert finding.answer is (Answer.FINDING if major < 15 else Answer.OK)
-
-
 @pytest.mark.requirement("R-PG-11")
 def test_longer_timeout_is_an_experiment_for_loads_that_write():
     case = make_case(wal_rate_bytes_s=1 * MB, workload=WorkloadClass.OLTP)

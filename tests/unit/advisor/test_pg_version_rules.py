@@ -190,3 +190,10 @@ def test_removals_split_by_version():
     gone, leaving = removals({"db_user_namespace": 1, "ssl_ecdh_curve": 1, "work_mem": 1}, 17)
     assert [one.name for one in gone] == ["db_user_namespace"]
     assert [one.name for one in leaving] == ["ssl_ecdh_curve"]
+
+
+@pytest.mark.requirement("R-VER-08", "R-VER-02")
+@pytest.mark.parametrize("major", SUPPORTED_MAJORS)
+def test_log_checkpoints_is_asked_for_below_15(major):
+    finding = finding_of("log-checkpoints", make_case(server=make_server(major)))
+    assert finding.answer is (Answer.FINDING if major < 15 else Answer.OK)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from advice_example import make_advice, make_effect, make_finding, whole
 from pgdyno.errors import UsageError
-from pgdyno.model.advice import Advice, Again, Barred
+from pgdyno.model.advice import Advice
 from pgdyno.model.bottleneck import BottleneckVerdict, Resource
 from pgdyno.model.classes import Utilization
 from pgdyno.model.evidence import (
@@ -24,11 +24,9 @@ from pgdyno.model.evidence import (
     WorkloadClass,
 )
 from pgdyno.model.finding import Answer, Change, ChangeKind, Confidence, ProofState, RuleProof
-from pgdyno.model.inventory import ServerInventory
 from pgdyno.report.advice.document import advice_json
 from pgdyno.report.advice.explain import explain
 from pgdyno.report.advice.page import advice_report, effect_bars
-from pgdyno.report.advice.parts import next_rows
 from pgdyno.report.advice.text import print_advice, render
 from pgdyno.report.advice.words import gain, percent, state_text
 from pgdyno.report.drawing import html, markdown
@@ -195,71 +193,6 @@ def test_the_end_says_how_to_prove_emit_and_apply() -> None:
     text = page(whole())
     for command in ("advise --explain shared-buffers", "experiment --rule shared-buffers", "--emit", "pgdyno apply"):
         assert command in text
-
-
-def test_the_end_speaks_of_the_same_target_in_lines_that_can_be_copied() -> None:
-    again = Again(look=f"--root /captures/{'a' * 90} --depth deep", act="--target CONNINFO")
-    stream = StringIO()
-    print_advice(whole(), stream, width=80, again=again)
-    lines = [line.strip() for line in stream.getvalue().splitlines()]
-    assert f"pgdyno advise {again.look} --explain shared-buffers" in lines
-    assert f"pgdyno advise {again.look} --plan plan.toml" in lines
-    assert "pgdyno experiment --target CONNINFO --rule shared-buffers" in lines
-    assert "pgdyno apply --target CONNINFO shared-buffers" in lines
-
-
-def test_nothing_is_proposed_that_only_root_may_set_to_somebody_else() -> None:
-    """The first candidate of a server without huge pages is a Linux setting: apply and experiment refused it."""
-    linux = Change(ChangeKind.LINUX, "vm.nr_hugepages", "3200", "0")
-    advice = make_advice(make_finding("huge-pages", changes=(linux,)), make_finding("shared-buffers"))
-    for again, rule in ((Again(), "huge-pages"), (Again(may_set_linux=False), "shared-buffers")):
-        rows = [command for command, _ in next_rows(advice, again, is_whole=True)]
-        assert f"pgdyno apply {rule}" in rows
-        assert f"pgdyno experiment --rule {rule}" in rows
-    alone = make_advice(make_finding("huge-pages", changes=(linux,)))
-    rows = [command for command, _ in next_rows(alone, Again(may_set_linux=False), is_whole=True)]
-    assert rows == ["pgdyno advise --explain huge-pages", "pgdyno advise --emit sysctl"]
-
-
-def test_nothing_is_proposed_that_a_standby_does_not_take() -> None:
-    """apply and experiment refused it: a standby has its settings from a person, and no load."""
-    advice = whole()
-    assert isinstance(advice.inventory.server, ServerInventory)
-    standby = replace(advice.inventory, server=replace(advice.inventory.server, in_recovery=True))
-    rows = [command for command, _ in next_rows(replace(advice, inventory=standby), Again(), is_whole=True)]
-    assert rows == ["pgdyno advise --explain shared-buffers", "pgdyno advise --emit postgresql.conf --emit sysctl"]
-
-
-@pytest.mark.parametrize(
-    ("barred", "left"),
-    [
-        (Barred(), ["pgdyno experiment", "--plan", "--emit", "pgdyno apply"]),
-        (Barred(rules={"shared-buffers": "it is set on the command line"}), ["--emit"]),
-        (Barred("the files are not on this machine"), ["--emit"]),
-        (Barred(lacks={"apply": ("pg_reload_conf()",), "experiment": ("CREATEDB",)}), ["--emit", "privileges"]),
-        (Barred(lacks={"apply": (), "experiment": ("CREATEDB",)}), ["--emit", "pgdyno apply", "privileges"]),
-    ],
-)
-def test_nothing_is_proposed_that_would_be_refused_from_here(barred: Barred, left: list[str]) -> None:
-    """A role with pg_monitor was told to experiment and to apply, and both ended with exit code 6."""
-    advice = make_advice(make_finding("shared-buffers"), barred=barred)
-    rows = next_rows(advice, Again("--target x --window 60", "--target x", "--target x"), is_whole=True)
-    commands = [command for command, _ in rows]
-    assert len(commands) == 1 + len(left)
-    assert all(word in command for word, command in zip(left, commands[1:], strict=True)), commands
-    words = " ".join(why for _, why in rows)
-    for reason in (barred.whole, *barred.rules.values(), *barred.lacks.get("experiment", ())):
-        assert reason in words
-    if "privileges" in left:
-        assert commands[-1] == "pgdyno privileges --target x --for experiment"
-
-
-def test_the_next_candidate_is_proposed_where_the_first_would_be_refused() -> None:
-    barred = Barred(rules={"huge-pages": "it is set by the argument -c huge_pages=off"})
-    advice = make_advice(make_finding("huge-pages"), make_finding("shared-buffers"), barred=barred)
-    commands = [command for command, _ in next_rows(advice, Again(), is_whole=True)]
-    assert "pgdyno apply shared-buffers" in commands
-    assert not [command for command in commands if "apply huge-pages" in command]
 
 
 def test_no_colour_without_a_terminal_and_none_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

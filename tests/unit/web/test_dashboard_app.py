@@ -29,7 +29,7 @@ from pgdyno.store.queue import Queue
 from pgdyno.studies.live.kind import WATCH_ONLY
 from pgdyno.web import overview as overview_module
 from pgdyno.web.app import make_app
-from pgdyno.web.overview import PAGE, OverviewReader
+from pgdyno.web.overview import PAGE
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -378,34 +378,3 @@ def test_a_long_list_of_studies_has_pages_and_loses_none(store: Store) -> None:
     assert [one["study"] for one in first + second] == [f"s{n:03}" for n in reversed(range(PAGE + 3))]
     assert "/?page=1" in ask(app, "/").body
     assert "/?page=1" not in ask(app, "/?page=1").body
-
-
-def test_many_readers_share_one_reading_of_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    example.add_bench(store)
-    read: list[int] = []
-    counts = Store.trial_counts
-    monkeypatch.setattr(Store, "trial_counts", lambda self: read.append(1) or counts(self))
-    now = [1000.0]
-    reader = OverviewReader(store, clock=lambda: now[0])
-    for _ in range(5):
-        reader.latest()
-    assert reader.latest() is reader.latest()
-    assert len(read) == 1
-    now[0] += overview_module.FRESH_S + 0.01
-    reader.latest()
-    assert len(read) == 2
-
-
-def test_an_event_is_drawn_once_for_all_readers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pgdyno.web import app as app_module
-
-    drawn: list[int] = []
-    parts = app_module.overview_parts
-    monkeypatch.setattr(app_module, "overview_parts", lambda *given: drawn.append(1) or parts(*given))
-    monkeypatch.setattr(overview_module, "FRESH_S", 3600.0)
-    dashboard = app_module.Dashboard(store)
-    assert dashboard.event() == dashboard.event()
-    assert len(drawn) == 1
-    monkeypatch.setattr(overview_module, "FRESH_S", 0.0)
-    dashboard.event()
-    assert len(drawn) == 2
