@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from fix_postgres import NIGHT
 from pgdyno.linux import processes
 from pgdyno.model.bottleneck import BottleneckVerdict, Candidate, Resource
 from pgdyno.model.trial import LoadPlan
@@ -32,7 +33,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts, cgroups and network namespaces need root"),
 ]
 BLKIO = Path("/sys/fs/cgroup/blkio")
-PLAN = LoadPlan(clients=8, jobs=1, warmup_s=2.0, measure_s=6.0)
+PLAN = LoadPlan(clients=8, jobs=1, warmup_s=2.0, measure_s=6.0 if NIGHT else 4.0)
 UPDATE = "\\set id random(1, 2000)\nUPDATE item SET n = n + 1 WHERE id = :id;\n"
 WIDE = """
 CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL, filler char(1000) NOT NULL);
