@@ -41,6 +41,8 @@ _ZSTD_MB = 128
 _HEAD = 1 << 16
 _TIME = rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+<>-]{1,40})"
 _CSV_START = re.compile(_TIME + rb'[,"]')
+_END = re.compile(rb'\r?\n(?=\d{4}-\d\d-\d\d \d|\{"timestamp")')
+"""The end of a record: a statement may have line ends of its own, and of another kind."""
 _JSON_START = re.compile(rb'\{"timestamp":"' + _TIME + rb'"')
 
 
@@ -101,9 +103,8 @@ def reading(path: Path, begin: int = 0) -> Iterator[IO[bytes]]:
 
 def _with_plain_ends(file: IO[bytes]) -> IO[bytes]:
     """Return a log with the line ends that PostgreSQL wrote: on Windows each of them has become two bytes."""
-    head = file.peek(_HEAD)  # type: ignore[attr-defined] # it is buffered, or unpacks
-    ends = head.count(b"\n")
-    return io.BufferedReader(_OfWindows(file), _BLOCK) if ends and head.count(b"\r\n") == ends else file
+    ends = set(_END.findall(file.peek(_HEAD)))  # type: ignore[attr-defined] # it is buffered, or unpacks
+    return io.BufferedReader(_OfWindows(file), _BLOCK) if ends == {b"\r\n"} else file
 
 
 class _OfWindows(io.RawIOBase):

@@ -285,6 +285,12 @@ def test_a_log_of_a_server_on_windows_is_the_same(tmp_path: Path, name: str) -> 
         assert build(tmp_path, file, segment=5000, **options) == whole
 
 
+def test_statements_with_line_ends_of_windows_keep_them(tmp_path: Path) -> None:
+    text = "select 1,\r\n" * 2000
+    lines = [{"said": T + text}, {"said": T + "select 1"}]
+    assert build(tmp_path, written(tmp_path / "a.csv", *lines), "python")[1][1][10] == text
+
+
 def test_names_with_blanks_are_read_by_what_the_connection_says(tmp_path: Path) -> None:
     """A prefix such as `%u@%d %a` does not tell where a name ends."""
     log, at = tmp_path / "a.log", "2026-11-26 06:17:00.000 UTC [7] 6b07ca2c.7"
