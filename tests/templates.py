@@ -1,9 +1,8 @@
 """What tests make by the hundred, made once and copied: data directories of sandboxes, and empty stores.
 
-The first sandbox of a build and account in a run of pytest is made by initdb (0.5 CPU seconds), with the database that
-a sandbox makes at its first start, and a copy of it is the template of the rest. Each copy gets a system identifier of
-its own, in pg_control and in the first page of its log, because pgdyno knows servers by it. A copy that fails, as on a
-full disk, leaves work and error to initdb.
+The first sandbox of a build and account in a run of pytest is made by initdb (0.5 CPU seconds), and a copy of it is
+the template of the rest. Each copy gets a system identifier of its own, in pg_control and in the first page of its
+log, because pgdyno knows servers by it. A copy that fails, as on a full disk, leaves work and error to initdb.
 
 The first new SQLite store of a process is built by Alembic (0.1 CPU seconds); the rest get the statements that it
 ran. A store of an earlier version is upgraded by Alembic as ever.
@@ -28,7 +27,6 @@ from sqlalchemy.engine import Connection
 from pgdyno.owner.runner import Runner
 from pgdyno.sandbox import cluster
 from pgdyno.server.binaries import Build
-from pgdyno.server.databases import OBSERVER
 from pgdyno.store import migrate
 from pgdyno.store.schema import REVISION, VERSION
 
@@ -44,25 +42,7 @@ def use_templates() -> None:
 
 
 def _initialise(runner: Runner, build: Build, data: Path, user: str | None) -> None:
-    def make() -> None:
-        _initdb(runner, build, data, user)
-        _add_observer(runner, build, data, user)
-
-    made_once(f"{build.bin_dir} {build.version} {user}", data, make)
-
-
-def _add_observer(runner: Runner, build: Build, data: Path, user: str | None) -> None:
-    """Make the database that each sandbox would make at its first start, in a server that nobody connects to.
-
-    By files where there is the choice: through the log it would fill half a segment, which each copy has, too.
-    """
-    strategy = " STRATEGY FILE_COPY" if build.major >= 15 else ""
-    words = [str(build.bin_dir / "postgres"), "--single", "-D", str(data), "-c", f"config_file={os.devnull}"]
-    for dbname, statement in (
-        ("postgres", f"CREATE DATABASE {OBSERVER}{strategy}\n"),
-        (OBSERVER, "CREATE EXTENSION pg_stat_statements SCHEMA public\n"),
-    ):
-        runner.run([*words, dbname], user=user, env=dict(build.env), input_text=statement)
+    made_once(f"{build.bin_dir} {build.version} {user}", data, lambda: _initdb(runner, build, data, user))
 
 
 def made_once(name: str, data: Path, initialise: Callable[[], None]) -> None:

@@ -48,7 +48,6 @@ def test_observes_statements_from_a_database_of_its_own(any_postgres: Sandbox) -
 
 
 def test_a_start_makes_the_observers_database_where_it_is_missing(any_postgres: Sandbox) -> None:
-    """The data directories that tests copy have it already."""
     any_postgres.drop_database(databases.OBSERVER)
     any_postgres.start()
     rows = any_postgres.target().postgres.fetch(
