@@ -148,7 +148,10 @@ def inventory_of(study, version_num=None):
     from pgdyno.model.facts import SettingFact
 
     facts, host = study.facts, make_host()
-    processor = replace(host.processor, architecture=facts["host"]["architecture"])
+    cores, model = facts["host"]["cores"], facts["host"]["cpu_model"]
+    processor = replace(
+        host.processor, architecture=facts["host"]["architecture"], cpus=cores, usable=cores, model=model
+    )
     memory = replace(host.memory, ram_bytes=facts["host"]["ram_bytes"], page_size=facts["host"]["page_size"])
     memory = replace(memory, thp_enabled=facts["kernel"]["transparent_hugepage.enabled"])
     memory = replace(memory, thp_defrag=facts["kernel"]["transparent_hugepage.defrag"])

@@ -17,7 +17,7 @@ from pgdyno.cli.terminal.files import check_format, write_text
 from pgdyno.cli.terminal.files import emit as print_files
 from pgdyno.cli.terminal.reporting import content
 from pgdyno.errors import ExitCode, StoreError, UsageError
-from pgdyno.model.advice import Barred
+from pgdyno.model.advice import Hindrance
 
 if TYPE_CHECKING:
     from pgdyno.model.advice import Advice
@@ -179,13 +179,13 @@ def _proposes(flags: _Flags) -> bool:
     return not (flags.explain is not None or flags.emit or flags.as_json)
 
 
-def _barred(target: Target, advice: Advice) -> Barred:
+def _barred(target: Target, advice: Advice) -> Hindrance:
     """Ask what would refuse the best candidates, where there are such that could be set at all."""
     from pgdyno.advisor.selection import best_candidates
     from pgdyno.advisor.settable import can_be_applied
 
     if not (best := [one for one in best_candidates(advice.findings) if can_be_applied(one)]):
-        return Barred()
+        return Hindrance()
     from pgdyno.studies.advice.acting import barred  # asks for the rights of the role
 
     return barred(target, advice, best)

@@ -25,7 +25,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Barred:
+class Hindrance:
     """What would refuse to put advice in force from here: of the server whole, else of a rule, each with the reason.
 
     `lacks` are the rights that the role of the sessions has not, by the verb that needs them.
@@ -58,7 +58,7 @@ class Advice:
     facts: Mapping[str, str] = field(default_factory=dict)
     environment: str = ""
     """The hash that names the environment, empty when it was not computed."""
-    barred: Barred = Barred()
+    barred: Hindrance = Hindrance()
     """What would refuse the best candidates here; nothing where nobody asked, as of a capture."""
 
     def answered(self, answer: Answer) -> tuple[Finding, ...]:

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from advice_example import make_advice, make_finding, whole
-from pgdyno.model.advice import Again, Barred
+from pgdyno.model.advice import Again, Hindrance
 from pgdyno.model.finding import Change, ChangeKind
 from pgdyno.model.inventory import ServerInventory
 from pgdyno.report.advice.parts import next_rows
@@ -51,14 +51,14 @@ def test_nothing_is_proposed_that_a_standby_does_not_take() -> None:
 @pytest.mark.parametrize(
     ("barred", "left"),
     [
-        (Barred(), ["pgdyno experiment", "--plan", "--emit", "pgdyno apply"]),
-        (Barred(rules={"shared-buffers": "it is set on the command line"}), ["--emit"]),
-        (Barred("the files are not on this machine"), ["--emit"]),
-        (Barred(lacks={"apply": ("pg_reload_conf()",), "experiment": ("CREATEDB",)}), ["--emit", "privileges"]),
-        (Barred(lacks={"apply": (), "experiment": ("CREATEDB",)}), ["--emit", "pgdyno apply", "privileges"]),
+        (Hindrance(), ["pgdyno experiment", "--plan", "--emit", "pgdyno apply"]),
+        (Hindrance(rules={"shared-buffers": "it is set on the command line"}), ["--emit"]),
+        (Hindrance("the files are not on this machine"), ["--emit"]),
+        (Hindrance(lacks={"apply": ("pg_reload_conf()",), "experiment": ("CREATEDB",)}), ["--emit", "privileges"]),
+        (Hindrance(lacks={"apply": (), "experiment": ("CREATEDB",)}), ["--emit", "pgdyno apply", "privileges"]),
     ],
 )
-def test_nothing_is_proposed_that_would_be_refused_from_here(barred: Barred, left: list[str]) -> None:
+def test_nothing_is_proposed_that_would_be_refused_from_here(barred: Hindrance, left: list[str]) -> None:
     """A role with pg_monitor was told to experiment and to apply, and both ended with exit code 6."""
     advice = make_advice(make_finding("shared-buffers"), barred=barred)
     rows = next_rows(advice, Again("--target x --window 60", "--target x", "--target x"), is_whole=True)
@@ -73,7 +73,7 @@ def test_nothing_is_proposed_that_would_be_refused_from_here(barred: Barred, lef
 
 
 def test_the_next_candidate_is_proposed_where_the_first_would_be_refused() -> None:
-    barred = Barred(rules={"huge-pages": "it is set by the argument -c huge_pages=off"})
+    barred = Hindrance(rules={"huge-pages": "it is set by the argument -c huge_pages=off"})
     advice = make_advice(make_finding("huge-pages"), make_finding("shared-buffers"), barred=barred)
     commands = [command for command, _ in next_rows(advice, Again(), is_whole=True)]
     assert "pgdyno apply shared-buffers" in commands

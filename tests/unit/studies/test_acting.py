@@ -12,7 +12,7 @@ import pytest
 from advice_example import make_advice, make_finding
 from advisor_case import make_server
 from pgdyno.errors import ConnectError
-from pgdyno.model.advice import Barred
+from pgdyno.model.advice import Hindrance
 from pgdyno.model.finding import Change, ChangeKind, Cost, Finding
 from pgdyno.model.inventory import ServerInventory
 from pgdyno.server.privileges import RoleState
@@ -35,7 +35,7 @@ def barred(
     local: bool = True,
     finding: Finding = WORK_MEM,
     **target_parts: object,
-) -> Barred:
+) -> Hindrance:
     parts = {"route": None, "remote": None, "control": None, "directory": directory, "local": local}
     target = SimpleNamespace(postgres=SimpleNamespace(label="db1"), os_user="postgres", **{**parts, **target_parts})
     advice = make_advice(finding)

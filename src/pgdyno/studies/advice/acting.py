@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.errors import PgdynoError
 from pgdyno.knobs.current import overridden
-from pgdyno.model.advice import Advice, Barred
+from pgdyno.model.advice import Advice, Hindrance
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Change, ChangeKind, Cost, Finding
 from pgdyno.model.inventory import ServerInventory
@@ -22,20 +22,20 @@ _MOST_NAMED = 3
 _GROW_WAL = ("max_wal_size", "min_wal_size")
 
 
-def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Barred:
+def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Hindrance:
     """Return what would refuse these findings on a live target."""
     server = advice.inventory.server
     if isinstance(server, Unknown):
-        return Barred()
+        return Hindrance()
     try:
         role = read_role(target.postgres, () if _is_by_sql(target) else None)
     except PgdynoError as error:
-        return Barred(error.message)
+        return Hindrance(error.message)
     lacks = {verb: tuple(right.name for right in missing(privileges(verb, role))) for verb in VERBS}
     if not lacks["apply"] and (whole := _whole(target, server)):
-        return Barred(whole)
+        return Hindrance(whole)
     found = ((one.rule, _outranked(one.changes, server, role) or _unreached(target, one)) for one in findings)
-    return Barred(
+    return Hindrance(
         rules={rule: reason for rule, reason in found if reason},
         lacks=lacks,
     )
