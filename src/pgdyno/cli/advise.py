@@ -171,7 +171,7 @@ def _advice(flags: _Flags, store_for: StoreFor) -> Advice:
     with opened(target_request(flags), to_read=True) as target:
         found = advise_target(target, request, store_for=store_for, progress=lambda text: click.echo(text, err=True))
         advice = _chosen(found, flags)
-        return replace(advice, barred=_barred(target, advice)) if _proposes(flags) else advice
+        return replace(advice, hindrance=_hindrance(target, advice)) if _proposes(flags) else advice
 
 
 def _proposes(flags: _Flags) -> bool:
@@ -179,16 +179,16 @@ def _proposes(flags: _Flags) -> bool:
     return not (flags.explain is not None or flags.emit or flags.as_json)
 
 
-def _barred(target: Target, advice: Advice) -> Hindrance:
+def _hindrance(target: Target, advice: Advice) -> Hindrance:
     """Ask what would refuse the best candidates, where there are such that could be set at all."""
     from pgdyno.advisor.selection import best_candidates
     from pgdyno.advisor.settable import can_be_applied
 
     if not (best := [one for one in best_candidates(advice.findings) if can_be_applied(one)]):
         return Hindrance()
-    from pgdyno.studies.advice.acting import barred  # asks for the rights of the role
+    from pgdyno.studies.advice.acting import hindrance  # asks for the rights of the role
 
-    return barred(target, advice, best)
+    return hindrance(target, advice, best)
 
 
 def _request(flags: _Flags) -> AdviceRequest:

@@ -58,7 +58,7 @@ class Advice:
     facts: Mapping[str, str] = field(default_factory=dict)
     environment: str = ""
     """The hash that names the environment, empty when it was not computed."""
-    barred: Hindrance = Hindrance()
+    hindrance: Hindrance = Hindrance()
     """What would refuse the best candidates here; nothing where nobody asked, as of a capture."""
 
     def answered(self, answer: Answer) -> tuple[Finding, ...]:

@@ -31,20 +31,19 @@ _EITHER = r"(?i)^\s*(?:begin|start|commit|end|rollback|abort|prepare)\b"
 _COMMON = " OR ".join(f"starts_with(sql, '{word} ')" for word in ("SELECT", "UPDATE", "INSERT"))
 """Most texts, which need no pattern at all."""
 _TEXTS = "('S', 'T', 'X', 'U', 'E')"
-_SEVERITIES = ", ".join(
-    f"'{one}'"
-    for one in (
-        "LOG",
-        "ERROR",
-        "FATAL",
-        "PANIC",
-        "WARNING",
-        "NOTICE",
-        "INFO",
-        "DEBUG",
-        *(f"DEBUG{n}" for n in range(1, 6)),
-    )
+SEVERITIES = (
+    "LOG",
+    "ERROR",
+    "FATAL",
+    "PANIC",
+    "WARNING",
+    "NOTICE",
+    "INFO",
+    *(f"DEBUG{n}" for n in range(1, 6)),
+    "DEBUG",
 )
+"""What a message can be, in English."""
+_SEVERITIES = ", ".join(f"'{one}'" for one in SEVERITIES)
 _OTHER_DURATION = r"^\pL[\pL ]* ?:? ?[0-9]+\.[0-9]{3} \pL"
 """`Dauer: 0.087 ms`: a duration in the language of a role or database whose lc_messages is another one."""
 

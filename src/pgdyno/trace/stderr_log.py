@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from pgdyno.errors import UsageError
+from pgdyno.trace.lines import SEVERITIES
 from pgdyno.trace.logs import LONGEST, SEGMENT, Log, Segment, longest_line, reading, recoded, write_segment
 
 _FIELDS = {
@@ -30,17 +31,6 @@ _FIELDS = {
     "x": ("xid", r"\d+"), "Q": ("", r"-?\d+"),
 }  # fmt: skip
 """What each escape of log_line_prefix writes."""
-_MAIN = (
-    "LOG",
-    "ERROR",
-    "FATAL",
-    "PANIC",
-    "WARNING",
-    "NOTICE",
-    "INFO",
-    *(f"DEBUG{level}" for level in range(1, 6)),
-    "DEBUG",
-)
 _ADDED = ("DETAIL", "HINT", "QUERY", "CONTEXT", "LOCATION", "BACKTRACE", "STATEMENT")
 _VERBOSE = re.compile(r"([0-9A-Z]{5}): ")
 """What stands before each message where log_error_verbosity is verbose: the SQLSTATE, of a LOG line 00000."""
@@ -81,7 +71,7 @@ def prefix_pattern(prefix: str, person: tuple[str, str] | None = None) -> re.Pat
         raise UsageError(f'prefix "{prefix}" has no time in milliseconds', hint=_HINT)
     if not seen & {"sid", "pid"}:
         raise UsageError(f'prefix "{prefix}" does not tell sessions apart', hint=_HINT)
-    severities = "|".join((*_MAIN, *_ADDED))
+    severities = "|".join((*SEVERITIES, *_ADDED))
     return re.compile("".join(found) + (")?" if optional else "") + rf"(?P<sev>{severities}):  (?P<msg>.*)", re.DOTALL)
 
 

@@ -49,7 +49,7 @@ def test_nothing_is_proposed_that_a_standby_does_not_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("barred", "left"),
+    ("hindrance", "left"),
     [
         (Hindrance(), ["pgdyno experiment", "--plan", "--emit", "pgdyno apply"]),
         (Hindrance(rules={"shared-buffers": "it is set on the command line"}), ["--emit"]),
@@ -58,23 +58,23 @@ def test_nothing_is_proposed_that_a_standby_does_not_take() -> None:
         (Hindrance(lacks={"apply": (), "experiment": ("CREATEDB",)}), ["--emit", "pgdyno apply", "privileges"]),
     ],
 )
-def test_nothing_is_proposed_that_would_be_refused_from_here(barred: Hindrance, left: list[str]) -> None:
+def test_nothing_is_proposed_that_would_be_refused_from_here(hindrance: Hindrance, left: list[str]) -> None:
     """A role with pg_monitor was told to experiment and to apply, and both ended with exit code 6."""
-    advice = make_advice(make_finding("shared-buffers"), barred=barred)
+    advice = make_advice(make_finding("shared-buffers"), hindrance=hindrance)
     rows = next_rows(advice, Again("--target x --window 60", "--target x", "--target x"), is_whole=True)
     commands = [command for command, _ in rows]
     assert len(commands) == 1 + len(left)
     assert all(word in command for word, command in zip(left, commands[1:], strict=True)), commands
     words = " ".join(why for _, why in rows)
-    for reason in (barred.whole, *barred.rules.values(), *barred.lacks.get("experiment", ())):
+    for reason in (hindrance.whole, *hindrance.rules.values(), *hindrance.lacks.get("experiment", ())):
         assert reason in words
     if "privileges" in left:
         assert commands[-1] == "pgdyno privileges --target x --for experiment"
 
 
 def test_the_next_candidate_is_proposed_where_the_first_would_be_refused() -> None:
-    barred = Hindrance(rules={"huge-pages": "it is set by the argument -c huge_pages=off"})
-    advice = make_advice(make_finding("huge-pages"), make_finding("shared-buffers"), barred=barred)
+    hindrance = Hindrance(rules={"huge-pages": "it is set by the argument -c huge_pages=off"})
+    advice = make_advice(make_finding("huge-pages"), make_finding("shared-buffers"), hindrance=hindrance)
     commands = [command for command, _ in next_rows(advice, Again(), is_whole=True)]
     assert "pgdyno apply shared-buffers" in commands
     assert not [command for command in commands if "apply huge-pages" in command]

@@ -10,7 +10,7 @@ from pgdyno.model.evidence import TableActivity
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Resolution, Severity
 from pgdyno.outside.quoting import identifier
-from pgdyno.units import bytes_text, moment_text, percent_text
+from pgdyno.units import bytes_text, moment_text, percent_text, some_text
 
 MB = 1 << 20
 MOSTLY_READ = 0.05
@@ -168,9 +168,9 @@ def autovacuum_tables(case: Case) -> Judgement:
     if not left_out:
         return InOrder("No large table has autovacuum turned off for itself.")
     piled = [table for table in left_out if _dead_share(table) >= BLOATED]
-    shown = sorted(left_out, key=_dead_share, reverse=True)[:MOST_TABLES]
-    more = len(left_out) - len(shown)
-    names = ", ".join(f"{table.schema}.{table.name}" for table in shown) + (f" and {more} more" if more > 0 else "")
+    left_out.sort(key=_dead_share, reverse=True)
+    shown = left_out[:MOST_TABLES]
+    names = some_text([f"{table.schema}.{table.name}" for table in left_out], MOST_TABLES, ", ")
     statements = "; ".join(
         f"ALTER TABLE {identifier(table.schema, table.name)} RESET (autovacuum_enabled)" for table in shown
     )

@@ -81,13 +81,13 @@ def next_rows(advice: Advice, again: Again, *, is_whole: bool) -> list[tuple[str
     rule = found[0].rule if found else None
     able = () if _is_standby(advice) else best  # a standby takes neither an experiment nor what apply would set
     settable = [one for one in able if can_be_applied(one, may_set_linux=again.may_set_linux)]
-    ours = next((one for one in settable if not advice.barred.bars("apply", one.rule)), None)
+    ours = next((one for one in settable if not advice.hindrance.bars("apply", one.rule)), None)
     look, act = (f" {flags}" if flags else "" for flags in (again.look, again.act))
     rows = []
     if rule is not None:
         rows.append((f"pgdyno advise{look} --explain {rule}", "everything about one rule: source, doubts, undo"))
     it = "" if ours is None else "it" if ours.rule == rule else ours.rule
-    if ours is not None and not advice.barred.bars("experiment", ours.rule):
+    if ours is not None and not advice.hindrance.bars("experiment", ours.rule):
         rows += [
             (f"pgdyno experiment{act} --rule {ours.rule}", f"prove {it} here, in interleaved pairs"),
             (f"pgdyno advise{look} --plan plan.toml", "an experiment with one factor per step"),
@@ -110,17 +110,17 @@ def _why_files(advice: Advice, settable: Sequence[Finding], ours: Finding | None
     """Say why they are not put in force from here, where something else than a right of the role is in the way."""
     if ours is not None or not settable:
         return ""
-    reasons = (advice.barred.rules[one.rule] for one in settable if one.rule in advice.barred.rules)
-    why = advice.barred.whole or next(reasons, "")
+    reasons = (advice.hindrance.rules[one.rule] for one in settable if one.rule in advice.hindrance.rules)
+    why = advice.hindrance.whole or next(reasons, "")
     return f"; from here apply is refused: {why}" if why else ""
 
 
 def _rights_row(advice: Advice, again: Again) -> list[tuple[str, str]]:
     """Return the command that lists the rights which the role lacks for what is left out; none where it lacks none."""
-    verb = next((verb for verb in ("apply", "experiment") if advice.barred.lacks.get(verb)), None)
+    verb = next((verb for verb in ("apply", "experiment") if advice.hindrance.lacks.get(verb)), None)
     if verb is None:
         return []
-    lacking = ", ".join(advice.barred.lacks["experiment"])
+    lacking = ", ".join(advice.hindrance.lacks["experiment"])
     flags = f" {again.target}" if again.target else ""
     what = "put it in force or prove it" if verb == "apply" else "prove it"
     return [(f"pgdyno privileges{flags} --for experiment", f"what this role lacks to {what}: {lacking}")]

@@ -15,6 +15,7 @@ from pgdyno.model.finding import Change, ChangeKind, Cost, Finding
 from pgdyno.model.inventory import ServerInventory
 from pgdyno.server.privileges import RoleState, missing, privileges, read_role
 from pgdyno.targets.target import Target
+from pgdyno.units import some_text
 
 VERBS = ("apply", "experiment")
 """What a page of advice proposes to act with."""
@@ -22,7 +23,7 @@ _MOST_NAMED = 3
 _GROW_WAL = ("max_wal_size", "min_wal_size")
 
 
-def barred(target: Target, advice: Advice, findings: Sequence[Finding]) -> Hindrance:
+def hindrance(target: Target, advice: Advice, findings: Sequence[Finding]) -> Hindrance:
     """Return what would refuse these findings on a live target."""
     server = advice.inventory.server
     if isinstance(server, Unknown):
@@ -53,8 +54,7 @@ def _is_by_sql(target: Target) -> bool:
 def _whole(target: Target, server: ServerInventory) -> str:
     """Return why no session could begin on this server; empty where nothing is known that would keep it from it."""
     if waiting := sorted(row.name for row in server.settings.values() if row.pending_restart):
-        more = f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
-        return f"what is set already waits for a restart ({', '.join(waiting[:_MOST_NAMED])}{more})"
+        return f"what is set already waits for a restart ({some_text(waiting, _MOST_NAMED, ', ')})"
     if target.route is None and target.remote is None and target.directory is None:
         if target.local:
             who = f"as {target.os_user} or root" if target.os_user else "as its owner or root"
