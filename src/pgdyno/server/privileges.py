@@ -13,7 +13,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from pgdyno.errors import UsageError
-from pgdyno.server.postgres import Postgres, row_as
+from pgdyno.server.postgres import Postgres, query_errors, row_as
 
 VERBS = (
     "inspect", "bench", "experiment", "tune",
@@ -98,15 +98,18 @@ def read_role(postgres: Postgres, altered: Collection[str] | None = None, *, rel
     Where settings go by SQL alone, `altered` are the parameters that may be set, `reload_only` those of them that need
     no restart.
     """
-    row = postgres.fetch(_STATE)[0]
-    observer = str(row["observer"] or _FALLBACK)
-    allowed = bool(postgres.fetch(_OBSERVATION, [observer])[0]["connect"]) if row["observer"] else False
-    counts = allowed and bool(postgres.fetch(_STATEMENTS, None, observer))
-    here = bool(postgres.fetch(_STATEMENTS))
     ungranted: tuple[str, ...] = ()
     passed = ["internal", "postmaster"] if reload_only else ["internal"]
-    if altered is not None and not row["superuser"] and int(str(row["version"])) >= _ALTER_SYSTEM_GRANTS_SINCE:
-        ungranted = tuple(str(one["name"]) for one in postgres.fetch(_UNGRANTED, [sorted(altered), passed]))
+    with postgres.connect() as session, query_errors(postgres.label):
+        row = session.execute(_STATE).fetchall()[0]
+        observer = str(row["observer"] or _FALLBACK)
+        allowed = bool(row["observer"]) and bool(session.execute(_OBSERVATION, [observer]).fetchall()[0]["connect"])
+        here = bool(session.execute(_STATEMENTS).fetchall())
+        if altered is not None and not row["superuser"] and int(str(row["version"])) >= _ALTER_SYSTEM_GRANTS_SINCE:
+            rows = session.execute(_UNGRANTED, [sorted(altered), passed]).fetchall()
+            ungranted = tuple(str(one["name"]) for one in rows)
+    is_same = observer == row["database"]
+    counts = allowed and (here if is_same else bool(postgres.fetch(_STATEMENTS, None, observer)))
     found = {**row, "observer": observer, "connect": allowed, "statements": counts, "statements_here": here,
              "by_sql": altered is not None, "ungranted": ungranted}  # fmt: skip
     return row_as(RoleState, found, postgres.label)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.server.privileges import VERBS, RoleState, missing, privileges, restarting, script
+from pgdyno.server.postgres import Postgres
+from pgdyno.server.privileges import VERBS, RoleState, missing, privileges, read_role, restarting, script
 
 NOBODY = RoleState(
     role="bench",
@@ -126,3 +130,51 @@ def test_what_restarts_need_is_told_beside_the_rights_and_never_required() -> No
     assert "it is ours" not in able.why
     assert "--allow-restart" not in able.why
     assert restarting("watch", is_possible=False) == restarting("capture", is_possible=False) == []
+
+
+class _Answers:
+    """A server that counts the sessions it gives: a query is answered by a word of its text."""
+
+    label = "a server"
+
+    def __init__(self, observer: str | None) -> None:
+        self.sessions: list[str | None] = []
+        state = {**asdict(NOBODY), "observer": observer}
+        given = ("connect", "statements", "statements_here", "by_sql", "ungranted")
+        state = {name: value for name, value in state.items() if name not in given}
+        self._rows = {"pg_roles": [state], "has_database_privilege": [{"connect": True}], "pg_extension": [{"one": 1}],
+                      "has_parameter_privilege": [{"name": "work_mem"}]}  # fmt: skip
+
+    def execute(self, query: str, params: object = None) -> _Answers:
+        self._last = next(rows for word, rows in self._rows.items() if word in query)
+        return self
+
+    def fetchall(self) -> list[dict[str, object]]:
+        return self._last
+
+    @contextmanager
+    def connect(self, dbname: str | None = None) -> Iterator[_Answers]:
+        self.sessions.append(dbname)
+        yield self
+
+    def fetch(self, query: str, params: object = None, dbname: str | None = None) -> list[dict[str, object]]:
+        with self.connect(dbname) as session:
+            return session.execute(query, params).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("observer", "sessions", "connect", "counts"),
+    [
+        ("postgres", [None, "postgres"], True, True),
+        ("app", [None], True, True),  # the database of the session itself
+        (None, [None], False, False),
+    ],
+)
+def test_a_role_is_read_in_one_session_and_one_of_the_observer_s_database(
+    observer: str | None, sessions: list[str | None], connect: bool, counts: bool
+) -> None:
+    server = _Answers(observer)
+    state = read_role(cast(Postgres, server), ["work_mem"])
+    assert server.sessions == sessions
+    assert (state.connect, state.statements, state.statements_here) == (connect, counts, True)
+    assert (state.observer, state.by_sql, state.ungranted) == (observer or "postgres", True, ("work_mem",))

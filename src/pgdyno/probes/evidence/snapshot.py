@@ -83,10 +83,10 @@ def read_snapshot(
     def detail() -> None:
         found["tables"], found["tables_t"] = {}, {}
         for number, name in enumerate([None, *(databases or ())][:DATABASES_AT_MOST]):
+            if name in found["tables"]:  # the one that the target names
+                continue
             try:
                 with opened(postgres, name) as session:
-                    if session.info.dbname in found["tables"]:
-                        continue
                     _detail(session, found, failures, with_statements=number == 0)
             except ConnectError as error:
                 failures[f"tables of {name}"] = error.detail or error.message
