@@ -148,3 +148,122 @@ def test_who_waits_for_a_lock_is_counted_by_lock_waits_alone_and_for_ten_seconds
     first = next(number for number, one in enumerate(seen) if one is not None)
     assert 0.5 * first >= 10.0
     assert at_work(guards(), 60, blocked=2)[11].name == "backlog"
+
+
+def value(watching, name):
+    return watching._standings[name].reading.value
+
+
+@pytest.mark.parametrize(
+    ("active", "blocked", "load", "backlog", "lock_waits"),
+    [
+        (8, 0, {}, 2.0, 0.0),  # 4 sessions are usual
+        (8, 2, {}, 1.5, 1.2),
+        (1, 5, {}, 0.0, 3.0),
+        (8, 5, {"most_blocked": 2}, 0.75, 2.5),
+        (4, 0, {"active_p99": 0.5, "cores": 1}, 3.0, 0.0),
+        (32, 0, {"cores": None}, 1.5, 0.0),
+    ],
+)
+def test_sessions_are_held_against_those_that_are_usual(active, blocked, load, backlog, lock_waits):
+    watching = guards(**load)
+    watching.sessions(100.0, active, blocked)
+    assert (value(watching, "backlog"), value(watching, "lock-waits")) == pytest.approx((backlog, lock_waits))
+
+
+def test_a_statement_of_b_is_told_by_its_age_whichever_arm_is_in_force():
+    watching = guards()
+    assert watching.since == np.inf
+    for is_b, at in ((True, 10.0), (False, 20.0), (True, 30.0), (False, 40.0), (False, 50.0)):
+        watching.switched(is_b, at)
+    assert watching.since == 10.0
+    for begun, of_b in ((9.9, False), (10.0, True), (19.9, True), (20.0, False), (30.0, True), (40.0, False)):
+        watching.sessions(100.0, 1, at=70.0, begun=[begun])
+        assert value(watching, "oldest-statement") == pytest.approx((70.0 - begun) / 6 if of_b else 0.0), begun
+    watching.sessions(100.0, 1, at=70.0, begun=[35.0, 12.0, 15.0])
+    assert value(watching, "oldest-statement") == pytest.approx(58 / 6)
+    long = guards(longest_s=8.0)
+    long.switched(True, 10.0)
+    long.sessions(100.0, 1, at=26.0, begun=[10.0])
+    assert value(long, "oldest-statement") == 2.0
+    watching.back()
+    assert watching.since == np.inf
+
+
+def test_after_a_restart_statements_may_take_four_times_as_long_until_the_wash_out_is_over():
+    watching = guards()
+    seen = []
+    for change in (lambda: None, lambda: watching.begin(is_cold=True), watching.warm, watching.begin):
+        change()
+        told(watching, step(2.0))
+        watching.sessions(100.0, 8)
+        seen.append((watching.statement_time, value(watching, "backlog")))
+    assert seen == [(2.0, 2.0), (0.5, 0.5), (2.0, 2.0), (2.0, 2.0)]
+
+
+def test_a_period_of_the_baseline_tells_what_is_usual_by_the_second():
+    watching = guards()
+    for period, seconds, usual, calls in (
+        (step(2.0, calls=10.0), 4.0, 2.0, 5.0),
+        (step(0.5, calls=10.0), 1.0, 1.0, 20.0),
+        (step(2.0, calls=0.0), 2.0, 1.0, 0.0),
+        (step(3.0, calls=10.0), 0.0, 3.0, 0.0),
+    ):
+        watching.hold_against(period, seconds)
+        assert (watching._usual, watching._usual_calls) == (usual, calls)
+
+
+@pytest.mark.parametrize(
+    ("calls", "a_second", "is_told"),
+    [
+        (5.0, 2.0, True),  # 20 calls of the two statements in two readings
+        (4.75, 2.0, False),
+        (0.5, 10.0, True),  # 2 calls, where 40 are usual
+        (0.25, 10.0, False),
+        (0.5, 9.9, False),
+    ],
+)
+def test_twenty_calls_tell_and_fewer_only_where_forty_are_usual(calls, a_second, is_told):
+    watching = guards(calls_a_second=a_second)
+    told(watching, *[step(2.0, calls=calls)] * 2)
+    assert watching.statement_time == (2.0 if is_told else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("calls", "a_second", "active", "p95", "expected"),
+    [
+        (1.0, 10.0, 1, 0.5, 8.0),  # 40 are usual, and 4 ended
+        (1.0, 10.0, 0, 0.0, 1.0),
+        (1.0, 10.0, 2, 3.0, 1.0),
+        (5.0, 10.0, 3, 3.0, 1.0),  # 20 are enough to tell by their time
+        (4.5, 10.0, 3, 3.0, 40 / 19),
+        (1.0, 9.9, 3, 3.0, 0.0),
+    ],
+)
+def test_fewer_calls_than_usual_end_while_sessions_are_at_work(calls, a_second, active, p95, expected):
+    watching = guards(calls_a_second=a_second, active_p95=p95)
+    for tick in range(4):
+        watching.sessions(100 + tick / 2, active)
+    told(watching, *[step(1.0, calls=calls)] * 2)
+    assert watching.statement_time == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("calls", "a_second", "before", "is_burst"),
+    [
+        (30.0, 20.0, 0.0, True),  # 60 calls in 2 s, and 40 are usual
+        (29.75, 20.0, 0.0, False),
+        (60.0, 19.9, 0.0, False),  # too few are usual to tell
+        (60.0, 20.0, 41.0, False),
+        (60.0, 20.0, 40.0, True),
+    ],
+)
+def test_half_as_many_calls_again_as_usual_are_a_burst(calls, a_second, before, is_burst):
+    watching = guards(calls_a_second=a_second)
+    watching._usual_calls = before
+    told(watching, step(2.0, calls=calls))
+    assert watching.statement_time == (1.0 if is_burst else 2.0)
+    watching.sessions(100.0, 8)
+    assert value(watching, "backlog") == (1.0 if is_burst else 2.0)
+    told_of = watching._standings["statement-time"].reading.about
+    assert told_of.endswith("; a burst: 1.5 times the usual calls end") is is_burst
