@@ -115,3 +115,10 @@ def test_the_limit_goes_by_the_median_pause_in_milliseconds():
 @pytest.mark.parametrize(("late_us", "counts"), [(10_000, True), (10_001, False)])
 def test_an_injector_at_its_limit_is_within_it(late_us, counts):
     assert (judged(injector=late_us).invalid == ()) is counts
+
+
+def test_a_pause_is_taken_out_of_the_schedule_to_the_microsecond():
+    last = (N - 1) * 1000
+    for seconds, off in (((last - 1) / 1e6, 100.0 * 50_000), (last / 1e6, None)):
+        found = judged(gate=np.full(N, 50_000), pauses=(ReplayPause(0.0, seconds, seconds),))
+        assert found.rate_off_percent == (off if off is None else pytest.approx(off, rel=1e-6))

@@ -203,3 +203,8 @@ def test_judging_is_cheap():
 def test_the_sentence_counts_missing_pairs_where_they_can_be_counted(missing, said):
     verdict = Verdict(Word.NOT_RESOLVED, Interval(1.0, 0.5, 2.0, 0.95), 2, Metric.THROUGHPUT, 0.02, missing)
     assert verdict.sentence().startswith(said)
+
+
+def test_without_an_effect_that_matters_or_a_difference_all_pairs_that_are_left_are_missing():
+    verdict = throughput([100.0] * 4, [100.0] * 4, Design(smallest_effect=0.0, max_pairs=12))
+    assert (verdict.word, verdict.more_pairs) == (Word.NOT_RESOLVED, 8)

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.facts import Unknown
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study
 from pgdyno.model.trial import LoadPlan, Outcome, Role, Trial, TrialSpec, TrialState
 from pgdyno.probes.run_figures import LoadShape
+from pgdyno.trial import run_evidence
 from pgdyno.trial.run_evidence import _filling, _load_shape, _rate, _scope, _shared_buffers, sample_rows
 from simulated_laboratory import simulated_study
 from study_recording import sample_row
@@ -81,7 +83,7 @@ def test_a_cgroup_bounds_the_memory_where_its_limit_is_below_it(limit: int | Non
 
 
 def histogram(second: int, count: int, mean_us: float) -> HistogramRow:
-    return HistogramRow(second, 0, "s", count, 1, 1, 1, round(count * mean_us), b"")
+    return HistogramRow(second, 0, "s", count, round(count * mean_us), 0, 0, 0, b"")
 
 
 def test_columns_become_rows_with_their_time_first() -> None:
@@ -95,9 +97,21 @@ def test_caches_that_fill_are_told_of_the_seconds_in_the_window_alone() -> None:
     memory = [sample_row("memory", second + 1.0, shared_bytes=(1 << 30) + second * (1 << 24)) for second in seconds]
     slow_first = [histogram(second, 100, 9000.0 if second < 130 else 3000.0) for second in seconds]
     told = _filling(memory, slow_first, 100.0, 160.0)
-    assert told
+    assert [word.split(" by ")[0] for word in told] == [
+        "shared memory grew",
+        "answers took 2.0 times as long in the beginning",
+    ]
     assert _filling(memory, slow_first, 131.0, 160.0) != told
     assert _filling([], slow_first, 100.0, 160.0) == ()
     cut = [histogram(99, 10**9, 1.0), *slow_first, histogram(160, 10**9, 1.0)]
     more = [sample_row("memory", 100.0, shared_bytes=1), *memory, sample_row("memory", 161.0, shared_bytes=1)]
     assert _filling(more, cut, 100.0, 160.0) == told
+
+
+def test_answers_are_judged_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[object] = []
+    monkeypatch.setattr(run_evidence, "warm_up", lambda *series: judged.append(series) or Unknown("too few"))
+    memory = [sample_row("memory", second + 1.0, shared_bytes=second) for second in (100, 101)]
+    rows = [histogram(100, 10, 9000.0), histogram(100, 30, 1000.0), histogram(101, 10, 2500.0)]
+    assert _filling(memory, rows, 100.0, 102.0) == ()
+    assert judged == [([100.0, 101.0], [3.0, 2.5])]

@@ -90,7 +90,7 @@ def test_a_rest_that_is_a_small_part_of_the_window_has_no_score():
     assert "less than 10.0 s" in str(outcome.reason)
 
 
-@pytest.mark.parametrize(("least_s", "is_scored"), [(5.0, True), (5.1, True), (5.2, False)])
+@pytest.mark.parametrize(("least_s", "is_scored"), [(5.0, True), (5.125, True), (5.2, False)])
 def test_a_rest_may_lack_half_a_bin_of_what_it_needs(least_s, is_scored):
     counts = np.repeat(np.array([5, 50]), 20)  # ten seconds, of which the second half is steady
     bins = CountBins(0.0, 0.25, counts, np.full(counts.size, 2 * 250_000))
@@ -98,6 +98,14 @@ def test_a_rest_may_lack_half_a_bin_of_what_it_needs(least_s, is_scored):
     assert found.settled_s == pytest.approx(5.0)
     assert (found.unsettled is None) == is_scored
     assert found.may_settle_s == (None if is_scored else pytest.approx(5.0 + least_s))
+
+
+@pytest.mark.parametrize(("warmup_s", "is_scored"), [(4.75, True), (4.5, False)])
+def test_a_load_may_settle_a_bin_after_the_warm_up_whatever_is_left(warmup_s, is_scored):
+    counts = np.repeat(np.array([5, 50]), 20)
+    bins = CountBins(0.0, 0.25, counts, np.full(counts.size, 2 * 250_000))
+    found = settling(bins, replace(PLAN, warmup_s=warmup_s, measure_s=30.0), Bounds())
+    assert (found.settled_s, found.unsettled is None) == (5.0, is_scored)
 
 
 def test_a_load_that_keeps_falling_has_no_score():

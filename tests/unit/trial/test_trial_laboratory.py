@@ -236,3 +236,17 @@ def test_buffers_that_stay_cold_are_told_once(monkeypatch, tmp_path):
         laboratory.run(SPEC)
     (text,) = told
     assert "pg_prewarm cannot be used: permission denied" in text
+
+
+def test_of_all_runs_only_a_complete_one_of_the_baseline_is_kept_for_others_to_be_held_against(monkeypatch, tmp_path):
+    other = replace(SPEC, configuration=Configuration.of({"work_mem": "64MB"}), role=Role.SEARCH)
+    runs = [(SPEC, TrialState.COMPLETE), (SPEC, TrialState.UNSTEADY), (other, TrialState.COMPLETE)]
+    outcomes = iter([Outcome(state, throughput=5.0) for _, state in runs])
+    monkeypatch.setattr(work, "assess", lambda *_, **__: next(outcomes))
+    kept = []
+    with made(monkeypatch, tmp_path, Parts()) as laboratory:
+        laboratory._baselines = SimpleNamespace(keep=lambda *words: kept.append(words[0].state))
+        trials = [laboratory.run(spec) for spec, _ in runs]
+        assert laboratory.spent_s == pytest.approx(sum(trial.outcome.elapsed_s for trial in trials))
+    assert [trial.state for trial in trials] == [state for _, state in runs]
+    assert kept == [TrialState.COMPLETE]
