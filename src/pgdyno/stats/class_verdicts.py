@@ -91,10 +91,10 @@ def judge_classes(timed: Timed, name_of: Callable[[int], str], weights: Weights,
         _judge(int(number), timed, order[start : start + count], weights)
         for number, start, count in zip(numbers[enough], starts[enough], counts[enough], strict=True)
     ]
-    slower, faster = (adjusted(np.array([getattr(one.test, side) for one in judged])) for side in ("slower", "faster"))
-    again = [one.again or RankTest(0.5, 1.0, 1.0) for one in judged]
+    sides = ("slower", "faster")
+    slower, faster = (adjusted(np.array([getattr(one.test, side) for one in judged])) for side in sides)
     again_slower, again_faster = (
-        adjusted(np.array([getattr(one, side) for one in again])) for side in ("slower", "faster")
+        adjusted(np.array([1.0 if one.again is None else getattr(one.again, side) for one in judged])) for side in sides
     )
     found = []
     for place, one in enumerate(judged):

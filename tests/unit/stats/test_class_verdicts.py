@@ -7,6 +7,7 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.model.verdict import Word
+from pgdyno.stats import class_verdicts
 from pgdyno.stats.block_bootstrap import drawn, make_blocks, share_interval
 from pgdyno.stats.class_verdicts import ALSO_IN_AGAIN, EffectLimits, Timed, fewest, judge_classes
 
@@ -160,3 +161,19 @@ def test_limits_that_are_none_are_refused():
 
 def test_a_class_has_changed_beyond_five_percent_and_a_millisecond_where_nothing_else_is_asked_for():
     assert (EffectLimits().ratio, EffectLimits().least_ms, EffectLimits().level) == (1.05, 1.0, 0.05)
+
+
+@pytest.mark.parametrize(("classes", "most", "listed", "more"), [(5, 3, 3, 2), (3, 3, 3, 0), (2, 3, 2, 0)])
+def test_classes_beyond_the_longest_list_are_counted(monkeypatch, classes, most, listed, more):
+    monkeypatch.setattr(class_verdicts, "MOST_LISTED", most)
+    values = np.tile(np.linspace(9, 11, 20), classes)
+    table = judged(values, values, np.repeat(np.arange(classes), 20))
+    assert (len(table.classes), table.too_few, table.left_out) == (listed, 0, more)
+
+
+def test_every_class_that_has_changed_is_listed(monkeypatch):
+    monkeypatch.setattr(class_verdicts, "MOST_LISTED", 1)
+    values = np.random.default_rng(11).normal(100, 1, 600)
+    table = judged(values, values * np.repeat([2, 2, 1], 200), np.repeat(np.arange(3), 200))
+    assert [one.word for one in table.classes] == [Word.WORSE] * 2
+    assert table.left_out == 1

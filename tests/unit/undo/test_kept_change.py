@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -27,3 +29,29 @@ def test_of_the_changes_that_stayed_the_newest_goes_first(monkeypatch: pytest.Mo
         with pytest.raises(RollbackError, match=f"before {kept(4).id}, which changed the same server") as refused:
             kept_change.refuse_stale(kept(number), route)
         assert refused.value.hint == f"Run pgdyno rollback {kept(4).id} first."
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "elsewhere", "is_refused"),
+    [
+        (b"  # pgdyno change s1\nwork_mem = '1MB'\n", None, False, False),  # our head is there
+        (b"work_mem = '1MB'\n", None, False, True),
+        (b"# another head\nwork_mem = '1MB'\n", b"fsync = on\n", False, True),
+        (b"work_mem = '1MB'\n", b"work_mem = '2MB'\n", False, False),  # it was set before us
+        (b"fsync = on\n", None, False, False),
+        (b"work_mem = '1MB'\n", None, True, False),  # of another file
+        (None, None, False, False),
+    ],
+)
+def test_a_line_whose_head_is_gone_is_nobody_s_to_take_out(
+    monkeypatch: pytest.MonkeyPatch, found: bytes | None, before: bytes | None, elsewhere: bool, is_refused: bool
+) -> None:
+    block = SimpleNamespace(heads={b"# pgdyno change s1"}, names={"work_mem"})
+    monkeypatch.setattr(kept_change, "block_of", lambda *_: block)
+    path = Path("/data/drop-in.conf")
+    bundle = SimpleNamespace(id="s1", written=lambda: None, content_of=lambda _: before, directory=Path("/undo/s1"))
+    change = SimpleNamespace(path=Path("/data/main.conf") if elsewhere else path, merge=SimpleNamespace(data=found))
+    route = SimpleNamespace(dropin=SimpleNamespace(path=path, read=lambda: found), changes=lambda: [change])
+    refused = pytest.raises(RollbackError, match="whose the line of work_mem is") if is_refused else nullcontext()
+    with refused:
+        kept_change._refuse_unrecognised(cast(UndoBundle, bundle), cast(Any, route))
