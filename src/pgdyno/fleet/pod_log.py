@@ -209,4 +209,4 @@ def _samples(data: bytes) -> tuple[SampleRow, ...]:
 
 
 def _numbers(words: Sequence[str]) -> bool:
-    return bool(_SAMPLE.fullmatch(" ".join((words[0], *words[3:5]))))
+    return bool(_SAMPLE.fullmatch(" ".join((words[0], *words[3:]))))

@@ -17,6 +17,7 @@ def test_the_output_of_a_pod_is_a_load_with_its_samples() -> None:
     assert pod.result is not None
     assert pod.result.transactions == 1000
     assert pod.result.began_at == pytest.approx(EPOCH, rel=0, abs=0.01)
+    assert pod.result.ended_at == pytest.approx(EPOCH + 10.0, rel=0, abs=0.05)
     assert pod.result.driver_cpu_s == 1.0
     assert sum(row.count for row in pod.result.histograms) == 1000
     assert [row.table for row in pod.samples].count("sessions") == 10

@@ -10,6 +10,7 @@ import pytest
 
 from pgdyno.linux import processes
 from pgdyno.model.trial import ENDED_EARLY, EXTENDED, OUTAGE, Outcome, TrialState
+from pgdyno.trial import stopwatch
 from pgdyno.trial.stopwatch import (
     CLOSING_S,
     FIRST_RESTART_S,
@@ -160,6 +161,18 @@ def test_the_alarm_ends_what_waits_and_rings_no_more_on_the_way_back() -> None:
 
 def test_the_process_began_before_now() -> None:
     assert time.monotonic() - 60 <= process_began() <= time.monotonic()
+
+
+@pytest.mark.parametrize(("age_s", "began"), [(-0.25, 50.0), (0.0, 50.0), (2.5, 47.5), (60.0, -10.0), (60.25, 50.0)])
+def test_an_age_that_is_strange_is_none(monkeypatch: pytest.MonkeyPatch, age_s: float, began: float) -> None:
+    """Of a process that a resumed container or a clock of another host tells of."""
+    started = (1000.0 - age_s) * processes.TICKS_PER_S
+    monkeypatch.setattr(processes, "read_stat", lambda _: SimpleNamespace(started_ticks=started))
+    clocks = SimpleNamespace(clock_gettime=lambda _: 1000.0, CLOCK_BOOTTIME=7, monotonic=lambda: 50.0)
+    monkeypatch.setattr(stopwatch, "time", clocks)
+    assert process_began() == began
+    monkeypatch.setattr(processes, "read_stat", lambda _: None)
+    assert process_began() == 50.0
 
 
 def test_an_alarm_that_rings_too_early_is_set_again() -> None:
