@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from fix_postgres import one_build
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
+from server_image import eventually
 from warm_program import RunningPgdyno, run_pgdyno
 
 pytestmark = pytest.mark.pg
@@ -46,56 +47,80 @@ def owner(any_postgres: Sandbox) -> Iterator[Postgres]:
         session.execute(f"DROP ROLE {LOAD}, {WATCHER}")
 
 
-def load(postgres: Postgres, stop: threading.Event, is_slow: threading.Event) -> None:
-    """Run a statement that reads by the index, one that takes twice as long once it is slow, and some that stay.
-
-    Those that stay are most of them, by their time too where reading without the index takes long: what slows down is
-    not the server.
-    """
+def again_and_again(
+    postgres: Postgres, stop: threading.Event, *, pause_s: float, words: Callable[[int], Sequence[tuple[str, object]]]
+) -> None:
+    """Run, in a session of its own, what `words` says for each number, until it is to stop."""
     with psycopg.connect(make_conninfo(postgres.conninfo, user=LOAD, dbname="postgres"), autocommit=True) as session:
-        query = sql.SQL("SELECT count(t) FROM public.{} WHERE k = %s").format(sql.Identifier(TABLE))
         number = 0
-        while not stop.wait(0.02):
-            session.execute(query, (number % 2000,), prepare=False)
-            session.execute("SELECT pg_sleep(%s)", (0.04 if is_slow.is_set() else 0.02,), prepare=False)
-            for steady in range(8):
-                session.execute("SELECT pg_sleep(0.004)" + ", 1" * (steady + 1), prepare=False)
+        while not stop.wait(pause_s):
+            for text, value in words(number):
+                session.execute(text, (value,), prepare=False)
             number += 1
+
+
+@contextmanager
+def loaded(postgres: Postgres, is_slow: threading.Event) -> Iterator[None]:
+    """Run a statement that reads by the index, one that takes twice as long once it is slow, and eight that stay.
+
+    All but the first sleep, and for so long that waking up late, on a machine that has no time, is a small part of it;
+    and each runs ten times a second, so that half of that is enough for a reading to count. Those that stay are most
+    of them: what slows down is not the server.
+    """
+    stop = threading.Event()
+    by_index = f"SELECT count(t) FROM public.{TABLE} WHERE k = %s"
+    loads: list[tuple[float, Callable[[int], Sequence[tuple[str, object]]]]] = [
+        (0.1, lambda number: [(by_index, number % 2000)]),
+        (0.0, lambda _: [("SELECT pg_sleep(%s)", 0.1 if is_slow.is_set() else 0.05)]),
+    ]
+    for first in (1, 5):
+        steady = [("SELECT pg_sleep(%s)" + ", 1" * columns, 0.025) for columns in range(first, first + 4)]
+        loads.append((0.0, lambda _, steady=steady: steady))
+    with ThreadPoolExecutor(len(loads)) as pool:
+        running = [
+            pool.submit(again_and_again, postgres, stop, pause_s=pause_s, words=words) for pause_s, words in loads
+        ]
+        try:
+            yield
+        finally:
+            stop.set()
+        for each in running:
+            each.result()
+
+
+def readings(owner: Postgres) -> int:
+    """Return how often the watch has read the statements."""
+    (row,) = owner.fetch(
+        "SELECT coalesce(max(calls), 0)::int AS n FROM public.pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid "
+        f"WHERE rolname = '{WATCHER}' AND query LIKE '%pg_stat_statements(%'"
+    )
+    return int(str(row["n"]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("any_postgres", one_build("npm-13"), indirect=True)
 def test_a_slow_statement_a_plan_that_flips_and_a_setting_are_named(owner: Postgres, pgdyno_home: object) -> None:
     target = make_conninfo(owner.conninfo, user=WATCHER, dbname="postgres")
-    stop, is_slow = threading.Event(), threading.Event()
-    # Three sessions: on a busy machine one alone has less than the five calls in a second that a reading needs.
-    threads = [threading.Thread(target=load, args=(owner, stop, is_slow)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    words = ["watch", "--every", "1s", "--for", "170s", "--json", "--target", target]
-    process = RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home))
-    lines = []
-    try:
+    is_slow, said = threading.Event(), ""
+    words = ["watch", "--every", "1s", "--for", "3min", "--json", "--target", target]
+    with loaded(owner, is_slow), RunningPgdyno(*words, PGDYNO_HOME=str(pgdyno_home)) as process:
         said_first = next(line for line in process.stderr if "watching " in line)
         assert "slower is reported after the first 20 s" in said_first
-        time.sleep(32)  # readings that are learnt from, and some that a busy machine makes too late
+        eventually(lambda: readings(owner) > 15, "readings that are learnt from")
         owner.execute("ALTER SYSTEM SET random_page_cost = 2.5", None, "postgres")
         owner.execute("SELECT pg_reload_conf()", None, "postgres")
         is_slow.set()
         owner.execute(f"DROP INDEX public.{TABLE}_k", None, "postgres")
+        awaited = {True, False}  # with blocks, and without
         for line in process.stderr:
-            lines.append(line)
-            of_load = [one for one in lines if "] slower: statement " in one and f" of {LOAD} " in one]
-            if {"another plan" in one for one in of_load} == {True, False}:
-                process.send_signal(signal.SIGINT)  # what this test looks for has been told
+            said += line
+            if f" of {LOAD} in postgres takes" in line and "slower: " in line:
+                awaited.discard(" a call" in line)
+            if not awaited:
                 break
-        told, rest = process.communicate(timeout=120)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-        process.kill()
-    said = "".join([*lines, rest])
+        process.send_signal(signal.SIGINT)  # the usual end of a watch, which says what was found as any other does
+        told, said_last = process.communicate(timeout=60)
+        said += said_last
     assert process.returncode == 1, said
     found = json.loads(told)
     events = found["events"]
@@ -108,7 +133,7 @@ def test_a_slow_statement_a_plan_that_flips_and_a_setting_are_named(owner: Postg
     assert flipped["factor"] > 1.3
     assert "most likely another plan" in flipped["text"]
     doubled = next((event for event in slower if event["blocks"] is None), None)
-    assert doubled is not None, found
+    assert doubled is not None, events
     assert 1.5 < doubled["factor"] < 2.5
     assert "plan" not in doubled["text"]
     assert "slower: statement" in said
