@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from laboratory_parts import Parts, made
@@ -143,3 +144,20 @@ def test_what_was_seen_until_then_is_counted_over_its_own_seconds(monkeypatch):
     outcome = poor_outcome(rates, [], Bounds(), used_by="", beside_others=False)
     assert (outcome.began_at, outcome.steady_from, outcome.ended_at) == (1010.0, 1010.0, 1030.0)
     assert (outcome.transactions, outcome.server_cpu_ms_per_tx) == (1000, 4.0)
+
+
+def test_a_reading_is_heard_once_and_the_sentence_has_both_rates():
+    rates = Rates(75.0, PLAN)
+    for elapsed_s, t in ((10.0, 1010.0), (11.0, 1011.0), (11.5, 1011.0), (12.0, 1012.0)):
+        rates.hear(elapsed_s, LoadReading(t, 40.0 + elapsed_s, 1.0, 2.0, 100, 0))
+    assert rates.seconds == [(11.0, 51.0), (12.0, 52.0)], "at 10 s it warms up"
+    assert rates.began_at == 1010.0
+    assert rates.sentence().startswith("ended early: 52 tps at half of the window, below the 75 tps that")
+
+
+def test_what_is_just_not_below_the_floor_by_three_errors_goes_on():
+    falling = [(float(second), 60.0 - second) for second in range(9)]
+    tps = np.array([rate for _, rate in falling])
+    floor_tps = float(tps.mean()) + 3.0 * (float(tps.std(ddof=1)) / float(np.sqrt(tps.size)))
+    assert not is_hopeless(falling, 20.0, floor_tps)
+    assert is_hopeless(falling, 20.0, float(np.nextafter(floor_tps, np.inf)))
