@@ -1,0 +1,183 @@
+"""What a watch makes of the periods that it keeps, by hand: means that count, sides, costs, and what is told."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from pgdyno.stats import regressions
+from pgdyno.stats.regressions import Regressions, _course, _medians
+from pgdyno.stats.statement_steps import AGES, KEPT, StatementStep
+
+
+def kept(*statements: dict[str, object]) -> Regressions:
+    """Return a watch that keeps these periods of each statement: 10 calls in 20 ms where nothing else is said."""
+    found, names = Regressions(period=100), ("calls", "ms", "blocks", "rows", "m2")
+    usual = {"calls": 10.0, "ms": 20.0, "blocks": 0.0, "rows": 0.0, "m2": 0.0}
+    found._recent = np.zeros((5, len(statements), KEPT))
+    for number, one in enumerate(statements):
+        for row, name in enumerate(names):
+            found._recent[row, number] = cast(Any, one.get(name, usual[name]))
+    found._logs = np.zeros((len(statements), KEPT))
+    return found
+
+
+def sides(age: int, before: float, after: float, long_before: float | None = None) -> np.ndarray:
+    """Return a row whose newest `age` + 1 periods are `after`; `long_before` are those past 30 before the step."""
+    begin = KEPT - 1 - age
+    row = np.full(KEPT, before)
+    row[begin:] = after
+    if long_before is not None:
+        row[: begin - AGES] = long_before
+    return row
+
+
+def told(found: Regressions, step: StatementStep) -> regressions.Slowdown:
+    accepted: list[StatementStep] = []
+    found._steps = cast(Any, SimpleNamespace(accept=accepted.append))
+    one = found._told(step)
+    assert accepted == [step]
+    return one
+
+
+def test_a_step_is_told_by_the_thirty_periods_before_it_and_those_since() -> None:
+    age, begin = 4, KEPT - 5
+    found = kept(
+        {
+            "ms": sides(age, 20.0, 40.0, long_before=9e9),
+            "blocks": sides(age, 30.0, 90.0, long_before=9e9),
+            "rows": sides(age, 40.0, 20.0, long_before=9e9),
+        },
+        {"ms": 60.0},
+    )
+    one = told(found, StatementStep(0, age, 0.7))
+    assert (one.number, one.factor, one.since, one.is_back) == (0, 2.0, 96, False)
+    assert (one.blocks, one.blocks_before, one.rows, one.share) == (3.0, 3.0, 0.5, 0.4)
+    assert found._slower == {0}
+    assert (found._recent[:, 0, :begin] == 0).all()
+    assert found._recent[1, 0, begin:].tolist() == [40.0] * 5
+    assert np.isnan(found._logs[0]).tolist() == [True] * begin + [False] * 5
+    assert (found._recent[1, 1] == 60.0).all()
+    back = kept({"ms": sides(2, 40.0, 20.0)})
+    back._slower = {0, None}
+    assert told(back, StatementStep(0, 2, -0.7)).is_back
+    assert back._slower == {None}
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 5.0), (5.0, 0.0), (0.0, 0.0)])
+def test_what_a_side_lacks_has_no_ratio(before: float, after: float) -> None:
+    row = sides(3, before, after)
+    one = told(kept({"ms": row, "blocks": row, "rows": row}), StatementStep(0, 3, 0.5))
+    assert (one.factor, one.blocks, one.blocks_before, one.rows) == (1.0, None, None, None)
+
+
+def test_the_cost_of_a_step_is_of_the_newest_five_periods_at_least() -> None:
+    found = kept({"ms": sides(1, 10.0, 20.0)}, {"ms": 80.0})
+    newest, whole = (3 * 10.0 + 2 * 20.0) / 5, (3 * 90.0 + 2 * 100.0) / 5
+    for size in (math.log(2), -math.log(2)):
+        share = 1 - math.exp(-math.log(2))
+        assert found._cost(StatementStep(0, 1, size)) == pytest.approx(share * newest / whole)
+    row = sides(9, 30.0, 20.0)
+    row[: KEPT - 20] = 9e9  # as many periods before it as since count, and no more
+    dearer = kept({"ms": row}, {"ms": 80.0})
+    assert dearer._cost(StatementStep(0, 9, math.log(2))) == pytest.approx(0.5 * 30.0 / 100.0)
+    assert kept({"ms": 0.0})._cost(StatementStep(0, 4, 1.0)) == 0.0
+
+
+def test_what_is_new_counts_with_five_calls_or_most_of_the_usual_time() -> None:
+    found = kept(*[{"calls": 10.0, "ms": 20.0}] * 7)
+    found._recent[0, 5] = 1.0  # nothing is known of what is usual for these two
+    found._recent[1, 6] = 0.0
+    newest = np.zeros((5, 7))
+    newest[0] = [5.0, 4.0, 4.0, 5.0, 0.0, 4.0, 4.0]
+    newest[1] = [20.0, 14.0, 13.9, 0.0, 0.0, 14.0, 14.0]
+    found._push(newest)
+    logs = found._logs[:, -1]
+    assert logs[[0, 1]] == pytest.approx(np.log([4.0, 3.5]))
+    assert np.isnan(logs[2:]).all()
+    assert (found._logs[:, -2] == 0).all()
+    assert found._recent[:, :, -1].tolist() == newest.tolist()
+    for whole, counts in ((4, False), (5, True)):
+        few = kept({"calls": 1.0})
+        few._recent[0, 0, -whole:] = 10.0
+        few._push(np.array([[4.0], [14.0], [0.0], [0.0], [0.0]]))
+        assert np.isfinite(few._logs[0, -1]) == counts
+
+
+def test_how_far_a_mean_scatters_is_of_its_calls() -> None:
+    found = kept({"calls": 1.0, "ms": 2.0, "m2": 8.0}, {"ms": 0.0, "m2": 5.0})
+    found._recent[0, 0, -1] = 4.0
+    calls = KEPT - 1 + 4
+    left = (KEPT * 8.0 * calls / (KEPT * 2.0) ** 2) / 4.0
+    assert found._sampled() == pytest.approx([left + left**2 / 2, 0.0])
+    found._recent[0, 0, -1] = 0.5
+    less = KEPT * 8.0 * (KEPT - 1 + 0.5) / (KEPT * 2.0) ** 2
+    assert found._sampled()[0] == pytest.approx(less + less**2 / 2), "of less than one call as of one"
+
+
+def test_a_contrast_takes_three_of_five_periods_on_either_side() -> None:
+    logs = np.tile(np.repeat([9.0, 1.0, 3.0], [5, 5, 5]), (4, 1))
+    logs[1, [5, 6, 10, 11]] = np.nan
+    logs[2, [5, 6, 7]] = np.nan
+    logs[3, [10, 11, 12]] = np.nan
+    found = Regressions()._contrast(logs, 5)
+    assert found[:2].tolist() == [2.0, 2.0]
+    assert np.isnan(found[2:]).all()
+
+
+def test_medians_are_of_what_is_known() -> None:
+    rows = np.array([[3.0, 1.0, np.nan, 2.0], [4.0, 1.0, 3.0, 2.0], [np.nan, np.nan, np.nan, 7.0]])
+    assert _medians(rows).tolist() == [2.0, 2.5, 7.0]
+
+
+def test_the_course_of_all_is_weighted_where_each_is_known() -> None:
+    logs = np.array([[1.0, 1.0, 2.0, np.nan], [5.0, np.nan, 8.0, np.nan]])
+    found = _course(logs, np.array([3.0, 1.0]))
+    assert found[:3].tolist() == pytest.approx([(0.0 - 1.5) / 4, 0.0, (3.0 + 1.5) / 4])
+    assert np.isnan(found[3])
+
+
+def test_what_is_watched_is_what_has_a_contrast_with_its_share_of_the_time() -> None:
+    found = kept({"ms": 30.0}, {"ms": 10.0})
+    found._logs[1, -3:] = np.nan
+    assert found.watched() == (1, 0.75)
+    assert Regressions().watched() == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "factor"), [((30.0, 10.0, 10.0), 2.0), ((10.0, 30.0, 10.0), 1.0), ((10.0, 10.0, 30.0), 3.0)]
+)
+def test_half_of_the_time_is_told_of_from_a_factor_on(times: tuple[float, ...], factor: float) -> None:
+    found = kept(*({"ms": one} for one in times))
+    found._steps = cast(Any, SimpleNamespace(least=lambda _: np.log([2.0, 1.0, 3.0])))
+    assert found.detectable() == pytest.approx(factor)
+    found._logs[:] = np.nan
+    assert found.detectable() is None
+
+
+def test_numbers_that_are_given_to_others_leave_nothing_behind() -> None:
+    found, dropped = kept({}, {}), list[list[int]]()
+    found._steps = cast(Any, SimpleNamespace(drop=dropped.append))
+    found._slower = {0, 1, None}
+    found.drop([1, 2])
+    assert dropped == [[1]]
+    assert found._slower == {0, None}
+    assert np.isnan(found._logs[1]).all()
+    assert not np.isnan(found._logs[0]).any()
+
+
+def test_a_restart_and_a_lost_period_count_and_only_the_first_forgets() -> None:
+    found, done = kept({}), list[str]()
+    found._steps = cast(Any, SimpleNamespace(forget=lambda: done.append("forget"), hold=lambda: done.append("hold")))
+    found.hold()
+    assert (found.period, found._from, found._recent[0, 0, -2:].tolist()) == (101, 0, [10.0, 0.0])
+    assert np.isnan(found._logs[0, -1])
+    found.forget()
+    assert (found.period, found._from) == (102, 102)
+    assert not found._recent.any()
+    assert np.isnan(found._logs).all()
+    assert done == ["hold", "forget"]
