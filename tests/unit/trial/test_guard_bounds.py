@@ -133,10 +133,16 @@ def test_twenty_calls_tell_and_two_do_where_forty_are_usual() -> None:
     assert isinstance(heard(watching(calls_a_second=20.0), 1.0), Absent)
 
 
-@pytest.mark.parametrize(("calls", "told"), [(149.0, 2.5), (150.0, 1.0)])
-def test_half_as_many_calls_again_are_a_burst(calls: float, told: float) -> None:
+@pytest.mark.parametrize(("calls", "told", "backlog"), [(149.0, 2.5, 2.0), (150.0, 1.0, 1.0)])
+def test_half_as_many_calls_again_are_a_burst(calls: float, told: float, backlog: float) -> None:
     """Of fifty a second a reading of two seconds has a hundred."""
-    assert heard(watching(), calls) == pytest.approx(told)
+    guards = watching()
+    assert heard(guards, calls) == pytest.approx(told)
+    assert ("; a burst: 1.5 times the usual calls end" in guards._standings["statement-time"].reading.about) == (
+        backlog == 1.0
+    )
+    guards.sessions(0.0, 8)
+    assert value(guards, "backlog") == backlog
 
 
 def test_a_burst_of_a_load_of_few_calls_is_none() -> None:

@@ -171,25 +171,6 @@ def test_sessions_are_held_against_those_that_are_usual(active, blocked, load, b
     assert (value(watching, "backlog"), value(watching, "lock-waits")) == pytest.approx((backlog, lock_waits))
 
 
-def test_a_statement_of_b_is_told_by_its_age_whichever_arm_is_in_force():
-    watching = guards()
-    assert watching.since == np.inf
-    for is_b, at in ((True, 10.0), (False, 20.0), (True, 30.0), (False, 40.0), (False, 50.0)):
-        watching.switched(is_b, at)
-    assert watching.since == 10.0
-    for begun, of_b in ((9.9, False), (10.0, True), (19.9, True), (20.0, False), (30.0, True), (40.0, False)):
-        watching.sessions(100.0, 1, at=70.0, begun=[begun])
-        assert value(watching, "oldest-statement") == pytest.approx((70.0 - begun) / 6 if of_b else 0.0), begun
-    watching.sessions(100.0, 1, at=70.0, begun=[35.0, 12.0, 15.0])
-    assert value(watching, "oldest-statement") == pytest.approx(58 / 6)
-    long = guards(longest_s=8.0)
-    long.switched(True, 10.0)
-    long.sessions(100.0, 1, at=26.0, begun=[10.0])
-    assert value(long, "oldest-statement") == 2.0
-    watching.back()
-    assert watching.since == np.inf
-
-
 def test_after_a_restart_statements_may_take_four_times_as_long_until_the_wash_out_is_over():
     watching = guards()
     seen = []
@@ -214,22 +195,6 @@ def test_a_period_of_the_baseline_tells_what_is_usual_by_the_second():
 
 
 @pytest.mark.parametrize(
-    ("calls", "a_second", "is_told"),
-    [
-        (5.0, 2.0, True),  # 20 calls of the two statements in two readings
-        (4.75, 2.0, False),
-        (0.5, 10.0, True),  # 2 calls, where 40 are usual
-        (0.25, 10.0, False),
-        (0.5, 9.9, False),
-    ],
-)
-def test_twenty_calls_tell_and_fewer_only_where_forty_are_usual(calls, a_second, is_told):
-    watching = guards(calls_a_second=a_second)
-    told(watching, *[step(2.0, calls=calls)] * 2)
-    assert watching.statement_time == (2.0 if is_told else 0.0)
-
-
-@pytest.mark.parametrize(
     ("calls", "a_second", "active", "p95", "expected"),
     [
         (1.0, 10.0, 1, 0.5, 8.0),  # 40 are usual, and 4 ended
@@ -246,24 +211,3 @@ def test_fewer_calls_than_usual_end_while_sessions_are_at_work(calls, a_second, 
         watching.sessions(100 + tick / 2, active)
     told(watching, *[step(1.0, calls=calls)] * 2)
     assert watching.statement_time == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("calls", "a_second", "before", "is_burst"),
-    [
-        (30.0, 20.0, 0.0, True),  # 60 calls in 2 s, and 40 are usual
-        (29.75, 20.0, 0.0, False),
-        (60.0, 19.9, 0.0, False),  # too few are usual to tell
-        (60.0, 20.0, 41.0, False),
-        (60.0, 20.0, 40.0, True),
-    ],
-)
-def test_half_as_many_calls_again_as_usual_are_a_burst(calls, a_second, before, is_burst):
-    watching = guards(calls_a_second=a_second)
-    watching._usual_calls = before
-    told(watching, step(2.0, calls=calls))
-    assert watching.statement_time == (1.0 if is_burst else 2.0)
-    watching.sessions(100.0, 8)
-    assert value(watching, "backlog") == (1.0 if is_burst else 2.0)
-    told_of = watching._standings["statement-time"].reading.about
-    assert told_of.endswith("; a burst: 1.5 times the usual calls end") is is_burst
