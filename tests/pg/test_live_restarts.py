@@ -81,6 +81,8 @@ def test_a_bundle_that_needs_restarts_is_proved_in_its_window(any_postgres: Sand
         told = short_study(
             target, B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, approve=approve, windows=(now_open(),)
         )
+        made, _ = restarted(told)
+        eventually(lambda: len(began) - 1 >= made, "as many starts as were counted")
     assert (settings_of(any_postgres), files_of(target.directory)) == before
     (plan,) = plans
     assert plan.restarts is not None
@@ -227,6 +229,7 @@ def test_a_window_that_closes_under_b_leaves_the_server_as_found_until_the_next_
         eventually(lambda: shared_buffers(any_postgres) == "160MB", "B in force", step_s=0.05)
         window.unlink()
         eventually(lambda: any("waits in its baseline" in one for one in said), "the study waits", step_s=0.05)
+        eventually(lambda: len(began) >= 3, "the start of the way back was seen, too", step_s=0.05)
         between.extend([shared_buffers(any_postgres), files_of(target.directory or Path()) == before[1], len(began)])
         time.sleep(1.5)
         between.append(len(began))
