@@ -179,13 +179,14 @@ def test_a_gate_holds_until_the_other_has_ended(stage: Stage) -> None:
 def test_a_gate_that_would_wait_for_ever_is_opened_and_counted(stage: Stage) -> None:
     stage.write(
         connect(0),
-        send(1, wire.query("BEGIN; INSERT INTO t VALUES (9, 'x')"), due=500_000),
-        send(2, wire.query("COMMIT"), due=1_000_000, gates=[(1, 1)]),
-        leave(3, due=1_000_000),
+        send(1, wire.query("BEGIN; INSERT INTO t VALUES (9, 'x')"), due=300_000),
+        send(2, wire.query("COMMIT"), due=1_600_000, gates=[(1, 1)]),
+        leave(3, due=1_600_000),
         connect(1),
-        send(1, wire.query("INSERT INTO t VALUES (9, 'y')"), due=800_000, session=1, expected="23505"),
-        leave(2, session=1, due=800_000),
-    )
+        send(1, wire.query("INSERT INTO t VALUES (9, 'y')"), due=1_300_000, session=1, expected="23505",
+             gates=[(0, 1)]),  # which a busy server has at hand long before, and which is never the other way round
+        leave(2, session=1, due=1_300_000),
+    )  # fmt: skip
     tally, found = stage.run()
     assert (tally.stalls, tally.errors, tally.ended) == (1, 0, "complete")
     held, before, blocker = one(found, 0, 2), one(found, 0, 1), one(found, 1, 1)
@@ -319,7 +320,7 @@ def test_a_notice_between_two_statements_belongs_to_neither(stage: Stage) -> Non
 
 
 def test_what_was_cancelled_is_cancelled(stage: Stage) -> None:
-    stage.write(connect(), send(1, wire.query("SELECT pg_sleep(60)"), cancel_us=200_000, expected="57014"), leave(2))
+    stage.write(connect(), send(1, wire.query("SELECT pg_sleep(60)"), cancel_us=1_000_000, expected="57014"), leave(2))
     tally, found = stage.run()
     assert list(classes(found)) == ["success", "expected", "success"]
     assert tally.cancelled == 1
