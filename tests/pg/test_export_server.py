@@ -18,6 +18,7 @@ from pgdyno.model.inventory import Inventory, ServerInventory
 from pgdyno.outside.quoting import conf_line, identifier, literal
 from pgdyno.server import snapshot
 from pgdyno.targets.inspect import read_facts
+from server_image import eventually
 
 pytestmark = pytest.mark.pg
 CHANGES = {
@@ -129,12 +130,7 @@ def _without_lines(found):
 
 
 def _wait(sandbox, name, value):
-    import time
-
-    until = time.monotonic() + 20
-    while settings_now(sandbox)[name].setting != value:
-        assert time.monotonic() < until, f"{name} did not become {value}"
-        time.sleep(0.1)
+    eventually(lambda: settings_now(sandbox)[name].setting == value, f"{name} is {value}")
 
 
 LINES = "SELECT setting FROM pg_file_settings WHERE name = 'cluster_name' ORDER BY seqno"
