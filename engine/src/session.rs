@@ -16,6 +16,7 @@ pub mod skip {
     pub const NOT_CONNECTED: u8 = 2;
     pub const CONNECTION_LOST: u8 = 3;
     pub const RUN_ENDED: u8 = 4;
+    pub const PIPELINE_FAILED: u8 = 5;
 }
 
 /// Its place in the tape's index, its connection, and the statement that it is at; times in us, -1 for not yet.
@@ -60,6 +61,8 @@ pub struct Session {
     /// By how much we were late at its last statement, or in reading the answer.
     pub debt: i64,
     pub is_busy: bool,
+    /// A statement of its pipeline failed, so that the others are not sent.
+    pub is_broken: bool,
     /// It is at a statement of ours, after one that reset its role.
     pub is_restoring: bool,
     /// What of the tape the socket did not take yet.
@@ -93,6 +96,10 @@ pub struct Answer {
     pub in_transaction: bool,
     /// The server waits for data of a COPY.
     pub wants_copy: bool,
+    /// In a pipeline: so many things has the server to close until the statement is answered, without being ready.
+    pub closes: u8,
+    /// A statement of a pipeline failed: the server waits for its end.
+    pub wants_sync: bool,
     /// Keys that it brings.
     pub learns: Vec<Learn>,
     /// Those that have come, by their numbers.
@@ -115,6 +122,7 @@ impl Answer {
     pub fn forget(&mut self) {
         self.partial.clear();
         (self.passing, self.wants_copy, self.in_transaction) = (0, false, false);
+        (self.closes, self.wants_sync) = (0, false);
         self.forget_keys();
     }
 
@@ -125,7 +133,7 @@ impl Answer {
         self.row = 0;
     }
 
-    /// Take bytes apart; return whether the server is ready for the next statement.
+    /// Take bytes apart; return whether the answer is whole: the server is ready for the next statement.
     ///
     /// Rows, notices and data of a COPY are counted and passed over, however large. The error is for what is not the
     /// protocol.
@@ -179,7 +187,16 @@ impl Answer {
                     is_ready = true;
                     self.in_transaction = matches!(content.first(), Some(b'T' | b'E'));
                 }
-                b'E' => self.sqlstate = code_of(content),
+                b'E' => {
+                    self.sqlstate = code_of(content);
+                    (self.wants_sync, self.closes) = (self.closes > 0, 0);
+                }
+                b'3' if self.closes > 0 => {
+                    self.closes -= 1;
+                    if self.closes == 0 {
+                        (is_ready, self.in_transaction) = (true, true);
+                    }
+                }
                 b'G' => self.wants_copy = true,
                 b'D' if is_row => {
                     let (row, brought) = (self.row, &mut self.brought);
@@ -269,6 +286,22 @@ mod tests {
             }
             let _ = taken(&data, &mut || draw() as usize % 3000 + 1);
         }
+    }
+
+    #[test]
+    fn a_statement_of_a_pipeline_is_answered_by_what_closes_it() {
+        let done =
+            [message(b'3', b""), message(b'2', b""), message(b'C', b"INSERT 0 1\0"), message(b'3', b"")].concat();
+        for cut in 1..done.len() {
+            let mut answer = Answer { closes: 2, ..Answer::default() };
+            assert_eq!(answer.take(&done[..cut]), Ok(false));
+            assert_eq!(answer.take(&done[cut..]), Ok(true));
+            assert!(answer.in_transaction && !answer.wants_sync);
+        }
+        let mut answer = Answer { closes: 1, ..Answer::default() };
+        assert_eq!(answer.take(&message(b'E', b"SERROR\0C23505\0\0")), Ok(false));
+        assert!(answer.wants_sync && answer.closes == 0, "the server passes over everything until a Sync");
+        assert_eq!(answer.take(&message(b'Z', b"I")), Ok(true));
     }
 
     #[test]

@@ -9,11 +9,12 @@ pub const DISCONNECT: u8 = 2;
 pub const SKIP: u8 = 3;
 pub const RESETS_ROLE: u8 = 1;
 pub const HAS_KEYS: u8 = 2;
+pub const HOLDS: u8 = 4;
 pub type SqlState = [u8; 5];
 pub const NO_ERROR: SqlState = [0; 5];
 
 const MAGIC: &[u8] = b"PGDYTAPE";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER_SIZE: usize = 40;
 const RECORD_SIZE: usize = 45;
 const GATE_SIZE: usize = 8;
@@ -155,7 +156,7 @@ mod tests {
         let table = bytes.len() as u64;
         bytes.extend([3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
         bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..16].copy_from_slice(&[2, 0, 0, 0, 1, 0, 0, 0]);
+        bytes[8..16].copy_from_slice(&[VERSION as u8, 0, 0, 0, 1, 0, 0, 0]);
         for (at, value) in [(16, 1), (24, index), (32, table)] {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }

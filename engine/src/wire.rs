@@ -3,6 +3,7 @@
 const PROTOCOL: i32 = 196_608;
 const CANCEL: i32 = 80_877_102;
 pub const TERMINATE: &[u8] = b"X\0\0\0\x04";
+pub const SYNC: &[u8] = b"S\0\0\0\x04";
 pub const COPY_FAIL: &[u8] = b"f\0\0\0\x20the data are not in the log\0";
 pub const COPY_FAIL_SYNC: &[u8] = b"f\0\0\0\x20the data are not in the log\0S\0\0\0\x04";
 

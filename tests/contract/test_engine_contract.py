@@ -240,6 +240,46 @@ def test_a_key_that_the_server_makes_is_sent_in_the_place_of_the_captured_one(st
         assert sorted(found) == ([(18, "4712"), (4712, "4712")] if learned else [(18, "17"), (4712, "made")])
 
 
+def test_a_pipeline_is_one_transaction(stage: Stage) -> None:
+    def step(seq: int, sql: str, params: list[str | None] = [], *, holds: bool = True, **more: Any) -> TraceRow:  # noqa: B006
+        kind = more.pop("kind", "extended")
+        return TraceRow(0, seq, kind, 0, 1, more.pop("statement", ""), sql, params, more.pop("sqlstate", None),
+                        None, None, None, None, holds=holds or None, **more)  # fmt: skip
+
+    insert = "INSERT INTO t VALUES ($1, $2)"
+    stage.write(connect(), *records_of([
+        step(1, insert, ["1", "whole"]),
+        step(2, insert, kind="parse", statement="p"),
+        step(3, insert, ["2", "whole"], statement="p"),
+        step(4, "SELECT count(*) FROM t", kind="parse", statement="p"),
+        step(5, "SELECT count(*) FROM t", statement="p"),
+        step(6, "", []),
+        step(7, insert, ["3", "whole"], holds=False),
+        step(8, insert, ["4", "rolled back"]),
+        step(9, insert, ["4", "fails as it did"], holds=False, sqlstate="23505"),
+        step(10, insert, ["5", "rolled back"]),
+        step(11, insert, ["5", "fails"]),
+        step(12, insert, ["6", "not sent"]),
+        step(13, insert, ["7", "not sent"], holds=False),
+        step(14, "SELECT 1/0"),
+        step(15, insert, ["8", "not sent"], holds=False),
+        step(16, "INSERT INTO t SELECT 9, count(*) FROM t", holds=False),
+    ]), leave(17))  # fmt: skip
+    tally, found = stage.run()
+    assert tally.reasons == {}
+    assert tally.ended == "complete"
+    assert list(classes(found)[8:]) == [
+        "success", "expected", "success", "new", "skipped", "skipped", "new", "skipped", "success", "success",
+    ]  # fmt: skip
+    assert set(classes(found)[:8]) == {"success"}
+    assert [one["seq"] for one in found if one["skip"] == Skip.PIPELINE_FAILED] == [12, 13, 15]
+    assert [found[n]["rows"] for n in (1, 3, 5, 6, 7)] == [1, 1, 1, -1, 1]
+    assert [found[n]["sqlstate"] for n in (11, 14)] == [b"23505", b"22012"]
+    stage.ask("DELETE FROM public.t WHERE id = 9 AND v = '3' RETURNING id")
+    assert stage.ask("SELECT id, v FROM public.t ORDER BY id") == [(n, "whole") for n in (1, 2, 3)]
+    assert len({row[0] for row in stage.ask("SELECT xmin::text FROM public.t")}) == 1
+
+
 def test_a_session_of_a_stand_in_is_the_roles_after_a_reset(stage: Stage) -> None:
     stage.write(
         connect(),

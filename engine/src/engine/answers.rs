@@ -6,7 +6,7 @@ use crate::pool::Answered;
 use crate::session::skip;
 use crate::sys::receive_some;
 use crate::tape::{SqlState, NO_ERROR, RESETS_ROLE};
-use crate::wire::{COPY_FAIL, COPY_FAIL_SYNC};
+use crate::wire::{COPY_FAIL, COPY_FAIL_SYNC, SYNC};
 use std::io::ErrorKind;
 
 /// SQLSTATE of a statement whose connection ended before the answer.
@@ -36,6 +36,10 @@ impl Engine {
                 }
                 Ok(true) if session.is_busy => self.answered(number, now),
                 Ok(_) if session.answer.wants_copy => self.refuse_copy(number),
+                Ok(_) if session.answer.wants_sync => {
+                    (session.answer.wants_sync, session.is_broken) = (false, true);
+                    self.send_and_advance(number, SYNC);
+                }
                 Ok(_) if size == 0 => return self.lose_and_advance(number, "the server closed the connection"),
                 Ok(_) if !session.is_busy => {
                     session.first = -1; // a notice between two statements
@@ -54,7 +58,11 @@ impl Engine {
         session.answer.wants_copy = false;
         // A simple query ends with its own ReadyForQuery; after an extended one the Sync was taken for data.
         let is_simple = self.tape.content.get(session.payload.start) == Some(&b'Q');
-        if self.send_own(number, if is_simple { COPY_FAIL } else { COPY_FAIL_SYNC }) {
+        self.send_and_advance(number, if is_simple { COPY_FAIL } else { COPY_FAIL_SYNC });
+    }
+
+    fn send_and_advance(&mut self, number: usize, message: &[u8]) {
+        if self.send_own(number, message) {
             let now = self.now();
             self.advance(number, now);
         }

@@ -5,7 +5,7 @@ use crate::keys;
 use crate::pool::Job;
 use crate::session::skip;
 use crate::sys::send_some;
-use crate::tape::{CONNECT, DISCONNECT, HAS_KEYS, SEND, SKIP};
+use crate::tape::{CONNECT, DISCONNECT, HAS_KEYS, HOLDS, SEND, SKIP};
 use crate::wire::TERMINATE;
 use std::io::ErrorKind;
 
@@ -21,6 +21,9 @@ impl Engine {
             if session.lost != skip::SENT || session.act == SKIP {
                 let why = if session.lost == skip::SENT { skip::REFUSED } else { session.lost };
                 self.skip(number, why);
+            } else if session.is_broken {
+                self.sessions[number].is_broken = session.flags & HOLDS != 0;
+                self.skip(number, skip::PIPELINE_FAILED);
             } else if session.due > now || !session.gates.is_empty() || self.pausing.since.is_some() {
                 self.after(number, session.due.max(now), Timed::Due);
                 return;
@@ -90,6 +93,11 @@ impl Engine {
                 }
                 let session = &mut self.sessions[number];
                 session.unsent = session.payload.clone();
+                if session.flags & HOLDS != 0 {
+                    // what closes a statement first is answered alike
+                    let closes_first = self.tape.content.get(session.payload.start) == Some(&b'C');
+                    session.answer.closes = 1 + u8::from(closes_first);
+                }
                 if !session.names.is_empty() && !self.name_keys(number) {
                     self.end("the tape is damaged");
                     return false;

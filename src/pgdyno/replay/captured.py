@@ -27,6 +27,7 @@ from pgdyno.trace.parquet import (
     write_rows,
 )
 from pgdyno.trace.schema import Row, TraceColumn
+from pgdyno.trace.summary import PIPELINES
 from pgdyno.trace.tape_maker import TraceRow, out_of_order, records_of
 from pgdyno.trace.tape_writer import TapeWriter, gate_bytes
 
@@ -41,7 +42,7 @@ _GATES = (
 )
 _STORED = TraceRow._fields[: -len(TraceRow._field_defaults)]
 """Columns of the trace; the others are made here, for some rows."""
-_MADE_FROM = ("gates_at", "gates_size", "learns", "names")
+_MADE_FROM = ("gates_at", "gates_size", "learns", "names", "holds")
 """What they are made of."""
 _NOWHERE = "session IS NULL OR session < 0 OR seq IS NULL OR seq < 0 OR kind IS NULL OR due_us IS NULL"
 _NARROW_MB, _NARROW = 40, 1_000_000
@@ -130,7 +131,7 @@ def _rows(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> 
 def _beside(
     source: str, folder: Path, order: Order, db: Connection, keys: MappedKeys, making: frozenset[str] | None
 ) -> Iterator[tuple[Any, ...]]:
-    """Give session, seq, gates and keys of the rows that have any, in the order of the trace."""
+    """Give session, seq, gates, keys and whether a pipeline goes on, of rows that have any, in the trace's order."""
     joined, made = f"(SELECT session, seq, due_us FROM {source})", list[str]()
     with TemporaryFile(dir=folder) as gates_file:
         if order is not Order.SESSION:
@@ -141,13 +142,20 @@ def _beside(
         if keys.named:
             joined += " LEFT JOIN learns USING (session, seq) LEFT JOIN names USING (session, seq)"
             made += ["learns", "names"]
+        db.execute(
+            f"CREATE TABLE held AS SELECT session, seq, true AS holds FROM {source}"
+            f" JOIN ({PIPELINES.format(trace=source)}) USING (session, tx) WHERE seq < last"
+        )
+        if db.execute("SELECT 1 FROM held LIMIT 1").fetchone():
+            joined += " LEFT JOIN held USING (session, seq)"
+            made.append("holds")
         if not made:
             return
         columns = ", ".join(name if name in made else "NULL" for name in _MADE_FROM)
         known = " OR ".join(f"{name} IS NOT NULL" for name in made)
         query = f"SELECT session, seq, {columns} FROM {joined} WHERE {known} ORDER BY due_us, session, seq"
-        for session, seq, at, size, learns, names in fetched(db, query):
-            yield session, seq, None if at is None else os.pread(gates_file.fileno(), size, at), learns, names
+        for session, seq, at, size, *more in fetched(db, query):
+            yield session, seq, None if at is None else os.pread(gates_file.fileno(), size, at), *more
 
 
 def _gated(

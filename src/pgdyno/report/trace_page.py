@@ -162,7 +162,7 @@ def _refused(summary: TraceSummary) -> tuple[Block, ...]:
     if summary.pipelined:
         told.append(
             f"{agreeing(summary.pipelined, 'transaction', 'was', 'were')} sent as a pipeline, several statements "
-            "without a BEGIN: each of these is sent and committed by itself."
+            "without a BEGIN: they are committed together, though each waits for the answer to the one before."
         )
     return (_counts(summary.refused, "reason", "Every statement may be sent again."), Prose((" ".join(told),)))
 

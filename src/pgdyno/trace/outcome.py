@@ -32,6 +32,7 @@ SKIPPED = {
     Skip.NOT_CONNECTED: "its session could not be opened",
     Skip.CONNECTION_LOST: "its session was lost before",
     Skip.RUN_ENDED: "the run ended before its answer",
+    Skip.PIPELINE_FAILED: "its pipeline had failed",
 }
 
 

@@ -42,15 +42,20 @@ SELECT * EXCLUDE (word) FROM told WHERE word = 'execute' AND NOT EXISTS (SELECT 
   WHERE made.word = 'prepare' AND made.session = told.session AND made.name = told.name AND made.seq < told.seq)
 """
 """Query of what executes by SQL a statement that its session, older than the log, had prepared before it."""
-_PIPELINED = f"""
-SELECT count(*) FROM (
-  SELECT session, tx FROM trace
-  WHERE {_SENT} AND refused IS NULL AND session NOT IN (SELECT session FROM trace WHERE sql ILIKE '%and%chain%')
-  GROUP BY session, tx
-  HAVING count(*) FILTER (kind = 'extended') > 1 AND count(*) FILTER (kind = 'simple') = 0
-    AND NOT bool_or(regexp_matches(coalesce(sql, ''), '(?i)^\\s*(?:begin|start)\\b')))
+PIPELINES = f"""
+SELECT session, tx, max(seq) AS last FROM {{trace}}
+WHERE {_SENT} AND refused IS NULL AND sql IS NOT NULL
+  AND session NOT IN (SELECT session FROM {{trace}} WHERE sql ILIKE '%and%chain%')
+GROUP BY session, tx
+HAVING count(*) FILTER (kind = 'extended') > 1 AND count(*) FILTER (kind = 'simple') = 0
+  AND NOT bool_or(regexp_matches(sql, '(?i)^(?:\\s|/\\*[^*]*\\*/|--[^\\n]*\\n)*(?:begin|start)\\b'))
+  AND coalesce(min(seq) FILTER (sqlstate IS NOT NULL) = max(seq), true)
 """
-"""Transactions of several statements that none begins: what is sent without waiting for answers is one."""
+"""Query of the transactions of several statements that none begins: what is sent without a Sync between is one.
+
+Their virtual transaction proves it. Where a log has none, each such statement has a transaction of its own in a trace.
+An error ends a pipeline: what goes on after one has had a BEGIN that is not in the log.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ class TraceSummary:
     joined_unprepared: int = 0
     """Sessions that execute by SQL what SQL had prepared before it: nobody knows what that was."""
     pipelined: int = 0
-    """Transactions that were pipelines: a replay commits each of their statements by itself."""
+    """Transactions that were pipelines: their statements are committed together."""
 
 
 def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
@@ -183,7 +188,7 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
             joined_unprepared=int(
                 _one(db, f"SELECT count(DISTINCT session) FROM ({UNPREPARED.format(trace='trace')})")
             ),
-            pipelined=int(_one(db, _PIPELINED)),
+            pipelined=int(_one(db, f"SELECT count(*) FROM ({PIPELINES.format(trace='trace')})")),
         )
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pgdyno.errors import UsageError
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.keys import HEAD, LEARN, NAME, KeyPlace
-from pgdyno.trace.engine.tape import HAS_KEYS, RESETS_ROLE, Act
+from pgdyno.trace.engine.tape import HAS_KEYS, HOLDS, RESETS_ROLE, Act
 from pgdyno.trace.schema import Row
 from pgdyno.trace.tape_writer import TapeRecord
 
@@ -55,6 +55,8 @@ class TraceRow(NamedTuple):
     """Keys that its answer brings: number, row and field of each, by row: see `replay.key_map`."""
     names: list[list[int]] | None = None
     """Keys that it names: number, `KeyPlace`, parameter or byte of the text, and length of each, in their order."""
+    holds: bool | None = None
+    """A later statement of its pipeline follows, with which it is committed."""
 
 
 @dataclass(slots=True)
@@ -115,6 +117,8 @@ def _record(row: TraceRow, names: dict[str, int], think_us: int) -> TapeRecord:
     else:
         payload = _payload(row, row.sql, names)
         flags = RESETS_ROLE if _ROLE.search(row.sql) else 0
+        if row.holds and not flags:  # a role that is reset is set again by a statement of its own
+            payload, flags = payload.removesuffix(wire.SYNC) + wire.HOLD, HOLDS
         if row.learns or row.names:
             payload, flags = _block(row, payload) + payload, flags | HAS_KEYS
         if row.sqlstate == CANCELLED and row.end_us is not None and row.end_us >= row.due_us:

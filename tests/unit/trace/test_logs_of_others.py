@@ -12,9 +12,14 @@ from typing import Any
 
 import pytest
 
+from engine_tapes import mapped, read_record
 from pgdyno.errors import UsageError
+from pgdyno.replay.captured import write_tape
 from pgdyno.report.trace_page import trace_page
 from pgdyno.trace.build import BuildOptions, build_trace
+from pgdyno.trace.engine import wire
+from pgdyno.trace.engine.tape import HOLDS, Act
+from pgdyno.trace.gates import Order
 from pgdyno.trace.parquet import read_rows
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.summary import summarize
@@ -270,6 +275,32 @@ def test_pipelines_are_counted(tmp_path: Path) -> None:
     summary = summarize(tmp_path / "out.parquet")
     assert summary.pipelined == 2
     assert "2 transactions were sent as a pipeline" in str(trace_page(summary, "out"))
+    taped = write_tape(tmp_path / "out.parquet", tmp_path / "tape", Order.SESSION, lambda _: None)
+    tape = mapped(tmp_path / "tape")
+    found = [read_record(tape, place) for place in range(len(tape.index))]
+    assert [one.flags for one in found if one.act is Act.SEND] == [HOLDS, 0, 0, 0, 0, 0, HOLDS, HOLDS, 0]
+    assert [one.payload.endswith(wire.HOLD) for one in found] == [one.flags == HOLDS for one in found]
+    assert taped.statements == 9
+
+
+def test_what_only_looks_like_a_pipeline_is_sent_alone(tmp_path: Path) -> None:
+    """A BEGIN behind a comment, one that is not in the log before an error, a chain of transactions."""
+
+    def said(text: str, vx: int) -> dict[str, Any]:
+        return {"said": U + text, "vx": f"3/{vx}"}
+
+    failed = {"said": "no", "severity": "ERROR", "state": "22012", "query": "select 1/0", "vx": "3/2"}
+    build(tmp_path, written(
+        tmp_path / "a.csv", said("/* by:\n us */ -- x\n begin", 1), said("insert 1", 1), said("COMMIT", 1),
+        said("SAVEPOINT a", 2), failed, said("ROLLBACK TO a", 2), said("COMMIT", 2),
+    ))  # fmt: skip
+    assert summarize(tmp_path / "out.parquet").pipelined == 0
+    for old in tmp_path.glob("out.*"):
+        old.unlink()
+    build(tmp_path, written(
+        tmp_path / "a.csv", said("BEGIN", 1), said("COMMIT AND CHAIN", 1), said("insert 1", 2), said("insert 2", 2),
+    ))  # fmt: skip
+    assert summarize(tmp_path / "out.parquet").pipelined == 0
 
 
 @pytest.mark.parametrize("name", ["18-B.csv", "18-B.json", "18-B.log"])

@@ -148,6 +148,9 @@ class Engine:
             self._load(session)
             if session.lost or session.act == tapes.Act.SKIP:
                 self._skip(session, session.lost or Skip.REFUSED)
+            elif session.is_broken:
+                session.is_broken = bool(session.flags & tapes.HOLDS)
+                self._skip(session, Skip.PIPELINE_FAILED)
             elif session.due > now or session.gates or self.pausing.since is not None:
                 heapq.heappush(self._heap, (max(session.due, now), _DUE, session.number, session.place))
                 return
@@ -188,6 +191,8 @@ class Engine:
             if session.cancel_us >= 0:
                 self._after(session, session.sent + session.cancel_us, _Timed.CANCEL)
             payload = self.tape.view[session.start : session.end]
+            if session.flags & tapes.HOLDS:
+                session.closes = 1 + (payload[0] == ord("C"))  # what closes a statement first is answered alike
             self._put(session, payload if not session.names else self._keys.message(session, payload))
         elif session.lost or session.act == tapes.Act.SEND:
             session.lost = session.lost or Skip.NOT_CONNECTED
@@ -239,6 +244,10 @@ class Engine:
                 self._answered(session, now)
             elif session.wants_copy:
                 self._refuse_copy(session)
+            elif session.wants_sync:
+                session.wants_sync = False
+                session.is_broken = True
+                self._put(session, memoryview(SYNC))
             elif not data:
                 self._lose(session, "the server closed the connection")
             elif not session.is_busy:  # a notice between two statements
@@ -346,7 +355,8 @@ class Engine:
 
     def _drop(self, session: ReplaySession) -> None:
         connection, session.connection, session.unsent = session.connection, None, None
-        session.in_transaction = False
+        session.in_transaction = session.wants_sync = False
+        session.closes = 0
         if connection is not None:
             self._by_fd.pop(connection.fileno(), None)
             connection.close()

@@ -26,3 +26,5 @@ class Skip(IntEnum):
     """Its session ended before it."""
     RUN_ENDED = 4
     """The run ended before it was due, or before it was answered."""
+    PIPELINE_FAILED = 5
+    """A statement before it in its pipeline failed."""

@@ -12,7 +12,7 @@ from pgdyno.trace.engine.wire import rows_of
 
 _MOST_ROWS = (1 << 63) - 1
 _LENGTH = struct.Struct("!i").unpack_from
-_COMPLETE, _ERROR, _READY, _COPY_IN, _ROW = b"CEZGD"
+_COMPLETE, _ERROR, _READY, _COPY_IN, _ROW, _CLOSED = b"CEZGD3"
 _KEPT = (_COMPLETE, _ERROR, _READY, _COPY_IN)
 _KEPT_ALSO = (*_KEPT, _ROW)
 """Where keys are waited for."""
@@ -76,6 +76,12 @@ class ReplaySession:
     sqlstate: bytes = NO_ERROR
     wants_copy: bool = False
     """The server waits for data of a COPY."""
+    closes: int = 0
+    """In a pipeline: so many things has the server to close until the statement is answered, without being ready."""
+    wants_sync: bool = False
+    """A statement of a pipeline failed: the server waits for its end."""
+    is_broken: bool = False
+    """A statement of its pipeline failed, so that the others are not sent."""
     learns: list[tuple[int, int, int]] = field(default_factory=list)
     """Keys that the answer brings: `trace.engine.keys`."""
     names: list[tuple[int, int, int, int, int]] = field(default_factory=list)
@@ -95,7 +101,7 @@ class ReplaySession:
         return self.is_busy or self.in_transaction
 
     def take(self, data: bytes) -> bool:
-        """Take bytes of the answer apart; return whether the server is ready for the next statement.
+        """Take bytes of the answer apart; return whether it is whole: the server is ready for the next statement.
 
         Rows, notices and data of a COPY are counted and passed over, however large. Raises ValueError for what is not
         the protocol.
@@ -129,6 +135,11 @@ class ReplaySession:
                 at = data.find(b"\0C", position + 5, end)  # its length before that may look alike
                 code = data[at + 2 : at + 7] if at >= 0 else b""
                 self.sqlstate = code if len(code) == len(NO_ERROR) else b"XX000"
+                self.wants_sync, self.closes = self.closes > 0, 0
+            elif kind == _CLOSED and self.closes:
+                self.closes -= 1
+                if not self.closes:
+                    is_ready = self.in_transaction = True
             elif kind == _COPY_IN:
                 self.wants_copy = True
             elif kind == _ROW and self.learns:

@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-MAGIC, VERSION = b"PGDYTAPE", 2
+MAGIC, VERSION = b"PGDYTAPE", 3
 HEADER = struct.Struct("<8sIIQQQ")
 """Magic, version, sessions, records, offset of the index, offset of the sessions."""
 RECORD = struct.Struct("<qqqIIBB5sHI")
@@ -27,6 +27,8 @@ RESETS_ROLE = 1
 """Flag: after it, a session that a stand-in opened would be the stand-in's."""
 HAS_KEYS = 2
 """Flag: before the message stands which keys its answer brings, and which it names: `trace.engine.keys`."""
+HOLDS = 4
+"""Flag: its message ends with `wire.HOLD`, since the next record of the session belongs to the same pipeline."""
 NO_ERROR = b"\0\0\0\0\0"
 
 

@@ -13,6 +13,8 @@ PROTOCOL = 196608
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 TERMINATE = b"X\x00\x00\x00\x04"
 SYNC = b"S\x00\x00\x00\x04"
+HOLD = b"C\x00\x00\x00\x06P\x00H\x00\x00\x00\x04"
+"""In the place of a Sync: what was executed is answered, and not committed; the portal's end marks the answer's."""
 EXECUTE = b"E\x00\x00\x00\x09\x00\x00\x00\x00\x00"
 """The unnamed portal, all rows."""
 DESCRIBE = b"D\x00\x00\x00\x06P\x00"
