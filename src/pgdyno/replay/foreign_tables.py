@@ -7,7 +7,9 @@ its source, and the servers behind them are real.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
@@ -31,6 +33,7 @@ SELECT c.relname::text AS name, min(s.srvname)::text AS server
   JOIN pg_catalog.pg_foreign_server AS s ON s.oid = reaching.ftserver GROUP BY 1 ORDER BY 1
 """
 """Names of foreign tables, of views on them, and of tables that they are a part of; with a server behind each."""
+_ESCAPED_NAME = re.compile(r"""u&"((?:[^"]|"")*)"(?:\s*uescape\s*'(.)')?""", re.IGNORECASE)
 _NO_LETTER = r"[^\pL\pM\pN_]"
 _SPECIAL = re.compile(r"[!-/:-@\[-^`{-~]")
 """What RE2 might take for more than itself; it refuses a backslash before anything else."""
@@ -55,6 +58,20 @@ def require_no_foreign_tables(trace: Path, target: Postgres, name: str, database
             )
 
 
+def _unescaped(sql: str) -> Iterator[str]:
+    """Give the names of a text that are written as U&"...", as PostgreSQL reads them."""
+    for name, mark in _ESCAPED_NAME.findall(sql):
+        escape = re.escape(mark or "\\")
+        letter = re.compile(rf"{escape}(?:({escape})|([0-9a-f]{{4}})|\+([0-9a-f]{{6}}))", re.IGNORECASE)
+        found = letter.sub(_letter, name.replace('""', '"'))
+        yield found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _letter(found: re.Match[str]) -> str:
+    code = int(found[2] or found[3] or "0", 16)
+    return found[1] or (chr(code) if code <= sys.maxunicode else found[0])
+
+
 def _named(trace: Path, database: str, tables: Mapping[str, str]) -> tuple[str, int] | None:
     """Return the table that most statements name as a word, and how many do; None where none is named.
 
@@ -70,6 +87,15 @@ def _named(trace: Path, database: str, tables: Mapping[str, str]) -> tuple[str, 
             " GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1",
             [pattern, database, pattern],
         ).fetchone()
+        escaped = db.execute(
+            f"""SELECT sql, count(*) FROM {source} WHERE "database" = ? AND refused IS NULL
+                AND regexp_matches(sql, '(?i)u&"') GROUP BY 1""",
+            [database],
+        ).fetchall()
     if row is None:
-        return None
+        known = {one.lower(): one for one in tables}
+        counts = Counter[str]()
+        for sql, count in escaped:
+            counts.update({known[name]: int(count) for one in _unescaped(str(sql)) if (name := one.lower()) in known})
+        return next(iter(counts.most_common(1)), None)
     return written.get(str(row[0]).lower(), str(row[0])), int(row[1])
