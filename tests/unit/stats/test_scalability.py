@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.model.results.scale import LawFigure, ScalingLaw
-from pgdyno.stats.scalability import fit_amdahl, fit_usl
+from pgdyno.stats.scalability import _allowed, _told, fit_amdahl, fit_usl
 
 LOADS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 
@@ -104,3 +104,36 @@ def test_too_few_runs_are_told_and_senseless_ones_refused() -> None:
     assert fit_amdahl([1, 1, 2, 2], [1, 2, 3, 4]) == "it takes 3 different loads, and there are 2"
     with pytest.raises(UsageError, match="positive"):
         fit_usl([1, 2, 4, 8, 16], [1, 2, 0, 4, 5])
+
+
+def test_amdahl_s_law_has_no_coherency_and_takes_four_runs_of_three_loads() -> None:
+    n = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    found = law(fit_amdahl(n, made(800, 0.05, 0.01, n)))
+    assert (found.coherency.value, found.peak.value) == (0.0, None)
+    assert not isinstance(fit_amdahl([1, 2, 4, 4], [100, 180, 300, 310]), str)
+    assert fit_amdahl([1, 2, 4], [100, 180, 300]) == "it takes 4 runs, and there are 3"
+
+
+def test_the_ends_of_an_interval_are_the_draws_that_leave_half_of_the_rest_beyond_each() -> None:
+    draws = np.stack([1 / np.arange(1.0, 12.0), np.zeros(11)], axis=1)
+    rate = _told(np.array([1 / 6, 0.0]), draws, 0.8).rate
+    assert (rate.lo, rate.value, rate.hi) == pytest.approx((2.0, 6.0, 10.0))
+    outside = _told(np.array([1 / 20, 0.0]), draws, 0.8).rate
+    assert (outside.lo, outside.value, outside.hi) == pytest.approx((2.0, 20.0, 20.0)), "it holds its value"
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_draws_keep_no_share_below_0_and_those_above_stay(width: int) -> None:
+    root = np.array([[1.0, 0.0, 0.0], [-0.9, 0.5, 0.0], [0.6, -0.8, 0.4]])[:width, :width]
+    spread = root @ root.T
+    drawn = np.random.default_rng(5).standard_normal((500, width)) @ root.T
+    found = _allowed(drawn.copy(), spread)
+    assert (found[:, 1:] >= 0).all()
+    kept = (drawn[:, 1:] >= 0).all(axis=1)
+    assert (found[kept] == drawn[kept]).all()
+    inverse = np.linalg.inv(spread)
+    for one, before in zip(found[:50], drawn[:50], strict=True):
+        zero = np.flatnonzero(one[1:] == 0) + 1
+        if zero.size:  # the nearest with these shares 0, by how the draws scatter: nothing is left to gain elsewhere
+            free = np.setdiff1d(np.arange(width), zero)
+            assert (inverse @ (one - before))[free] == pytest.approx(np.zeros(free.size), abs=1e-9)
