@@ -7,12 +7,13 @@ import pytest
 from captured import server_of
 from fix_sshd import Sshd
 from foreign_server import foreign_debian
+from pgdyno.inventory.digest import inventory_hash
 from pgdyno.inventory.inspection import inspect
-from pgdyno.model.environment import environment_name
 from pgdyno.model.inventory import Inventory, Purpose
 from pgdyno.remote.address import HostAddress
 from pgdyno.remote.deploy import HostRequest
 from pgdyno.remote.host import opened_host
+from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 
 pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow]
@@ -28,7 +29,8 @@ def test_the_inventory_over_ssh_is_that_of_the_host_itself(server: Target, sshd:
         there, again = inspect(target), inspect(target)
     here = inspect(server)
     assert there.origin.startswith("ssh://")
-    assert environment_name(there) == environment_name(again)  # as that user; root reads more than he may
+    assert there.environment_name == here.environment_name == read_facts(server).environment_hash()
+    assert inventory_hash(there) == inventory_hash(again)  # as that user; root reads more than he may
     assert stable(there) == stable(here)
     assert (server_of(there).same_host, server_of(here).same_host) == (False, True)
     config = str(server_of(there).text("config_file"))

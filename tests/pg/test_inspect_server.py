@@ -19,10 +19,10 @@ from fix_postgres import NIGHT, find_build
 from pgdyno.capture.folder import load_folder
 from pgdyno.capture.server_queries import QUERIES
 from pgdyno.capture.take import take_capture
+from pgdyno.inventory.digest import inventory_hash
 from pgdyno.inventory.inspection import inspect, inspect_capture, write_capture
 from pgdyno.inventory.reading import read_inventory
 from pgdyno.linux.cpu import ServerCpu
-from pgdyno.model.environment import environment_name
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 from pgdyno.model.shapes import plain
@@ -30,6 +30,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock
 from pgdyno.server.postgres import Postgres
 from pgdyno.targets.connect_routes import open_server
+from pgdyno.targets.inspect import read_facts
 from pgdyno.targets.target import Target
 
 pytestmark = pytest.mark.pg
@@ -177,15 +178,16 @@ def test_moved_places_and_secrets(moved: Sandbox, tmp_path: Path) -> None:
 def test_a_capture_is_read_as_the_live_server_was(sandbox18: Sandbox, tmp_path: Path) -> None:
     live = write_capture(sandbox18.target(), tmp_path / "capture")
     again = inspect_capture(tmp_path / "capture")
-    assert environment_name(again) == environment_name(live)
+    assert inventory_hash(again) == inventory_hash(live)
     assert replace(again, origin="live") == live
-    assert environment_name(inspect(sandbox18.target())) == environment_name(live)
+    assert again.environment_name == read_facts(sandbox18.target()).environment_hash(), "as a study would keep it"
+    assert inventory_hash(inspect(sandbox18.target())) == inventory_hash(live)
     capture = load_folder(tmp_path / "capture")
     text = capture.texts["commands/sysctl.txt"]
     changed = replace(
         capture, texts={**capture.texts, "commands/sysctl.txt": text.replace("vm.swappiness = ", "vm.swappiness = 1")}
     )
-    assert environment_name(read_inventory(changed)) != environment_name(live)
+    assert inventory_hash(read_inventory(changed)) != inventory_hash(live)
 
 
 def test_a_capture_survives_the_way_over_ssh(sandbox18: Sandbox) -> None:

@@ -61,7 +61,10 @@ _FIXED = frozenset(
         *(f"proc/{who}/{name}" for who in ("postmaster", "self") for name in ("status", "cgroup", "mountinfo")),
         *(f"commands/{name}" for names in (programs.PROGRAMS, programs.S390X, programs.PPC64) for name in names),
         *(f"postgres/{name}.json" for name in server_queries.QUERIES),
-        *(f"postgres/{name}.json" for name in ("settings", "file_settings", "archive", "target", "version")),
+        *(
+            f"postgres/{name}.json"
+            for name in ("settings", "file_settings", "archive", "target", "version", "environment")
+        ),
         *("commands/places.json", "commands/statvfs.json", "commands/postmaster.json"),
         *("proc/stat", "run/.dockerenv", "etc/sysctl.conf", "postgres/postgresql.conf"),
     }

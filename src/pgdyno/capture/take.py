@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from pgdyno import __version__
 from pgdyno.capture.device_files import read_block_devices, read_cgroup, read_network
@@ -15,8 +15,9 @@ from pgdyno.capture.keys import is_key
 from pgdyno.capture.programs import run_programs
 from pgdyno.capture.server_places import look_at_mounts, look_at_places, server_places, standard_error
 from pgdyno.capture.server_queries import read_server
-from pgdyno.capture.texts import HOST, Capture
+from pgdyno.capture.texts import ENVIRONMENT, HOST, Capture
 from pgdyno.linux.kernel_tree import LIVE, reason_of
+from pgdyno.targets.inspect import seen_environment
 from pgdyno.targets.target import Target
 
 _TARGET = "postgres/target.json"
@@ -41,6 +42,12 @@ def take_capture(target: Target, *, now: float | None = None) -> Capture:
     else:
         missing[HOST] = elsewhere
     texts[_TARGET] = _target_text(target)
+    if "postgres/settings.json" in texts:
+        rows = json.loads(texts["postgres/settings.json"])
+        found = seen_environment(target, {row["name"]: row["setting"] for row in rows})
+        texts[ENVIRONMENT] = json.dumps(asdict(found)) + "\n"
+    else:
+        missing[ENVIRONMENT] = "the server does not show its settings"
     for key in [key for key in texts if not is_key(key)]:  # a device may have any name; a capture keeps usual ones
         missing[key] = "its name is none that a capture keeps"
         del texts[key]

@@ -14,6 +14,8 @@ HOST = "host"
 """A reason under this key holds for everything that is not of the server's own (`postgres/`)."""
 SERVER = "postgres"
 """A reason under this key holds for everything of the server's own."""
+ENVIRONMENT = "postgres/environment.json"
+"""What a study keeps of the environment: `host`, `server`, `kernel`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,8 @@ class _Flags(TargetFlags):
 def command(flags: _Flags) -> int:
     """Show what is known about a server and its host. Changes nothing; the rights of pg_monitor are enough.
 
-    What cannot be read is printed as unknown, with the reason. The first line names the environment: two readings of
-    an unchanged one have the same name.
+    What cannot be read is printed as unknown, with the reason. The first line names the environment, as studies of
+    this server do, and has the inventory's own hash, which also changes with any sysctl, device or mount.
     """
     from pgdyno.model.classes import Criticality, Utilization
     from pgdyno.report.inventory_json import inventory_json

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.capture.folder import load_folder, write_folder
 from pgdyno.capture.take import take_capture
-from pgdyno.capture.texts import Capture
+from pgdyno.capture.texts import ENVIRONMENT, Capture
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.inventory.reading import read_inventory
 from pgdyno.inventory.server import version_text
@@ -58,7 +58,10 @@ def with_settings(
     capture: Capture, *, settings: Path | None = None, conf: Path | None = None, version: str | None = None
 ) -> Capture:
     """Return the capture with settings from a file in place of its own. Raises UsageError."""
-    texts = dict(capture.texts)
+    texts, missing = dict(capture.texts), dict(capture.missing)
+    if (settings, conf, version) != (None, None, None):
+        texts.pop(ENVIRONMENT, None)
+        missing[ENVIRONMENT] = "settings or a version from elsewhere stand in for the server's own"
     number = None if version is None else version_number(version)
     if version is not None:
         texts["postgres/version.json"] = version_text(version)
@@ -79,7 +82,7 @@ def with_settings(
             )
         texts.pop("postgres/settings.json", None)
         parse_conf(texts["postgres/postgresql.conf"], number)
-    return replace(capture, texts=texts)
+    return replace(capture, texts=texts, missing=missing)
 
 
 def is_empty(inventory: Inventory) -> bool:

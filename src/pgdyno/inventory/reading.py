@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from pgdyno.capture.texts import Capture
+from pgdyno.capture.texts import ENVIRONMENT, Capture
 from pgdyno.inventory.channel import read_adapters, read_channel_devices
 from pgdyno.inventory.devices import read_devices
 from pgdyno.inventory.kernel import read_kernel
@@ -18,8 +18,10 @@ from pgdyno.inventory.processor import read_processor
 from pgdyno.inventory.server import read_server
 from pgdyno.inventory.system_v import read_foreign_ipc
 from pgdyno.inventory.virtualization import read_virtualization
+from pgdyno.model.environment import Environment
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import HostInventory, Inventory, Kernel, LogicalVolume, Memory, Processor, Virtualization
+from pgdyno.model.shapes import inner
 
 T = TypeVar("T")
 
@@ -54,10 +56,24 @@ def read_inventory(capture: Capture) -> Inventory:
             foreign_ipc=section("System V objects", read_foreign_ipc, lambda why: why),
         ),
         server=section("server", read_server, lambda why: why),
+        environment=section("environment", read_environment, lambda why: why),
         taken_at=capture.taken_at,
         origin=capture.origin,
         missing=missing,
     )
+
+
+def read_environment(capture: Capture) -> Environment | Unknown:
+    """Return the environment as it was found with the texts; it is of values that not every capture has."""
+    if ENVIRONMENT not in capture.texts and ENVIRONMENT not in capture.missing:
+        return Unknown("the capture was made by hand, or by an earlier version")
+    found = capture.document(ENVIRONMENT)
+    if isinstance(found, Unknown):
+        return found
+    parts = found if isinstance(found, dict) else {}
+    if not inner(parts, "host") or not inner(parts, "server"):
+        return Unknown(f"{ENVIRONMENT} does not hold one")
+    return Environment.of_image(parts)
 
 
 _ABSENT = "is not installed"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.model.evidence import Evidence
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Depth, Finding, RuleProof
 from pgdyno.model.inventory import Inventory
 
@@ -56,8 +57,8 @@ class Advice:
     proofs: Mapping[str, RuleProof] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
-    environment: str = ""
-    """The hash that names the environment, empty when it was not computed."""
+    environment: str | Unknown = ""
+    """The name of the environment, as studies of this server have it; empty where nobody asked."""
     hindrance: Hindrance = Hindrance()
     """What would refuse the best candidates here; nothing where nobody asked, as of a capture."""
 

@@ -1,104 +1,76 @@
-"""The name of an environment: a hash of what a measurement depends on and no setting of PostgreSQL changes. Pure."""
+"""What a measurement depends on and no setting of PostgreSQL changes, its name, and when two are the same. Pure.
+
+Facts and Inventory both have it, made here by one rule. The rule is as old as the first stored study: a store or a
+bundle of any version holds names that compare with those of today, so that none is computed again.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from pgdyno.model.facts import Unknown
-from pgdyno.model.inventory import Inventory, LogicalVolume, Purpose, ServerInventory
+from pgdyno.model.shapes import Unknown, inner
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_MOVING = (
-    "fs.aio-nr",
-    "fs.dentry-state",
-    "fs.file-nr",
-    "fs.inode-nr",
-    "fs.inode-state",
-    "fs.quota.",
-    "kernel.ns_last_pid",
-    "kernel.perf_event_max_sample_rate",
-    "kernel.pty.nr",
-    "kernel.random.",
-    "kernel.tainted",
-    "net.netfilter.nf_conntrack_count",
-)
-"""Sysctls that are counters of the kernel's, and no settings."""
+_LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
+"""Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
+_NOT_OF_HOST = frozenset({"data_disk_free_bytes", *_LATER, "container"})
+"""Facts of the host that do not make an environment. A container is told beside the counters; its limits count."""
+OF_SERVER = ("version", "block_size", "data_checksums")
+"""Facts of the server that do."""
+_UNNAMED = frozenset({"", "unknown"})
+"""What a study keeps in place of a name where files of others do not tell."""
 
 
-def environment_name(inventory: Inventory) -> str:
-    """Return 12 hex digits that name this environment; two readings of an unchanged one share it.
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a measurement depends on: values by name, as JSON has them; an unknown one is `{"unknown": reason}`.
 
-    Covers what a measurement depends on and no setting of PostgreSQL changes: processors, memory, page sizes,
-    kernel with every sysctl, virtualization, volumes, the devices, mounts and places of the server's directories,
-    and the server's version and data checksums. Free space, used memory, statistics, uptime, sizes of databases,
-    and what comes and goes beside the server (loop devices, other mounts, virtual interfaces) are left out. What
-    is unknown counts as unknown, whatever the reason, so that a reading with fewer rights has another hash.
+    `host` has no free disk space, `kernel` no swap file of pgdyno's own and no knob that this user may not read.
     """
-    text = json.dumps(_stable(inventory), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    host: Mapping[str, object]
+    server: Mapping[str, object]
+    kernel: Mapping[str, str]
 
-def _stable(inventory: Inventory) -> dict[str, object]:
-    host, server = inventory.host, inventory.server
-    # The layout is left out, its counts stay: a hypervisor may move a CPU while nothing else changes. Neither it nor
-    # the hundreds of sysctls are copied value by value.
-    processor, memory = _plain(replace(host.processor, layout=())), _plain(host.memory)
-    kernel = _plain(replace(host.kernel, sysctls=Unknown("they follow")))
-    processor.pop("layout")
-    moving = ("available_bytes", "huge_pages_free", "huge_pages_reserved", "page_cache_bytes", "swap")
-    for name in (*moving, "group_oom_kills", "group_available_bytes"):
-        memory.pop(name)
-    if not isinstance(host.memory.swap, Unknown):
-        memory["swap"] = [(area.name, area.kind, area.bytes, area.priority) for area in host.memory.swap]
-    if not isinstance(host.kernel.sysctls, Unknown):
-        kernel["sysctls"] = {name: value for name, value in host.kernel.sysctls.items() if not name.startswith(_MOVING)}
-    places = () if isinstance(host.places, Unknown) else host.places
-    stacks = {name for place in places if not isinstance(place.stack, Unknown) for name in place.stack}
-    points = {place.mount_point for place in places}
-    return {
-        "processor": processor,
-        "memory": memory,
-        "kernel": kernel,
-        "virtualization": _plain(host.virtualization),
-        "places": [_plain(place) for place in places if place.purpose is not Purpose.LOG],
-        "devices": [_plain(device) for device in host.devices if device.name in stacks]
-        if not isinstance(host.devices, Unknown)
-        else None,
-        "mounts": [
-            (mount.point, mount.device, mount.filesystem, mount.options, str(mount.block_size))
-            for mount in host.mounts
-            if mount.point in points
-        ]
-        if not isinstance(host.mounts, Unknown)
-        else None,
-        "volumes": None if isinstance(host.volumes, Unknown) else [_volume(volume) for volume in host.volumes],
-        "server": None
-        if isinstance(server, Unknown)
-        else (server.version, server.version_num, server.flavour, _checksums(server)),
-    }
+    @classmethod
+    def of_image(cls, image: Mapping[str, object]) -> Environment:
+        """Return the environment of facts in JSON: `host`, `server` and `kernel`, as studies keep them."""
+        from pgdyno.model.linux import SWAP_AREA  # reads the table of the knobs
 
-
-def _volume(volume: LogicalVolume) -> dict[str, object]:
-    values = _plain(volume)
-    values.pop("segments")  # its devices say where it lies
-    return values
-
-
-def _checksums(server: ServerInventory) -> bool | str:
-    return "unknown" if isinstance(server.data_checksums, Unknown) else server.data_checksums
-
-
-def _plain(part: DataclassInstance) -> dict[str, object]:
-    """Return the fields of a part; unknown ones without their reason, sets in order."""
-    values: dict[str, object] = asdict(part)
-    for name in list(values):
-        value = getattr(part, name)
-        values[name] = (
-            "unknown" if isinstance(value, Unknown) else sorted(value) if isinstance(value, frozenset) else values[name]
+        server = inner(image, "server")
+        return cls(
+            host={name: value for name, value in inner(image, "host").items() if name not in _NOT_OF_HOST},
+            server={name: server.get(name) for name in OF_SERVER},
+            kernel={
+                name: value
+                for name, value in inner(image, "kernel").items()
+                if isinstance(value, str) and name != SWAP_AREA
+            },
         )
-    return values
+
+    @property
+    def name(self) -> str:
+        """Return 12 hex digits that name it; two runs in an unchanged environment share them.
+
+        Why a fact of the host is unknown counts; of the server, only that it is.
+        """
+        host = {
+            name: {"reason": value["unknown"]} if isinstance(value, Mapping) and "unknown" in value else value
+            for name, value in self.host.items()
+        }
+        server = {name: None if isinstance(value, Mapping) else value for name, value in self.server.items()}
+        text = json.dumps({"host": host, "server": server, "kernel": self.kernel}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def known(self) -> dict[str, object]:
+        """Return what is known of it, by the name that people read."""
+        server = {f"PostgreSQL's {name}": value for name, value in self.server.items()}
+        found: dict[str, object] = {**self.host, **server, **self.kernel}
+        return {name: value for name, value in found.items() if not isinstance(value, Mapping) and value is not None}
+
+
+def same_environment(a: str | Unknown, b: str | Unknown) -> bool:
+    """Tell whether two names are of one environment; a name that is not known is the same as none."""
+    return not isinstance(a, Unknown) and a == b and a not in _UNNAMED

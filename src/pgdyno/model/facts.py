@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
+from pgdyno.model.environment import OF_SERVER, Environment
 from pgdyno.model.shapes import Unknown as Unknown  # there, so that who needs no facts loads none
+from pgdyno.model.shapes import plain
 
 SUPPORTED_MAJORS = (13, 14, 15, 16, 17, 18)
 """The versions of PostgreSQL that pgdyno knows fully: docs/howto/support-the-next-postgresql.md."""
-_LATER = ("physical_cores", "sockets", "threads_per_core", "data_block_size")
-"""Facts that older studies lack: left out of the name of an environment, which they would change for all of them."""
-NOT_OF_ENVIRONMENT = ("data_disk_free_bytes", *_LATER, "container")
-"""Facts of the host that do not make an environment. A container is told beside the counters; its limits count."""
-OF_SERVER = ("version", "block_size", "data_checksums")
-"""Facts of the server that do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +166,20 @@ class Facts:
         known = self.kernel.get(name)
         return self.settings.get(name) if known is None else known.row()
 
-    def environment_hash(self) -> str:
-        """Return 12 hex digits that name this environment.
+    def environment(self) -> Environment:
+        """Return the environment that a measurement on this server has; the Linux knobs as they were found.
 
-        Covers what a measurement depends on and no knob of PostgreSQL can change: architecture, kernel, CPU, cores,
-        memory, PostgreSQL version, build and data checksums. The Linux knobs belong to it as they were found, because
-        they hold for the host and not for one server; those that this user may not read are left out. Two runs in an
-        unchanged environment share it; free disk space and a swap file of pgdyno's own are left out.
+        They hold for the host and not for one server. The inventory of the same server has the same one.
         """
-        from pgdyno.model.linux import SWAP_AREA  # reads the table of the knobs
+        server = {name: getattr(self.server, name) for name in OF_SERVER}
+        return environment_of(self.host, server, {name: fact.value for name, fact in self.kernel.items()})
 
-        host = asdict(self.host)
-        for name in NOT_OF_ENVIRONMENT:
-            host.pop(name)
-        members = {name: getattr(self.server, name) for name in OF_SERVER}
-        server = {name: None if isinstance(value, Unknown) else value for name, value in members.items()}
-        kernel = {
-            name: fact.value for name, fact in self.kernel.items() if isinstance(fact.value, str) and name != SWAP_AREA
-        }
-        text = json.dumps({"host": host, "server": server, "kernel": kernel}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+    def environment_hash(self) -> str:
+        """Return 12 hex digits that name this environment: what studies keep and pages print."""
+        return self.environment().name
+
+
+def environment_of(host: HostFacts, server: Mapping[str, object], kernel: Mapping[str, str | Unknown]) -> Environment:
+    """Return the environment of a host, of a server's facts by name (OF_SERVER), and of the Linux knobs' values."""
+    parts = {"host": host, "server": server, "kernel": kernel}
+    return Environment.of_image({name: plain(part) for name, part in parts.items()})

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from pgdyno.model.classes import Criticality, SizeClass, Utilization
 from pgdyno.model.cpus import CpuRow
+from pgdyno.model.environment import Environment
 from pgdyno.model.facts import SettingFact, Unknown
 
 UNREAD = Unknown("it was not read")
@@ -357,6 +358,13 @@ class Inventory:
     utilization: Utilization | Unknown = field(
         default_factory=lambda: Unknown("not stated, and one look does not show it; --utilization sets it")
     )
+    environment: Environment | Unknown = UNREAD
+    """The one that a study of this server would have: what `Facts.environment` returns at the same moment."""
+
+    @property
+    def environment_name(self) -> str | Unknown:
+        """Return the name of the environment, which studies of this server have."""
+        return self.environment if isinstance(self.environment, Unknown) else self.environment.name
 
     @property
     def size(self) -> SizeClass | Unknown:

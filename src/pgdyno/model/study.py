@@ -87,7 +87,7 @@ class Study:
     """A study as the store keeps it.
 
     `options` holds what the kind needs to go on after a kill (budget, seed, smallest effect, knobs ...), as plain
-    JSON values. `environment` is `Facts.environment_hash()`; `facts` a JSON image of the facts at the beginning,
+    JSON values. `environment` is the name of an `Environment`; `facts` a JSON image of the facts at the beginning,
     with no secret in it. `target` is a label without a password.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
-from pgdyno.model.environment import environment_name
+from pgdyno.inventory.digest import inventory_hash
 from pgdyno.model.inventory import Inventory
 from pgdyno.model.shapes import plain
 from pgdyno.report.inventory_page import require_sections
@@ -20,14 +20,15 @@ _OF_SECTION: Mapping[str, tuple[str, ...]] = {
 
 
 def inventory_json(inventory: Inventory, only: Sequence[str] = ()) -> dict[str, object]:
-    """Return the inventory with its hash; `only` names sections of the page, and leaves the others out.
+    """Return the inventory with its hash and the environment's name; `only` keeps these sections of the page alone.
 
     Raises UsageError on a name that is no section's.
     """
     require_sections(only)
-    whole: dict[str, object] = {"environment": environment_name(inventory)}
-    whole["size"] = plain(inventory.size)
-    whole |= {part.name: plain(getattr(inventory, part.name)) for part in fields(inventory)}
+    whole: dict[str, object] = {"environment": plain(inventory.environment_name)}
+    whole |= {"inventory_hash": inventory_hash(inventory), "size": plain(inventory.size)}
+    parts_of_it = [part.name for part in fields(inventory) if part.name != "environment"]
+    whole |= {name: plain(getattr(inventory, name)) for name in parts_of_it}
     if not only:
         return whole
     kept = {name: whole[name] for name in ("environment", "origin", "taken_at", "criticality")}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pgdyno.errors import UsageError
+from pgdyno.inventory.digest import inventory_hash
 from pgdyno.model.cpus import CpuRow
-from pgdyno.model.environment import environment_name
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.inventory import BlockDevice, HostInventory, Inventory, Mount, Place, ServerInventory
 from pgdyno.report.drawing.line_breaks import wrapped
@@ -52,7 +52,8 @@ def inventory_text(inventory: Inventory, only: Sequence[str] = (), room: int | N
     Raises UsageError on a name that is no section's.
     """
     require_sections(only)
-    lines = [f"environment {environment_name(inventory)}, from {inventory.origin}" + _taken(inventory)]
+    named = f"environment {inventory.environment_name}, inventory {inventory_hash(inventory)}"
+    lines = [f"{named}, from {inventory.origin}" + _taken(inventory)]
     for name, make in SECTIONS.items():
         if only and name not in only:
             continue

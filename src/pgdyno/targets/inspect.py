@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +12,16 @@ from psycopg.rows import DictRow
 from pgdyno.kernel import kernel_facts
 from pgdyno.linux import host
 from pgdyno.linux.block_devices import find_places, nowhere
-from pgdyno.model.facts import Facts, HostFacts, KernelFact, ServerFacts, SettingFact, Unknown
+from pgdyno.model.environment import Environment
+from pgdyno.model.facts import (
+    Facts,
+    HostFacts,
+    KernelFact,
+    ServerFacts,
+    SettingFact,
+    Unknown,
+    environment_of,
+)
 from pgdyno.routes.sql_route import SqlRoute
 from pgdyno.server.postgres import Query, query_errors, row_as
 from pgdyno.targets.overrides import read_reach
@@ -54,6 +63,23 @@ def read_facts(target: Target) -> Facts:
     )
 
 
+def seen_environment(target: Target, settings: Mapping[str, str]) -> Environment:
+    """Return the environment that `read_facts` finds, where the settings were read already; asks no server."""
+    shown = settings.get("data_directory")
+    folder = target.directory or (None if shown is None else Path(shown))
+    kernel = {name: fact.value for name, fact in _kernel_facts(target, folder).items()}
+    server = {
+        "version": settings["server_version"],
+        "block_size": int(settings["block_size"]),
+        "data_checksums": _checksums(settings.get("data_checksums")),
+    }
+    return environment_of(_host_facts(target, folder), server, kernel)
+
+
+def _checksums(setting: str | None) -> bool | Unknown:
+    return Unknown("data_checksums is not shown") if setting is None else setting == "on"
+
+
 def _rows(connection: psycopg.Connection[DictRow], query: Query, label: str) -> list[dict[str, object]]:
     with query_errors(label):
         return list(connection.execute(query).fetchall())
@@ -75,7 +101,7 @@ def _server_facts(connection: psycopg.Connection[DictRow], settings: dict[str, S
         standbys=int(str(row["standbys"])),
         data_directory=_visible(settings, "data_directory"),
         config_file=_visible(settings, "config_file"),
-        data_checksums=Unknown("data_checksums is not shown") if checksums is None else checksums.setting == "on",
+        data_checksums=_checksums(None if checksums is None else checksums.setting),
         extensions=tuple(cast(Sequence[str], row["extensions"])),
         system_identifier=_system_identifier(connection),
     )

@@ -12,10 +12,10 @@ import pytest
 
 from captured import CAPTURES, captured, server_of
 from pgdyno.capture.texts import Capture
+from pgdyno.inventory.digest import inventory_hash
 from pgdyno.inventory.inspection import inspect_capture
 from pgdyno.inventory.reading import read_inventory
 from pgdyno.model.classes import SizeClass
-from pgdyno.model.environment import environment_name
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose, SchedulerGeneration
 
@@ -325,8 +325,8 @@ def test_a_9_5_configuration_is_read_without_defaults_of_its_own() -> None:
 def test_the_environment_is_named_by_what_matters(tmp_path: Path) -> None:
     copy = tmp_path / "capture"
     shutil.copytree(CAPTURES / "x86_64-128g", copy)
-    first = environment_name(inspect_capture(copy))
-    assert first == environment_name(captured("x86_64-128g"))
+    first = inventory_hash(inspect_capture(copy))
+    assert first == inventory_hash(captured("x86_64-128g"))
     assert len(first) == 12
     for key, old, new in (
         ("commands/statvfs.json", "3221225472000", "1000"),
@@ -339,17 +339,17 @@ def test_the_environment_is_named_by_what_matters(tmp_path: Path) -> None:
         text = changed.read_text()
         assert old in text
         changed.write_text(text.replace(old, new))
-        assert environment_name(inspect_capture(copy)) == first
+        assert inventory_hash(inspect_capture(copy)) == first
     sysctl = copy / "commands/sysctl.txt"
     sysctl.write_text(sysctl.read_text().replace("vm.swappiness = 60", "vm.swappiness = 1"))
-    assert environment_name(inspect_capture(copy)) != first
+    assert inventory_hash(inspect_capture(copy)) != first
 
 
 @pytest.mark.requirement("R-VER-15")
 def test_data_checksums_are_part_of_the_environments_name() -> None:
     inventory = captured("x86_64-128g")
     names = {
-        environment_name(replace(inventory, server=replace(server_of(inventory), data_checksums=value)))
+        inventory_hash(replace(inventory, server=replace(server_of(inventory), data_checksums=value)))
         for value in (True, False, Unknown("not shown"))
     }
     assert len(names) == 3

@@ -13,6 +13,7 @@ from pgdyno.capture.loose import LOOSE_FILES
 from pgdyno.capture.texts import Capture
 from pgdyno.inventory.channel import chpids_of, read_channel_devices
 from pgdyno.inventory.devices import bytes_of, read_devices
+from pgdyno.inventory.digest import inventory_hash
 from pgdyno.inventory.kernel import parse_sysctls, read_kernel
 from pgdyno.inventory.mounts import read_mounts, read_places
 from pgdyno.inventory.network import read_network
@@ -20,7 +21,6 @@ from pgdyno.inventory.processor import read_processor
 from pgdyno.inventory.reading import read_inventory, read_volumes
 from pgdyno.inventory.virtualization import read_virtualization
 from pgdyno.model.cpus import count_of_cpus
-from pgdyno.model.environment import environment_name
 from pgdyno.model.facts import Unknown
 from pgdyno.model.inventory import Purpose
 
@@ -64,7 +64,7 @@ TEXTS = st.one_of(
 @given(st.dictionaries(st.sampled_from(KEYS), TEXTS, max_size=12))
 def test_no_text_makes_the_reading_fail(texts: dict[str, str]) -> None:
     inventory = read_inventory(Capture(texts))
-    assert len(environment_name(inventory)) == 12
+    assert len(inventory_hash(inventory)) == 12
 
 
 @given(
@@ -303,7 +303,7 @@ def test_kills_are_counted_in_the_servers_own_group(kind: str, file: str, text: 
     counted = found.host.memory.group_oom_kills
     assert (None if isinstance(counted, Unknown) else counted) == kills
     other = read_inventory(Capture(texts | {f"sys/fs/cgroup/pg.service/{file}": "oom_kill 77\n"}))
-    assert environment_name(other) == environment_name(found)
+    assert inventory_hash(other) == inventory_hash(found)
 
 
 @pytest.mark.requirement("R-KRN-24", "R-PG-18")

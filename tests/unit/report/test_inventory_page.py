@@ -8,7 +8,7 @@ import pytest
 
 from captured import CAPTURES, captured
 from pgdyno.errors import UsageError
-from pgdyno.model.environment import environment_name
+from pgdyno.inventory.digest import inventory_hash
 from pgdyno.report.inventory_json import inventory_json
 from pgdyno.report.inventory_page import SECTIONS, inventory_text
 
@@ -19,12 +19,15 @@ from pgdyno.report.inventory_page import SECTIONS, inventory_text
 def test_every_capture_has_a_page_with_every_section(name: str) -> None:
     inventory = captured(name)
     text = inventory_text(inventory)
-    assert text.startswith(f"environment {environment_name(inventory)}, from ")
+    named = f"environment {inventory.environment_name}, inventory {inventory_hash(inventory)}"
+    assert text.startswith(f"{named}, from ")
     for section in SECTIONS:
         assert f"\n{section.upper()}\n" in f"{text}\n"
     assert "Unknown(" not in text
     assert "None" not in text
-    assert json.loads(json.dumps(inventory_json(inventory)))["environment"] == environment_name(inventory)
+    written = json.loads(json.dumps(inventory_json(inventory)))
+    assert written["inventory_hash"] == inventory_hash(inventory)
+    assert written["environment"] == {"unknown": "the capture was made by hand, or by an earlier version"}
 
 
 def test_the_storage_is_a_tree_down_to_the_disks() -> None:

@@ -9,6 +9,7 @@ import pytest
 from advisor_case import GB, make_host, make_server
 from pgdyno.advisor.engine import advise
 from pgdyno.advisor.rulebook import parse_rules
+from pgdyno.model.environment import Environment
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import SettingFact, Unknown
 from pgdyno.model.finding import ProofState
@@ -63,6 +64,15 @@ def proofs(store, *studies, inventory=None):
         if one.result is not None:
             store.update_study(one.id, state=one.state, result=one.result)
     return dict(proofs_of(store, inventory or here()))
+
+
+def test_a_study_of_the_same_name_is_of_the_same_environment(store):
+    environment = Environment({"kernel": "6.1.0"}, {"version": "18.0"}, {})
+    inventory = replace(here(), environment=environment)
+    unread = {"page_size": {"unknown": "not read"}}
+    named, other = study("a", host=unread), study("b", host=unread, rules=("b-rule",))
+    found = proofs(store, replace(named, environment=environment.name), other, inventory=inventory)
+    assert found.keys() == {"a-rule"}, "of another name, and what tells its pages is unknown"
 
 
 @pytest.mark.requirement("R-ADV-04")

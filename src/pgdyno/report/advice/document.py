@@ -13,6 +13,7 @@ import pgdyno
 from pgdyno.advisor.rulebook import contradictions
 from pgdyno.advisor.selection import best_candidates, is_about_statements
 from pgdyno.model.advice import Advice
+from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Finding, Severity
 from pgdyno.report.advice import words
 
@@ -67,6 +68,7 @@ class AdviceDocument:
     target: str
     looked_at: str
     environment_hash: str
+    """The name of the environment; empty where it is unknown, and `environment` says why."""
     depth: str
     summary: Summary
     remarks: tuple[str, ...]
@@ -84,7 +86,7 @@ def advice_document(advice: Advice) -> AdviceDocument:
         pgdyno=pgdyno.__version__,
         target=advice.target,
         looked_at=advice.inventory.taken_at,
-        environment_hash=advice.environment,
+        environment_hash="" if isinstance(advice.environment, Unknown) else advice.environment,
         depth=advice.depth.value,
         summary=_summary(advice),
         remarks=advice.remarks,

@@ -274,7 +274,7 @@ def environment_rows(advice: Advice) -> tuple[tuple[str, str], ...]:
     if not isinstance(server, Unknown):
         rows.insert(3, ("data checksums", str(server.data_checksums)))
     if advice.environment:
-        rows.append(("environment", advice.environment))
+        rows.append(("environment", str(advice.environment)))
     return tuple(rows)
 
 

@@ -16,7 +16,6 @@ from pgdyno.errors import PgdynoError
 from pgdyno.inventory.inspection import inspect, inspect_capture
 from pgdyno.model.advice import Advice
 from pgdyno.model.classes import Criticality
-from pgdyno.model.environment import environment_name
 from pgdyno.model.evidence import Evidence
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import Answer, Depth, RuleProof
@@ -133,7 +132,7 @@ def advise_case(
         proofs=found,
         remarks=tuple(_remarks(case)),
         facts=facts_used(case),
-        environment=environment_name(inventory),
+        environment=inventory.environment_name,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.inventory.directory import directory_of
+from pgdyno.model.environment import same_environment
 from pgdyno.model.facts import Unknown
 from pgdyno.model.finding import RuleProof
 from pgdyno.model.inventory import Inventory, Processor
@@ -42,9 +43,8 @@ def rule_option(rules: tuple[str, ...], settings: Mapping[str, str], *, plan: st
 def proofs_of(store: Store, inventory: Inventory) -> Mapping[str, RuleProof]:
     """Return the newest verdict for each rule that was measured on this target in this environment.
 
-    The same target means the same data directory; the same environment the same machine, kernel, version and Linux
-    values, but for those that the study itself changed. What is not known of either side is no match. A study of
-    several rules at once (a step of a plan) counts for each of them. Reads the store only.
+    The same target means the same data directory; what the same environment means, `is_here` says. A study of several
+    rules at once (a step of a plan) counts for each of them. Reads the store only.
     """
     proofs: dict[str, RuleProof] = {}
     for study in studies_on(store, inventory):
@@ -65,11 +65,17 @@ def studies_on(store: Store, inventory: Inventory) -> list[Study]:
 
 
 def is_here(study: Study, inventory: Inventory) -> bool:
-    """Tell whether a study was measured on the target and in the environment of an inventory."""
+    """Tell whether a study was measured on the target and in the environment of an inventory.
+
+    That is one of the same name. Another name is let pass where nothing tells but what a proof may differ in: memory
+    that moves from boot to boot, Linux values that the study itself set, and what one of the two could not read.
+    """
     server, host = inventory.server, inventory.host
     then_server, then_host = inner(study.facts, "server"), inner(study.facts, "host")
     if isinstance(server, Unknown) or not is_same_server(study, inventory):
         return False
+    if same_environment(study.environment, inventory.environment_name):
+        return True
     pairs = (
         (then_server.get("version_num"), server.version_num),
         (then_host.get("kernel"), host.kernel.release),

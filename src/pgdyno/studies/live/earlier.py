@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pgdyno.errors import PgdynoError
 from pgdyno.knobs.space import SearchSpace, configuration_to_point
 from pgdyno.model.configuration import Configuration
+from pgdyno.model.environment import same_environment
 from pgdyno.model.facts import Facts
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
@@ -45,7 +46,8 @@ def earlier_settings(
     """
     found: list[dict[str, str]] = []
     for study in studies:
-        if study.kind not in _KINDS or study.environment != environment or study.state is StudyState.RUNNING:
+        is_here = same_environment(study.environment, environment)
+        if study.kind not in _KINDS or not is_here or study.state is StudyState.RUNNING:
             continue
         for settings in _of(study):
             ours = {name: value for name, value in settings.items() if name in knobs and now.get(name) != value}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.environment import same_environment
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardLimit, GuardPlan
 from pgdyno.model.results.live import LiveResult
@@ -45,7 +46,7 @@ def require_same_server(study: Study, facts: Facts) -> None:
     """Refuse to go on with pairs of another server, or of one with other settings: raise EnvironmentUnsuitable."""
     image = facts_image(facts)
     differs = other_server(study.facts, image)
-    if differs or study.environment != facts.environment_hash():
+    if differs or not same_environment(study.environment, facts.environment_hash()):
         raise EnvironmentUnsuitable(
             f"study {study.id} was begun on another server" if differs else f"{study.target} is not what it was",
             detail=f"{'; '.join(differs)}." if differs else environment_changes(study.facts, image),

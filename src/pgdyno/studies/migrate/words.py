@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import ExitCode
+from pgdyno.model.environment import same_environment
 from pgdyno.model.results.migrate import ItemEnd, MigrateResult, MigrationPhase, PhaseTiming, ReplayedLoad
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Tone
@@ -124,7 +125,7 @@ def compare_lines(a: MigrateResult, b: MigrateResult) -> list[str]:
     lines = [f"A {a.study}: {_side(a)}", f"B {b.study}: {_side(b)}"]
     if a.fingerprint != b.fingerprint:
         lines.append("these are rehearsals of different plans: their times are not of the same work")
-    if a.environment and b.environment and a.environment != b.environment:
+    if a.environment and b.environment and not same_environment(a.environment, b.environment):
         lines.append("the targets are not of one environment: another host, kernel or version makes other times, too")
     if a.source_bytes and b.source_bytes and abs(b.source_bytes / a.source_bytes - 1) > 0.1:
         lines.append(f"the source had {100 * (b.source_bytes / a.source_bytes - 1):+.0f} % more data in B")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.model.environment import same_environment
 from pgdyno.model.facts import Unknown
 from pgdyno.model.platform import Denominator, Matchup, PlatformComparison, PlatformRow, Ratio
 from pgdyno.report.wording import capital
@@ -43,7 +44,7 @@ def caution_sentences(comparison: PlatformComparison) -> tuple[str, ...]:
     if comparison.unchecked:
         names = ", ".join(comparison.unchecked)
         found.append(f"not known of both, so that nobody could see whether they agree: {names}")
-    if a.environment not in ("", "unknown") and a.environment == b.environment:
+    if same_environment(a.environment, b.environment):
         found.append(f"both were measured in environment {a.environment}: these are two moments of one platform")
     if any(row.durability == "X" for row in (*a.rows, *b.rows)):
         found.append(

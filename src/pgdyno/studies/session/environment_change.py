@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pgdyno.capture.secrets import LEFT_OUT, public_setting
 from pgdyno.knobs.policy import ruling_of
 from pgdyno.knobs.values import setting_text
-from pgdyno.model.facts import NOT_OF_ENVIRONMENT, OF_SERVER, Facts, SettingFact
-from pgdyno.model.linux import SWAP_AREA
+from pgdyno.model.environment import Environment
+from pgdyno.model.facts import Facts, SettingFact
 from pgdyno.model.shapes import inner, plain
 from pgdyno.routes.route_names import may_hold_secret
 from pgdyno.units import some_text
@@ -38,7 +38,7 @@ def _may_be_secret(row: SettingFact) -> bool:
 
 def environment_changes(before: Mapping[str, object], now: Mapping[str, object]) -> str | None:
     """Name what differs between two images of facts, of what makes an environment; None where they do not tell."""
-    old, new = _members(before), _members(now)
+    old, new = Environment.of_image(before).known(), Environment.of_image(now).known()
     found = [
         f"{name} was {old.get(name, 'not known')}, is {new.get(name, 'not known')}"
         for name in dict.fromkeys((*old, *new))
@@ -88,19 +88,3 @@ def _value_text(row: SettingFact, value: str) -> str:
 
 def _told(found: Sequence[str]) -> str | None:
     return f"{some_text(found, MOST_NAMED)}." if found else None
-
-
-def _members(image: Mapping[str, object]) -> dict[str, object]:
-    """Return what `Facts.environment_hash` covers, by name; what could not be read is in none."""
-    found: dict[str, object] = {}
-    for part in ("host", "server", "kernel"):
-        values = image.get(part)
-        for name, value in values.items() if isinstance(values, Mapping) else ():
-            left_out = {
-                "host": name in NOT_OF_ENVIRONMENT,
-                "server": name not in OF_SERVER,
-                "kernel": name == SWAP_AREA,
-            }
-            if not left_out[part] and not isinstance(value, Mapping):
-                found[f"PostgreSQL's {name}" if part == "server" else str(name)] = value
-    return found

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pgdyno.control.restart_budget import RestartBudget
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
+from pgdyno.model.environment import same_environment
 from pgdyno.model.facts import Facts
 from pgdyno.model.guard import GuardPlan
 from pgdyno.model.job import JOB
@@ -342,9 +343,9 @@ def job_option() -> dict[str, object]:
 def _refuse_other(study: Study, facts: Facts, workload: WorkloadSpec, *, other_environment: bool) -> None:
     """Refuse to go on with a study in another environment than it was begun in, before any data are loaded for it."""
     check_begun(study)
-    if study.environment != facts.environment_hash() and not other_environment:
+    if not other_environment and not same_environment(study.environment, here := facts.environment_hash()):
         raise EnvironmentUnsuitable(
-            f"study {study.id} was begun in environment {study.environment}, this is {facts.environment_hash()}",
+            f"study {study.id} was begun in environment {study.environment}, this is {here}",
             detail=environment_changes(study.facts, facts_image(facts)),
             hint="Begin a new study: trials of different environments do not compare.",
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pgdyno.model.environment import same_environment
 from pgdyno.model.results.live import LiveResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.report.wording import settings_text
@@ -57,7 +58,8 @@ def is_far(then: float, now: float) -> bool:
 
 def _profiles(studies: Iterable[Study], environment: str) -> Iterator[Profile]:
     for study in studies:
-        if study.environment != environment or study.state is not StudyState.COMPLETE or study.result is None:
+        is_here = same_environment(study.environment, environment)
+        if not is_here or study.state is not StudyState.COMPLETE or study.result is None:
             continue
         if study.kind not in (StudyKind.LIVE, StudyKind.TUNE):
             continue
