@@ -14,7 +14,7 @@ from pgdyno.server import snapshot
 from pgdyno.server.snapshot import SettingState
 from pgdyno.undo.watch import Deadlines
 
-PATIENCE_S = 90.0
+PATIENCE_S = 150.0
 UNHURRIED = Deadlines(heartbeat_s=30, health_s=30, grace_s=1)
 """For sessions that nobody hangs: a machine that stands still for seconds is no reason for their watchdog to act."""
 

@@ -122,8 +122,11 @@ def test_a_study_that_was_killed_under_b_goes_on_and_counts_every_restart(
     before = settings_of(any_postgres), files_of(target.directory)
     with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
         argv = [sys.executable, str(DRIVER), target.postgres.conninfo, "shared_buffers=160MB", now_open()]
-        with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
             try:
+                said = next((line for line in process.stdout if "the undo bundle is on disk" in line), "")
+                assert said, "it ended before it changed anything"
                 eventually(lambda: shared_buffers(any_postgres) == "160MB", "B in force")
                 process.send_signal(signal.SIGKILL)
             finally:
