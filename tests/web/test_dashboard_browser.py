@@ -71,11 +71,12 @@ def test_the_page_moves_with_a_running_load_and_asks_nobody_else(browser: Browse
         load = pgdyno(["bench", *LOAD, "--measure", "20", "--json"], served.environment)
         try:
             seen: list[str] = []
-            page.patience_s = 60  # the sandbox is started and its data are loaded before
+            page.patience_s = 180  # the sandbox is started and its data are loaded before
             for _ in range(4):
                 page.wait_for(f"!{seen!r}.includes({FIGURE}) && ({FIGURE}).endsWith('tps')")
                 seen.append(page.evaluate(FIGURE))
             assert len(set(seen)) == 4, seen
+            page.wait_for('document.querySelectorAll(".running .strips canvas").length === 6')
             assert page.evaluate(DRAWN) == 6
             assert page.evaluate(CUT) == []
             assert "guards:" in page.evaluate('document.querySelector(".lamps").textContent')

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from test_dashboard_browser import serving
+from test_dashboard_patch import AHEAD_S
 
 import study_example as example
 from fix_browser import Browser
@@ -39,8 +40,9 @@ class Replayed:
         late = tuple(Lateness(part, 0.1, 0.5, 1.5) for part in ("injector", "gate", "server"))
         state = LiveReplay(60_000, sent + 5, sent, sent - 4, 6, 1.5, answers, late, 3.0, 5.0, paused_s)
         LiveBoard(self.store).show(
-            Live(STUDY, now, now - self.seconds, "db1", 1, phase="sending", elapsed_s=self.seconds, duration_s=60.0,
-                 place="as said on the first page", left_s=60.0 - self.seconds, points=self.points, replay=state)
+            Live(STUDY, now + AHEAD_S, now - self.seconds, "db1", 1, phase="sending", elapsed_s=self.seconds,
+                 duration_s=60.0, place="as said on the first page", left_s=60.0 - self.seconds, points=self.points,
+                 replay=state)
         )  # fmt: skip
 
     def end(self) -> None:
