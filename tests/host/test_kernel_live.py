@@ -39,6 +39,10 @@ VOLATILE = {
     "ns_last_pid": "is the last process number",
     "nf_conntrack_count": "counts connections",
     "pty.nr": "counts terminals",
+    "aio-nr": "counts asynchronous requests",
+    "perf_event_max_sample_rate": "is lowered by the kernel when its interrupts take long, as on a busy machine",
+    "max_newidle_lb_cost": "is measured anew by the scheduler, in kernels before 5.13",
+    "hung_task_detect_count": "counts tasks that a disk made wait",
     "min_free_kbytes": "is computed anew, from the watermarks of the moment, when transparent huge pages are switched",
 }
 """Sysctls that change by themselves, with what moves them; all others must be equal."""

@@ -13,6 +13,7 @@ from pgdyno.model.configuration import Configuration
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server import postmaster_lock
 from pgdyno.undo.apply import Session
+from server_image import eventually
 
 ROOT = Path("/sys/fs/cgroup")
 LIMIT = 1 << 30
@@ -37,7 +38,16 @@ def group() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        folder.rmdir()
+        eventually(lambda: is_removed(folder), f"{folder} is empty")
+
+
+def is_removed(group: Path) -> bool:
+    """Remove a group; False while a process of the server's is still on its way out of it."""
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def test_the_limit_of_the_servers_cgroup_counts(
