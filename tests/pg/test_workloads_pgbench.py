@@ -77,16 +77,16 @@ def until_working(load: RunningLoad) -> None:
 
 
 def test_a_log_line_bears_the_time_of_the_end(bench: Bench) -> None:
-    workload = bench.workload({"slow": "SELECT pg_sleep(0.05);\n", "fast": "SELECT 1;\n"})
-    (file,) = bench.run(workload, replace(SECOND, clients=1)).log_files
+    workload = bench.workload({"slow": "SELECT pg_sleep(0.2);\n", "fast": "SELECT 1;\n"})
+    (file,) = bench.run(workload, replace(SECOND, clients=1, measure_s=2.0)).log_files
     log = parse_lines(file.read_bytes(), PgbenchLogFormat()).log
     begins = log.end_us - log.latency_us
     assert len(set(log.script.tolist())) == 2
     # One client: a transaction begins after the end of the one before it. Were the line's time that of the
-    # beginning, a slow one after a fast one would begin 50 ms too early. pgbench reads the clock once more for the
+    # beginning, a slow one after a fast one would begin 200 ms too early. pgbench reads the clock once more for the
     # line: half of that time is left for a process that gets no CPU in between.
-    assert (np.diff(log.end_us) >= log.latency_us[1:] - 25_000).all()
-    assert (begins[1:] >= log.end_us[:-1] - 25_000).all()
+    assert (np.diff(log.end_us) >= log.latency_us[1:] - 100_000).all()
+    assert (begins[1:] >= log.end_us[:-1] - 100_000).all()
 
 
 def test_weights_are_honoured(bench: Bench) -> None:
@@ -248,7 +248,7 @@ def test_a_database_of_somebody_else_is_never_touched(bench: Bench) -> None:
             assert postgres.fetch("SELECT one FROM public.precious", dbname=name) == [{"one": 1}]
     finally:
         for name in (load, template):
-            postgres.execute(f'DROP DATABASE "{name}"')
+            postgres.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.fixture

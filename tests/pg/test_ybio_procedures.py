@@ -72,11 +72,12 @@ def test_runit_takes_the_parameters_of_the_source_and_one_batch_at_no_duration(p
     assert float(str(found["rows_per_s"])) > 0
     job = one(postgres, "SELECT * FROM benchruns ORDER BY job_id DESC LIMIT 1")
     assert [whole(job[name]) for name in ("batches", "rows_read", "rows_updated")] == [1, 1000, 0]
-    again = one(postgres, call.replace("'0 seconds'", "'0.3 seconds'"))
+    # Of small batches: one of a thousand rows may take all of that time on a machine that is busy.
+    again = one(postgres, call.replace("'0 seconds'", "'0.3 seconds'").replace("=>1000,", "=>10,"))
     job = one(postgres, "SELECT *, ended - began >= '0.3 s' AS lasted FROM benchruns ORDER BY job_id DESC LIMIT 1")
     assert whole(job["batches"]) > 1
     assert job["lasted"]
-    assert whole(again["total_rows"]) == 1000 * whole(job["batches"])
+    assert whole(again["total_rows"]) == 10 * whole(job["batches"])
     for wrong in ("batch_size => 0", "batch_size => 2000000", "pct_update => 101"):
         with pytest.raises(Exception, match="out of range"):
             postgres.execute(f"CALL runit({wrong})")
