@@ -261,7 +261,7 @@ def test_a_superuser_s_rights_are_taken_only_where_nobody_else_may_have_code(ser
         assert alone.plan == "Seq Scan on t"
     finally:
         with admin.connect("postgres") as session:
-            session.execute("DROP DATABASE alone")
+            session.execute("DROP DATABASE alone WITH (FORCE)")
 
 
 @pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end"])

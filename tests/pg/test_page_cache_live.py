@@ -55,10 +55,13 @@ def facts(target: Target) -> Facts:
     return found
 
 
-def prepared(target: Target, parameters: dict[str, int]) -> tuple[Workload, str]:
-    workload = make_workload("ybio", parameters)
-    workload.prepare(target, progress=lambda text: None)
-    return workload, workload.reset(target)
+def prepared(target: Target, parameters: dict[str, int], *, by: Target | None = None) -> tuple[Workload, str]:
+    """Load data, as another role where one is given, and write all of them to the disk."""
+    workload, loader = make_workload("ybio", parameters), by or target
+    workload.prepare(loader, progress=lambda text: None)
+    dbname = workload.reset(loader)
+    target.postgres.execute("CHECKPOINT")  # what the server writes later is in the page cache again
+    return workload, dbname
 
 
 def files(target: Target, dbname: str) -> list[Path]:
@@ -146,7 +149,7 @@ def test_a_role_that_may_not_read_files_measures_all_the_same(target: Target, fa
     parameters = {key: value for key, value in target.postgres.parameters.items() if key != "user"}
     conninfo = " ".join(f"{key}='{value}'" for key, value in {**parameters, "user": "reader"}.items())
     theirs = replace(target, postgres=Postgres(conninfo))
-    workload, dbname = prepared(theirs, {**READS, "tab_num": 2})
+    workload, dbname = prepared(target, {**READS, "tab_num": 2}, by=theirs)
     try:
         assert workload.spec().read_only
         told: list[str] = []
@@ -186,7 +189,7 @@ def test_a_role_that_may_not_make_the_extension_is_told_why_its_buffers_are_cold
     target.postgres.execute(sql.SQL("CREATE ROLE plain LOGIN CREATEDB"))
     conninfo = " ".join(f"{key}='{value}'" for key, value in {**target.postgres.parameters, "user": "plain"}.items())
     plain = replace(target, postgres=Postgres(conninfo))
-    workload, dbname = prepared(plain, {**READS, "tab_num": 3})
+    workload, dbname = prepared(target, {**READS, "tab_num": 3}, by=plain)
     try:
         done, why_not = warm_buffers(plain, dbname, facts)
         assert (done, "pg_prewarm" in (why_not or "")) == (0, True)

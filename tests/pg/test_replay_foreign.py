@@ -40,4 +40,4 @@ def test_what_a_foreign_table_is_behind_is_refused_until_its_server_is_gone(sand
         postgres.execute(LOCAL, dbname=DATABASE)
         assert prepare(target, asked).meta.statements == 40
     finally:
-        postgres.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(DATABASE)))
+        postgres.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(DATABASE)))
