@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Union
 
 from generated import keep_page
-from pgdyno.model.results.pair import PairResult
+from pgdyno.model.results.parts.pair import PairResult
 from pgdyno.model.shapes import Annotation, Json, members_of, taken_apart
 from pgdyno.model.study import StudyKind, result_type
 

@@ -15,7 +15,7 @@ from pgdyno.contents.comparing import compare_contents
 from pgdyno.contents.row_hash import RowHash
 from pgdyno.contents.table_rows import TwoSides
 from pgdyno.errors import ConnectError, EnvironmentUnsuitable, ExitCode
-from pgdyno.model.results.contents import ContentsComparison, RowIs
+from pgdyno.model.results.parts.contents import ContentsComparison, RowIs
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from warm_program import run_pgdyno

@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.contents.comparing import compare_contents
-from pgdyno.model.results.contents import ContentsComparison
+from pgdyno.model.results.parts.contents import ContentsComparison
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
 from pgdyno.studies.batch.chain import Expects, JobCheck

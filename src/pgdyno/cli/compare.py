@@ -17,7 +17,7 @@ from pgdyno.errors import UsageError
 from pgdyno.model.verdict import RUN_METRICS, Metric
 
 if TYPE_CHECKING:
-    from pgdyno.model.results.pair import PairResult
+    from pgdyno.model.results.parts.pair import PairResult
 
 
 @verb("compare")

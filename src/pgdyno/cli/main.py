@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 import click
@@ -68,6 +69,11 @@ VERBS: dict[str, str] = {
     "sandbox": "Start, stop and remove embedded PostgreSQL servers.",
     "completion": "Print the script that completes verbs, flags, knobs and studies in a shell.",
 }
+MODULES = {"import": "importing"}
+"""The module of a verb whose name Python keeps for itself."""
+for _file in sorted(Path(__file__).parent.glob("[!_]*.py")):
+    if _file.stem not in {"main", *VERBS, *MODULES.values()}:  # then its first line is what help says of it
+        VERBS[_file.stem] = _file.read_text("utf-8").splitlines()[0].partition("`: ")[2].rstrip('"')
 GROUPS: dict[str, str] = {
     "Look": "advise inspect watch guards preflight privileges knobs rules disks",
     "Measure": "bench matrix experiment noise selftest compare ybio hammerdb",
@@ -87,8 +93,6 @@ More than any verb makes until its first answer: the two looks of `serve` at wha
 gc.set_threshold(NEW_OBJECTS)
 # Called last of all. Python else looks through all that there is before it ends: a sixth of what `advise` takes.
 atexit.register(gc.freeze)
-MODULES = {"import": "importing"}
-"""The module of a verb whose name Python keeps for itself."""
 INTERRUPTED = 130
 """Exit code after SIGINT or SIGTERM, as shells have it; the server was restored before."""
 

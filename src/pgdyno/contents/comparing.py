@@ -13,7 +13,7 @@ from pgdyno.contents.snapshot import snapshot
 from pgdyno.contents.table_rows import TwoSides, compare_table
 from pgdyno.contents.tables import StoredTable, sequences_of, tables_of
 from pgdyno.errors import UsageError
-from pgdyno.model.results.contents import ContentsComparison, SequenceDifference, TableDifference
+from pgdyno.model.results.parts.contents import ContentsComparison, SequenceDifference, TableDifference
 from pgdyno.server.postgres import Postgres
 
 EXAMPLES = 20

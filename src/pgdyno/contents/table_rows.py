@@ -19,7 +19,7 @@ from pgdyno.contents.buckets import buckets_of, number_of
 from pgdyno.contents.row_hash import RowHash, hashed_text, row_text
 from pgdyno.contents.snapshot import must_sample
 from pgdyno.contents.tables import AskRows, Params, ReadsSnapshot, StoredTable
-from pgdyno.model.results.contents import DifferentRow, RowIs, TableDifference
+from pgdyno.model.results.parts.contents import DifferentRow, RowIs, TableDifference
 
 T = TypeVar("T")
 Found: TypeAlias = list[tuple[object, ...]]

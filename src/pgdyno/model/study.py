@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
 from typing import TypeVar
 
 from pgdyno.model.results.parts import StudyResult
@@ -20,9 +21,12 @@ R = TypeVar("R", bound=StudyResult)
 class StudyKind(StrEnum):
     """The question that a study asks.
 
-    A kind is registered here alone. What it comes to is `XResult` in `model/results/x.py`, and what is special to it
-    the object `KIND` in `studies/x/kind.py`, both found by its word when the first study of it is met.
+    What kind x comes to is `XResult` in `model/results/x.py`, and that file makes it a kind. What is special to it is
+    the object `KIND` in `studies/x/kind.py`. Both are found by its word when the first study of it is met. A kind that
+    code calls by name has a line here, which is also its place in lists.
     """
+
+    _ignore_ = "name"
 
     BENCH = "bench"
     AB = "ab"
@@ -46,6 +50,9 @@ class StudyKind(StrEnum):
     """A migration rehearsed in its phases, against its window."""
     IMPORTED = "imported"
     """Runs of another tool, or of another machine's store: read, never measured here."""
+    for name in sorted(file.stem for file in (Path(__file__).parent / "results").glob("[!_]*.py")):
+        if name.upper() not in vars():
+            vars()[name.upper()] = name
 
 
 STUDY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.model.figure import Table
 from pgdyno.model.results.bench import RunSummary
-from pgdyno.model.results.pair import PairResult
+from pgdyno.model.results.parts.pair import PairResult
 from pgdyno.model.verdict import RUN_METRICS
 from pgdyno.report import chapters, provenance
 from pgdyno.report.appendix import closed

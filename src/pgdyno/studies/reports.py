@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pgdyno.model.results.bench import BenchResult, RunRecord
-from pgdyno.model.results.pair import PairResult
+from pgdyno.model.results.parts.pair import PairResult
 from pgdyno.model.samples import HistogramRow
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import Role, Trial, TrialState

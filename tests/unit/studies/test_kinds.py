@@ -1,4 +1,4 @@
-"""Every kind of study is an object that shared code asks, and another one is a folder and one line."""
+"""Every kind of study is an object that shared code asks, and another one is three files of its own."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ FOLDERS = {kind.value for kind in StudyKind}
 HEAVY = ("numpy", "scipy", "psycopg", "pydantic", "jinja2", "pgdyno.trial", "pgdyno.workloads", "pgdyno.undo")
 
 RESULT = """
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pgdyno.model.results.parts import StudyResult
 
@@ -34,6 +36,8 @@ class ToyResult(StudyResult):
     dice: tuple[int, ...] = ()
 """
 KIND = """
+from __future__ import annotations
+
 from pgdyno.model.results.toy import ToyResult
 from pgdyno.report.judgement import Judgement
 from pgdyno.report.sections import Prose, Section, Tone
@@ -56,7 +60,10 @@ class Toy(Kind):
 
 KIND = Toy()
 """
-VERB = """
+VERB = """\"\"\"`pgdyno toy`: Throw dice.\"\"\"
+
+from __future__ import annotations
+
 from pgdyno.cli.arguments.flags import JsonFlag, argument, verb
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.requests.study import print_result
@@ -65,13 +72,15 @@ from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import LoadPlan, WorkloadSpec
 from pgdyno.studies.session.new_study import keep_import, study_id
 
+TOY = StudyKind("toy")
+
 class ToyFlags(JsonFlag, StoreFlag):
     dice: tuple[int, ...] = argument("EYES...")
 
 @verb("toy")
 def command(flags: ToyFlags):
     load = WorkloadSpec("dice", {}, "dice", "0", read_only=True)
-    study = Study(study_id(StudyKind.TOY, 0.0), StudyKind.TOY, "toy", StudyState.RUNNING, 0.0, "table", "unknown", {},
+    study = Study(study_id(TOY, 0.0), TOY, "toy", StudyState.RUNNING, 0.0, "table", "unknown", {},
                   load, LoadPlan(clients=1, jobs=1, warmup_s=0.0, measure_s=1.0))
     with open_store(flags.store_url) as store:
         made = keep_import(store, study, lambda: ToyResult(study=study.id, dice=flags.dice))
@@ -98,6 +107,12 @@ def test_a_kind_without_a_page_cannot_be_made() -> None:
 LISTING = (
     "import sys; from pgdyno.model.study import StudyKind; from pgdyno.studies.kinds import kind_of; "
     f"[kind_of(kind) for kind in StudyKind]; print([name for name in {HEAVY!r} if name in sys.modules])"
+)
+
+WITHOUT_THE_VERB = (
+    "import contextlib, io, sys; from pgdyno.cli.main import VERBS, command; out = io.StringIO()\n"
+    "with contextlib.redirect_stdout(out): command(['--help'], standalone_mode=False)\n"
+    "print('Throw dice.' in out.getvalue(), any(f'pgdyno.cli.{verb}' in sys.modules for verb in VERBS))"
 )
 
 
@@ -128,19 +143,12 @@ def test_nothing_but_a_kind_s_own_folder_asks_which_kind_a_study_is_of() -> None
     assert found == was_read
 
 
-def test_another_kind_is_two_lines_and_three_files_of_its_own(tmp_path: Path) -> None:
+def test_another_kind_is_three_files_of_its_own(tmp_path: Path) -> None:
     program = tmp_path / "src" / "pgdyno"
     shutil.copytree(SOURCE, program)  # with its bytecode: to compile all of it anew takes two seconds
-    for name, before, more in (
-        ("model/study.py", '    BENCH = "bench"\n', '    TOY = "toy"\n'),
-        ("cli/main.py", "VERBS: dict[str, str] = {\n", '    "toy": "Throw dice.",\n'),
-    ):
-        text = (program / name).read_text("utf-8")
-        assert text.count(before) == 1
-        (program / name).write_text(text.replace(before, before + more), "utf-8")
     (program / "studies" / "toy").mkdir()
     for name, text in (("model/results/toy.py", RESULT), ("studies/toy/kind.py", KIND), ("cli/toy.py", VERB)):
-        (program / name).write_text(f"from __future__ import annotations\n{text}", "utf-8")
+        (program / name).write_text(text, "utf-8")
 
     def python(*words: str) -> str:
         environment = {**os.environ, "PYTHONPATH": str(program.parent), "PGDYNO_HOME": str(tmp_path / "home")}
@@ -159,3 +167,6 @@ def test_another_kind_is_two_lines_and_three_files_of_its_own(tmp_path: Path) ->
     rows = json.loads(run("store", "list", "--json"))
     assert {(row["kind"], row["judgement"]["said"]) for row in rows} == {("toy", "6 and 6"), ("toy", "4 and 5")}
     assert "The dice" in run("report", told["study"])
+    listed = python("-m", "pgdyno", "--help").split()
+    assert " ".join(listed[listed.index("toy") :][:3]) == "toy Throw dice."
+    assert python("-c", WITHOUT_THE_VERB).split() == ["True", "False"], "help imports no verb"

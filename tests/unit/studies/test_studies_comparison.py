@@ -7,7 +7,7 @@ import pytest
 from pgdyno.cli.compare import _print
 from pgdyno.errors import UsageError
 from pgdyno.model.configuration import BASELINE, Configuration
-from pgdyno.model.results.pair import Different, Setting
+from pgdyno.model.results.parts.pair import Different, Setting
 from pgdyno.model.shapes import plain
 from pgdyno.model.study import StudyKind
 from pgdyno.model.trial import LoadPlan, Outcome, Role, TrialSpec, TrialState

@@ -20,8 +20,8 @@ from pgdyno.migration.validation.programs import PROGRAMS
 from pgdyno.migration.validation.rights import RIGHTS
 from pgdyno.migration.validation.structure import STRUCTURE
 from pgdyno.migration.validation.surroundings import SHARED, SURROUNDINGS
-from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.migrate import ValidationFinding, ValidationResult
+from pgdyno.model.results.parts.contents import ContentsComparison
 from pgdyno.server.postgres import Postgres
 from pgdyno.units import plural
 

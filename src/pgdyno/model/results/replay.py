@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pgdyno.errors import ExitCode
 from pgdyno.model.replay_comparison import Fidelity, ReplayPause
-from pgdyno.model.results.contents import ContentsComparison
 from pgdyno.model.results.parts import StudyResult
+from pgdyno.model.results.parts.contents import ContentsComparison
 
 GUARD = "guard "
 """How `ended` begins where a guard of the target ended the run."""

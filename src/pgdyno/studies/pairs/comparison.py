@@ -12,7 +12,7 @@ from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.model.record import PlanRecord
-from pgdyno.model.results.pair import Different, PairResult, Setting
+from pgdyno.model.results.parts.pair import Different, PairResult, Setting
 from pgdyno.model.study import Study
 from pgdyno.model.trial import Trial, TrialState
 from pgdyno.model.verdict import Interval, Metric, Verdict, Word

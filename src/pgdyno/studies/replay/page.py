@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.model.figure import Table
-from pgdyno.model.results.contents import ContentsComparison
+from pgdyno.model.results.parts.contents import ContentsComparison
 from pgdyno.model.results.replay import KeysKept, ReplayResult
 from pgdyno.model.study import Study, StudyState
 from pgdyno.report.judgement import standing

@@ -13,7 +13,7 @@ from pgdyno.contents.comparing import compare_contents
 from pgdyno.errors import EnvironmentUnsuitable, GuardTripped, PgdynoError, ended_by
 from pgdyno.model.facts import Facts
 from pgdyno.model.replay_comparison import Limits
-from pgdyno.model.results.contents import ContentsComparison
+from pgdyno.model.results.parts.contents import ContentsComparison
 from pgdyno.model.results.replay import GUARD, ReplayResult
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.trial import WorkloadSpec
