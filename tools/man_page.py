@@ -71,7 +71,7 @@ def _rows(verb: click.Command, context: click.Context) -> list[tuple[str, str]]:
 def _paragraphs(help_text: str) -> list[str]:
     """Return the paragraphs of a help text; one that click must not wrap stays as it is."""
     found = []
-    for text in re.split(r"\n\s*\n", help_text.strip()):
+    for text in filter(None, re.split(r"\n\s*\n", help_text.strip())):
         lines = [line.rstrip() for line in text.splitlines()]
         if lines[0].strip() == "\b":
             found.append(".nf\n" + "".join(map(_line, lines[1:])) + ".fi\n")

@@ -87,6 +87,33 @@ def test_the_rest_of_a_room_runs_only_where_what_imports_the_module_has_passed(
     assert ran == (["test_near"] if near else ["test_near", "test_far"])
 
 
+@pytest.mark.parametrize(("unbroken", "killed"), [("passes", True), ("fails", None), ("has no end", None)])
+def test_a_run_without_end_is_found_out_where_the_code_as_it_was_is_far_from_the_limit(
+    unbroken: str, killed: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "copy" / "pgdyno" / "stats" / "x.py"
+    place.parent.mkdir(parents=True)
+    place.write_text("as it was")
+    limits: list[float] = []
+
+    def run(words: list[str], *, timeout: float, **_: object) -> subprocess.CompletedProcess[bytes]:
+        limits.append(timeout)
+        if place.read_text() == "broken" or unbroken == "has no end":
+            raise subprocess.TimeoutExpired(words, timeout)
+        return subprocess.CompletedProcess(words, int(unbroken == "fails"))
+
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    monkeypatch.setattr(mutants, "SOURCE", tmp_path / "src" / "pgdyno")
+    monkeypatch.setattr(subprocess, "run", run)
+    tests = tmp_path / "tests" / "unit" / "stats"
+    tests.mkdir(parents=True)
+    (tests / "test_x.py").write_text("")
+    broken = mutants.Mutant(tmp_path / "src" / "pgdyno" / "stats" / "x.py", 1, "a", "b", "broken")
+    assert mutants.is_killed(broken, tmp_path / "copy") is killed
+    assert limits == [900, 300]
+    assert place.read_text() == "as it was"
+
+
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_push_lists_who_survives_and_fails_nothing_where_a_night_does(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,7 +121,7 @@ def test_a_push_lists_who_survives_and_fails_nothing_where_a_night_does(
     asked: list[str] = []
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     monkeypatch.setattr(mutants, "SOURCE", tmp_path / "src" / "pgdyno")
-    monkeypatch.setattr(mutants, "passes", lambda room, *_: asked.append(room) or not killed or len(asked) == 1)
+    monkeypatch.setattr(mutants, "passes", lambda room, *_, **__: asked.append(room) or not killed or len(asked) == 1)
     monkeypatch.setenv(stages.FAILURES, str(tmp_path / "summary"))
     file = tmp_path / "src" / "pgdyno" / "stats" / "x.py"
     file.parent.mkdir(parents=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+import man_page
 from pgdyno.cli.main import VERBS, command
 
 PAGE = Path(__file__).parents[3] / "docs" / "man" / "pgdyno.1"
@@ -34,3 +35,10 @@ def test_man_can_print_it() -> None:
     argv = [groff, "-man", "-ww", "-z", "-Tutf8", str(PAGE)]
     said = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert said.stderr == ""
+
+
+def test_a_verb_that_says_nothing_of_itself_has_its_flags_alone() -> None:
+    silent = click.Command("silent", params=[click.Option(["--loud"], help="Not so.")])
+    told = "".join(man_page._verb("pgdyno silent", silent, click.Context(silent, info_name="silent")))
+    assert told.startswith(".SS pgdyno silent [OPTIONS]\n.TP\n")
+    assert "Not so." in told
