@@ -83,9 +83,7 @@ class Checkpoint:
     total_s: float | Unknown = UNSEEN
     sync_files: int | Unknown = UNSEEN
     longest_s: float | Unknown = UNSEEN
-    average_s: float | Unknown = UNSEEN
     distance_bytes: int | Unknown = UNSEEN
-    estimate_bytes: int | Unknown = UNSEEN
     slru_buffers: int | Unknown = UNSEEN
     lsn: str | None = None
     redo_lsn: str | None = None
@@ -244,7 +242,6 @@ class HostActivity:
     steal_pct: float | Unknown = UNSEEN
     idle_pct: float | Unknown = UNSEEN
     run_queue: float | Unknown = UNSEEN
-    context_switches_s: float | Unknown = UNSEEN
     swap_in_bytes_s: float | Unknown = UNSEEN
     swap_out_bytes_s: float | Unknown = UNSEEN
     oom_kills: int | Unknown = UNSEEN

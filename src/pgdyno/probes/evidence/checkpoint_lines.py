@@ -28,9 +28,7 @@ _SYNC = re.compile(r", sync=(\d{1,15}\.\d{1,15}) s[,;]")
 _TOTAL = re.compile(r", total=(\d{1,15}\.\d{1,15}) s[,;]")
 _FILES = re.compile(r"; sync files=(\d{1,15}),")
 _LONGEST = re.compile(r", longest=(\d{1,15}\.\d{1,15}) s[,;]")
-_AVERAGE = re.compile(r", average=(\d{1,15}\.\d{1,15}) s(?:[;,]|$)")
 _DISTANCE = re.compile(r"; distance=(\d{1,15}) kB[,;]")
-_ESTIMATE = re.compile(r", estimate=(\d{1,15}) kB(?:[;,]|$)")
 _LSN = re.compile(r"; lsn=([0-9A-F]+/[0-9A-F]+),")
 _REDO = re.compile(r", redo lsn=([0-9A-F]+/[0-9A-F]+)$")
 
@@ -82,9 +80,7 @@ def parse_complete(message: str, *, at: str | Unknown, cause: str | Unknown, is_
         total_s=_seconds(_TOTAL, message),
         sync_files=_integer(_FILES, message),
         longest_s=_seconds(_LONGEST, message),
-        average_s=_seconds(_AVERAGE, message),
         distance_bytes=_kilobytes(_DISTANCE, message),
-        estimate_bytes=_kilobytes(_ESTIMATE, message, is_whole=is_whole),
         slru_buffers=int(slru[1]) if slru else (OTHER_VERSION if has_head else CUT),
         lsn=lsn[1] if lsn else None,
         redo_lsn=redo[1] if redo else None,
@@ -101,8 +97,6 @@ def _seconds(pattern: re.Pattern[str], message: str) -> float | Unknown:
     return float(match[1]) if match else CUT
 
 
-def _kilobytes(pattern: re.Pattern[str], message: str, *, is_whole: bool = True) -> int | Unknown:
+def _kilobytes(pattern: re.Pattern[str], message: str) -> int | Unknown:
     match = pattern.search(message)
-    if match is None or (not is_whole and match.end() == len(message) and not message.endswith("kB")):
-        return CUT
-    return int(match[1]) * 1024
+    return int(match[1]) * 1024 if match else CUT

@@ -45,7 +45,6 @@ def host_activity(readings: Sequence[HostCounters], inventory: Inventory) -> Hos
         steal_pct=_value(cpu, "steal_pct", last),
         idle_pct=_value(cpu, "idle_pct", last),
         run_queue=sum(queues) / len(queues) if queues else Unknown(last.failures.get("cpu", "it was not read")),
-        context_switches_s=_value(cpu, "context_switches_per_s", last),
         swap_in_bytes_s=_swap(first, last, "pswpin"),
         swap_out_bytes_s=_swap(first, last, "pswpout"),
         oom_kills=_kills(first, last),

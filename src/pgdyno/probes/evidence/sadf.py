@@ -42,7 +42,6 @@ def parse_sadf(text: str, page_size: int | Unknown) -> tuple[HostActivity, tuple
         steal_pct=_mean(cpu, "steal"),
         idle_pct=_mean(cpu, "idle"),
         run_queue=_mean([inner(record, "queue") for record in records], "runq-sz"),
-        context_switches_s=_mean([inner(record, "process-and-context-switch") for record in records], "cswch"),
         swap_in_bytes_s=_pages(_mean(swap, "pswpin"), page_size),
         swap_out_bytes_s=_pages(_mean(swap, "pswpout"), page_size),
         oom_kills=Unknown("sadf does not record it"),
