@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pgdyno.errors import UsageError
 from pgdyno.model.replay_comparison import ReplayPause, RowsCompared
+from pgdyno.outside.quoting import literal
 from pgdyno.owner.temporary import temporary
 from pgdyno.stats.replay_fidelity import Schedule
 from pgdyno.trace import side_tables
@@ -30,7 +31,7 @@ from pgdyno.trace.tape_maker import CANCELLED, MOST_UNSEEN_US
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
-_OURS = Barred.OURS.replace("'", "''")
+_OURS = literal(Barred.OURS)
 Column: TypeAlias = NDArray[Any]
 AS_CAPTURED, REPRODUCED, UNLIKE, OF_ENVIRONMENT, NOT_SENT = range(5)
 """How an answer of B stands to the captured one; reproduced is an error that the capture has as well."""
@@ -192,7 +193,7 @@ class ReadComparison:
 
         Those of pgdyno's own sessions are no part of the load.
         """
-        return self._count(f"coalesce(refused, '') NOT IN ('{_OURS}', '{Barred.WRITES}') AND NOT ({side_tables.SENT})")
+        return self._count(f"coalesce(refused, '') NOT IN ({_OURS}, '{Barred.WRITES}') AND NOT ({side_tables.SENT})")
 
     def left_out(self) -> int:
         """Return how many statements a read-only cut left out."""

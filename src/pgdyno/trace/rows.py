@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pgdyno.outside.quoting import literal
 from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import TRACE
 
@@ -98,7 +99,7 @@ SELECT sid, seq, kind, due, "end", parse, bind, execute, place,
       OR (coalesce(tag, '') = '' AND starts_with(state, '42')))) END AS is_unbound,
   -- with log_parameter_max_length = 0, and without DETAIL (log_error_verbosity = terse), no value is logged
   state IS NULL AND letter = 'X' AND pieces IS NULL AND coalesce(regexp_matches(sql, '\$[0-9]'), false) AS is_bare,
-  CASE WHEN app LIKE 'pgdyno%' THEN '{Barred.OURS.replace("'", "''")}'
+  CASE WHEN app LIKE 'pgdyno%' THEN {literal(Barred.OURS)}
     WHEN kind IN ('connect', 'disconnect') THEN NULL
     WHEN is_walsender THEN '{Barred.REPLICATION}' WHEN letter = 'F' THEN '{Barred.FASTPATH}'
     WHEN is_fetch THEN '{Barred.FETCH}'
@@ -157,7 +158,7 @@ _SORTED_AS_NUMBERS = {
 
 def values_queries(parts: str) -> dict[str, str]:
     """Return queries of the distinct values of columns of a trace, one more than FEW at most."""
-    known = ", ".join(map(_literal, (Barred.LOGIN, Barred.OURS, Barred.BEGUN)))
+    known = ", ".join(map(literal, (Barred.LOGIN, Barred.OURS, Barred.BEGUN)))
     return {
         name: f"SELECT DISTINCT * FROM ({query.format(parts=f'read_parquet({parts})', known=known)}) LIMIT {FEW + 2}"
         for name, query in _SORTED_AS_NUMBERS.items()
@@ -182,7 +183,7 @@ def final_query(parts: str, begin: int, left: str, values: Mapping[str, Sequence
     `values` has all that a column holds besides NULL, where they are few: these are numbers while the rows are sorted,
     since a sort moves each text that it holds, and what does not fit into memory goes through the disk.
     """
-    few = {name: f"[{', '.join(map(_literal, each))}]" for name, each in values.items() if 0 < len(each) <= FEW}
+    few = {name: f"[{', '.join(map(literal, each))}]" for name, each in values.items() if 0 < len(each) <= FEW}
     columns = ", ".join(
         f'list_position({few[one.name]}, "{one.name}")::UTINYINT AS "{one.name}"'
         if one.name in few
@@ -220,12 +221,8 @@ WITH numbered AS (
   FROM sent
   UNION ALL
   SELECT session, seq, kind, due_us, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN '{Barred.OURS.replace("'", "''")}' END,
+    usr, db, nullif(app, ''), true, CASE WHEN app LIKE 'pgdyno%' THEN {literal(Barred.OURS)} END,
     NULL
   FROM edges
 )
 SELECT {restored} FROM (SELECT {columns} FROM whole ORDER BY due_us, session, seq)"""
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
