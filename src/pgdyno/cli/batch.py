@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import FILE, Flags, JsonFlag, argument, flag, verb
-from pgdyno.cli.arguments.numbers import Time, Whole
+from pgdyno.cli.arguments.numbers import Time, Whole, max_bytes
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.main import INTERRUPTED
@@ -73,7 +73,6 @@ def run(flags: _RunFlags) -> int:
     from pgdyno.studies.session.opening import opened
     from pgdyno.targets.inspect import read_facts
     from pgdyno.trial.guard_settings import guard_plan
-    from pgdyno.units import parse_quantity
 
     check_report_path(flags.report)
     chain = _read(flags.chain)
@@ -83,7 +82,7 @@ def run(flags: _RunFlags) -> int:
     options = BatchOptions(flags.chain, flags.executions or chain.executions, flags.max_seconds, flags.stop_file)
     request, progress = target_request(flags), Progress()
     guards = guard_plan(flags.guards, chain.parallel)
-    most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))
+    most = None if flags.max_size is None else max_bytes(flags.max_size)
     with opened(request) as target:
         facts, database = read_facts(target), database_of(target, chain)
         print_plan((*plan_lines(chain, options, target.name, database), f"room:   {require_room(facts)}"))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import JsonFlag, argument, flag, verb
-from pgdyno.cli.arguments.numbers import Share, Time
+from pgdyno.cli.arguments.numbers import Share, Time, max_bytes
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.cli.terminal.columns import print_columns, print_plan
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.units import agreeing, bytes_text, parse_quantity, seconds_text
+from pgdyno.units import agreeing, bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from pgdyno.studies.capture.plan import CaptureOptions, CapturePlan
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pgdyno.targets.target import Target
     from pgdyno.trace.capture_record import CaptureRecord
     from pgdyno.undo.watch import Deadlines
-
-LEAST_BYTES = 1 << 20
 
 
 class _WhatFlags(TargetFlags, JsonFlag):
@@ -199,17 +197,10 @@ def _options(flags: _WhatFlags, guards: Sequence[str] = (), watch: Deadlines | N
         )
     return flags.into(
         CaptureOptions,
-        max_bytes=_bytes(flags.max_size),
+        max_bytes=max_bytes(flags.max_size),
         guards=guard_plan(guards, 1, {**GUARDS, **CAPTURE_GUARDS}),
         watch=watch or Deadlines(),
     )
-
-
-def _bytes(text: str) -> int:
-    size = parse_quantity(text, "B")
-    if not LEAST_BYTES <= size < 1 << 62:
-        raise UsageError(f"--max-size {text} is out of range", hint="Give a size such as 20GB; at least 1MB.")
-    return int(size)
 
 
 def _print_plan(target: Target, plan: CapturePlan, *, err: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgdyno.cli.arguments.flags import FILE, FOLDER, JsonFlag, argument, flag, verb
-from pgdyno.cli.arguments.numbers import Time, Whole
+from pgdyno.cli.arguments.numbers import Time, Whole, max_bytes
 from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import UsageError, naming
@@ -100,7 +100,7 @@ def rehearse(flags: _RehearseFlags) -> int:
         )
     if flags.resume is not None and len(all_jobs) > 1:
         raise UsageError("--resume continues one rehearsal", hint="Give --jobs one number, or none.")
-    most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))
+    most = None if flags.max_size is None else max_bytes(flags.max_size)
     request, progress = target_request(flags), Progress()
     if request.dsn is None and plan.target:
         request = replace(request, dsn=plan.target)

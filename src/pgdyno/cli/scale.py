@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.flags import FILE, argument, flag, verb
-from pgdyno.cli.arguments.numbers import Time, Whole
+from pgdyno.cli.arguments.numbers import Time, Whole, max_bytes
 from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.arguments.target import target_request
 from pgdyno.cli.requests.study_request import (
@@ -23,7 +23,7 @@ from pgdyno.cli.requests.study_request import (
     resumed_request,
 )
 from pgdyno.cli.terminal.progress import Progress
-from pgdyno.units import parse_quantity, plural
+from pgdyno.units import plural
 
 if TYPE_CHECKING:
     from pgdyno.model.facts import Facts
@@ -196,7 +196,7 @@ def _course(plan: ScalePlan, flags: _Flags, own: str) -> Course:
     from pgdyno.studies.scale.plan import bounds_of
 
     names = bounds_of(plan)
-    most = None if flags.max_size is None else int(parse_quantity(flags.max_size, "B"))
+    most = None if flags.max_size is None else max_bytes(flags.max_size)
 
     def check(target: Target, facts: Facts, workload: WorkloadSpec, outage: Outage | None) -> None:
         from pgdyno.cli.requests.study import confirm_changes

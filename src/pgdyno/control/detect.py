@@ -18,6 +18,7 @@ from pgdyno.control.systemd import SystemdControl
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux import processes
 from pgdyno.linux.small_files import read_leniently
+from pgdyno.outside.files import is_file
 from pgdyno.owner.account import owner_of
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.runner import Runner
@@ -80,7 +81,7 @@ def find_control(
         return PgCtlCluster(
             runner, debian["version"], debian["cluster"], signs.data_directory, log_file, user=signs.owner
         )
-    if bin_dir is None or not (bin_dir / "pg_ctl").is_file():
+    if bin_dir is None or not is_file(bin_dir / "pg_ctl"):
         return Undetected(f"there is no pg_ctl beside the server's program ({bin_dir or 'its folder cannot be seen'})")
     try:
         options = options_at_start(signs.data_directory)
@@ -162,7 +163,7 @@ def stderr_of(pid: int) -> Path | None:
     """Return the file that the server's standard error goes to; None when that is no file."""
     try:
         path = (processes.PROC / str(pid) / "fd" / "2").readlink()
-        return path if path.is_file() else None
+        return path if is_file(path) else None
     except OSError:
         return None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pgdyno.control.pg_ctl import PgCtl, options_of
 from pgdyno.control.protocol import TIMEOUT_S, check_mode, log_size, log_tail, restart_errors
 from pgdyno.errors import RestartError
+from pgdyno.outside.files import is_file
 from pgdyno.owner.hands import hands_of
 from pgdyno.owner.process_image import ProcessImage
 from pgdyno.owner.runner import Completed, Runner
@@ -81,7 +82,7 @@ class PgCtlCluster:
 
     def _like_image(self) -> PgCtl | None:
         program = Path(self.image.argv[0]) if self.image is not None and self.image.argv else None
-        if program is None or self.log_file is None or not (program.parent / "pg_ctl").is_file():
+        if program is None or self.log_file is None or not is_file(program.parent / "pg_ctl"):
             return None
         assert self.image is not None
         return PgCtl(

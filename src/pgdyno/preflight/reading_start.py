@@ -19,6 +19,7 @@ from pgdyno.control import PgCtl
 from pgdyno.control.detect import options_at_start
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.facts import Unknown
+from pgdyno.outside.files import is_file
 from pgdyno.preflight.plan import StartPlan
 from pgdyno.preflight.stand_in import stand_in
 from pgdyno.targets.target import Target
@@ -50,7 +51,7 @@ def read_start(target: Target, plan: StartPlan) -> StartReading:
     if target.directory is None:
         return _unknown("the server's data directory is not on this host, or cannot be read")
     program = target.bin_dir / "postgres"
-    if not program.is_file():
+    if not is_file(program):
         return _unknown(f'program "{program}" is not here')
     try:
         with stand_in(target.runner, target.directory, target.os_user) as folder:

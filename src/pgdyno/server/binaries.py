@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.facts import SUPPORTED_MAJORS
+from pgdyno.outside.files import is_file
 from pgdyno.outside.way import doubt_about
 from pgdyno.owner.runner import Runner
 from pgdyno.server import places
@@ -64,7 +65,7 @@ def find_build(runner: Runner, bin_dir: Path | None = None, user: str | None = N
     Raises UsageError when the folder is not one of PostgreSQL's programs, EnvironmentUnsuitable when they do not run.
     """
     folder = (bin_dir or embedded_bin_dir()).expanduser().absolute()
-    missing = [name for name in SERVER_PROGRAMS if not (folder / name).is_file()]
+    missing = [name for name in SERVER_PROGRAMS if not is_file(folder / name)]
     if missing:
         raise UsageError(
             f'folder "{folder}" has no {", ".join(missing)}',
@@ -99,7 +100,7 @@ def client_bin_dir(server: Path | None) -> Path | None:
 
     The server's folder counts only where nobody but root and we ourselves can change the program.
     """
-    if server is not None and (server / "pgbench").is_file():
+    if server is not None and is_file(server / "pgbench"):
         if doubt_about((server / "pgbench").absolute(), os.geteuid()) is None:
             return server
         log.info('"%s" is not used: an account that is neither root nor ours can change it', server / "pgbench")

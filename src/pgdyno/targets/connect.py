@@ -17,6 +17,7 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.linux import processes
 from pgdyno.linux.cpu import CpuGroup, ServerCpu
 from pgdyno.linux.peer import Peer, account_name, peer_of, required_peer
+from pgdyno.outside.files import is_file
 from pgdyno.owner.account import owner_of
 from pgdyno.owner.runner import LocalRunner, Runner
 from pgdyno.server import binaries, postmaster_lock
@@ -217,11 +218,11 @@ def server_bin_dir(runner: Runner, sighting: Sighting, pid: int | None) -> Path 
     major = sighting.major
     usual = (Path(f"/usr/lib/postgresql/{major}/bin"), Path(f"/usr/pgsql-{major}/bin"))
     for folder in (None if pid is None else _program_of(pid), *usual):
-        if folder is not None and (folder / "postgres").is_file():
+        if folder is not None and is_file(folder / "postgres"):
             return folder
     with contextlib.suppress(EnvironmentUnsuitable):
         told = runner.run(["pg_config", "--bindir"], check=False).stdout.strip()
-        return Path(told) if told and (Path(told) / "postgres").is_file() else None
+        return Path(told) if told and is_file(Path(told) / "postgres") else None
     return None
 
 

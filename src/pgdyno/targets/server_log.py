@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.model.facts import Unknown
+from pgdyno.outside.files import is_file
 from pgdyno.owner.account import Account
 from pgdyno.owner.hands import OURS, Hands, hands_for
 from pgdyno.targets.target import Target
@@ -80,9 +81,11 @@ def standard_error(target: Target) -> Path | Unknown:
         goes_to = Path(f"/proc/{pid}/fd/2").readlink()
     except OSError as error:
         return Unknown(f"where the server's standard error goes cannot be seen ({error.strerror}); --log FILE names it")
-    if goes_to.is_file():
+    if is_file(goes_to):
         return goes_to
-    return Unknown(f'the server\'s standard error goes to "{goes_to}", which is not a file; --log FILE names a copy')
+    return Unknown(
+        f'the server\'s standard error goes to "{goes_to}", which is no file to be seen; --log FILE names a copy'
+    )
 
 
 def log_kind(settings: Mapping[str, str]) -> str | Unknown:

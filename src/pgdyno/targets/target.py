@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.cpu import ServerCpu
+from pgdyno.outside.files import is_file
 from pgdyno.owner.runner import Runner
 from pgdyno.server.postgres import Postgres
 
@@ -52,7 +53,7 @@ class Target:
         """Return the path of a PostgreSQL program such as pgbench. Raise EnvironmentUnsuitable when it is missing."""
         folders = [folder for folder in (self.bin_dir, self.client_bin_dir) if folder is not None]
         for folder in folders:
-            if (folder / name).is_file():
+            if is_file(folder / name):
                 return folder / name
         raise EnvironmentUnsuitable(
             f'program "{name}" was not found in "{self.bin_dir}"',

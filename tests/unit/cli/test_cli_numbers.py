@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.cli import tune
-from pgdyno.cli.arguments.numbers import Finite, Share, Time, Whole, settle_number
+from pgdyno.cli.arguments.numbers import Finite, Share, Time, Whole, max_bytes, settle_number
+from pgdyno.errors import UsageError
 
 SECONDS, MINUTES = Time("s", 2), Time("min", 0, min_open=True)
 
@@ -93,3 +94,13 @@ def test_the_tolerance_of_a_tune_is_a_share(word):
     with tune.command.make_context("tune", ["--tolerance", word]) as context:
         _, options = tune._new(tune._Flags.of(context.params))
     assert options.tolerance == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("text", ["-1", "-1MB", "0", "1023kB", "9999999999TB"])
+def test_a_database_that_may_be_so_large_has_a_size(text):
+    with pytest.raises(UsageError, match=f"--max-size {text} is out of range"):
+        max_bytes(text)
+
+
+def test_a_size_is_in_bytes_or_has_a_unit():
+    assert (max_bytes("1MB"), max_bytes("1048576"), max_bytes("200GB")) == (1 << 20, 1 << 20, 200 << 30)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.outside.documents import load_csv, load_json, load_toml, unpack
-from pgdyno.outside.files import open_file, read_bytes, read_text
+from pgdyno.outside.files import is_file, open_file, read_bytes, read_text
 from pgdyno.outside.numbers import is_without_measure
 from pgdyno.outside.words import PlainStream, one_line, printable
 from pgdyno.units import parse_quantity
@@ -164,3 +164,14 @@ def test_a_long_text_takes_no_time(text: str) -> None:
 
 def test_a_name_with_a_line_break_adds_no_line() -> None:
     assert one_line("table x\nnothing differs\x1b[2K is missing") == "table x\ufffdnothing differs\ufffd[2K is missing"
+
+
+def test_a_file_in_a_folder_closed_to_this_account_is_none_to_it(tmp_path, monkeypatch):
+    (tmp_path / "one").touch()
+    assert [is_file(tmp_path / name) for name in ("one", "none", ".")] == [True, False, False]
+
+    def closed(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", closed)
+    assert not is_file(tmp_path / "one")

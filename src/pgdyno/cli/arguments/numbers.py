@@ -13,6 +13,16 @@ from pgdyno.errors import UsageError
 from pgdyno.units import parse_quantity
 
 _BITS = 63
+_LEAST_BYTES = 1 << 20
+"""Of --max-size: an empty database is larger."""
+
+
+def max_bytes(text: str) -> int:
+    """Return the bytes that `--max-size` allows. Raises UsageError below 1 MB: -1 is no "without limit"."""
+    size = parse_quantity(text, "B")
+    if not _LEAST_BYTES <= size < 1 << _BITS - 1:
+        raise UsageError(f"--max-size {text} is out of range", hint="Give a size such as 20GB; at least 1MB.")
+    return int(size)
 
 
 class Bounded(click.types.IntParamType):

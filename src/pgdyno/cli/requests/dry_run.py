@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.cli.arguments.target import TargetFlags, target_request
 from pgdyno.errors import ExitCode
+from pgdyno.outside.files import is_file
 
 if TYPE_CHECKING:
     from pgdyno.cli.requests.study_request import StudyFlags
@@ -30,7 +31,7 @@ def pgbench_of(flags: TargetFlags, *, look: bool = True) -> Pgbench:
             return find_pgbench(target)
     build = find_build(LocalRunner(), request.sandbox_bin)
     folders = [build.bin_dir, client_bin_dir(build.bin_dir)]
-    found = next((one / "pgbench" for one in folders if one is not None and (one / "pgbench").is_file()), None)
+    found = next((one / "pgbench" for one in folders if one is not None and is_file(one / "pgbench")), None)
     return Pgbench(found or Path("pgbench"), build.major)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.migration.mover import MovePlace
-from pgdyno.outside.files import open_file
+from pgdyno.outside.files import is_file, open_file
 from pgdyno.owner.account import Account
 from pgdyno.owner.inherited import ProgramKind
 from pgdyno.owner.programs import check_program
@@ -39,7 +39,7 @@ class ClientPrograms:
     def path(self, name: str) -> str:
         """Return a program's path. Raises EnvironmentUnsuitable where it is missing, or others could change it."""
         found = self.folder / name
-        if not found.is_file():
+        if not is_file(found):
             raise EnvironmentUnsuitable(
                 f'program "{name}" was not found in "{self.folder}"', hint="Install PostgreSQL's client programs."
             )
@@ -56,7 +56,7 @@ def find_programs(
     """
     found = dict[int, ClientPrograms]()
     for folder in dict.fromkeys((*folders, *(() if only else sorted(_DEBIAN.glob("*/bin"))))):
-        if (folder / "pg_dump").is_file() and (folder / "pg_restore").is_file():
+        if is_file(folder / "pg_dump") and is_file(folder / "pg_restore"):
             with suppress(EnvironmentUnsuitable):
                 major = program_major(folder / "pg_dump", account)
                 found.setdefault(major, ClientPrograms(folder, major))

@@ -20,7 +20,7 @@ from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.migration.mover import MigrationSide, MovePlace
 from pgdyno.migration.movers.client_program import ProgramFailed, run_client
 from pgdyno.migration.movers.upgrade_words import HBA, PORT, ClusterShape, settings_text
-from pgdyno.outside.files import open_file
+from pgdyno.outside.files import is_file, open_file
 from pgdyno.owner.account import Account
 from pgdyno.owner.durable import Attributes
 from pgdyno.owner.hands import Hands, hands_for
@@ -80,7 +80,7 @@ class ClusterPair:
         named, major = self.place.options.get("old_programs"), self.place.source.major
         folders = [Path(named)] if named else [self.place.source.target.bin_dir, _DEBIAN / str(major) / "bin"]
         for folder in folders:
-            if all((folder / name).is_file() for name in OLD_PROGRAMS):
+            if all(is_file(folder / name) for name in OLD_PROGRAMS):
                 with suppress(PgdynoError):
                     found = find_build(LocalRunner(), folder, self.user)
                     if found.major == major:
@@ -95,7 +95,7 @@ class ClusterPair:
     def new_build(self) -> Build:
         """Return the programs of the target's version. Raises EnvironmentUnsuitable where one is missing."""
         folder, major = Path(self.place.program("pg_upgrade")).parent, self.place.target.major
-        missing = [name for name in NEW_PROGRAMS if not (folder / name).is_file()]
+        missing = [name for name in NEW_PROGRAMS if not is_file(folder / name)]
         found = None if missing else find_build(LocalRunner(), folder, self.user)
         if found is None or found.major != major:
             what = f"has no {', '.join(missing)}" if found is None else f"is of PostgreSQL {found.major}"
