@@ -19,7 +19,7 @@ from pgdyno.outside.files import read_bytes
 from pgdyno.trace.capture_record import RECORD, CaptureRecord, parse_record
 from pgdyno.trace.compiled_builder import OddLog, build_compiled, unsuitable
 from pgdyno.trace.fingerprints import check_parser, fingerprint, takes_values, tree
-from pgdyno.trace.found import FoundLoad, checked, cut_values, meta_of
+from pgdyno.trace.found import FoundLoad, checked, cut_values, meta_of, with_changes_alone
 from pgdyno.trace.keys.commits import read_commits
 from pgdyno.trace.lines import CSV_COLUMNS, csv_source, events_query, json_source
 from pgdyno.trace.logs import SEGMENT, Log, Segment, codec, count_records, look, salvage, segments
@@ -83,6 +83,7 @@ def build_trace(paths: Sequence[Path], out: Path, options: BuildOptions) -> Trac
     logs = in_order(given, stderr)
     with work_folder(out) as folder:
         found, digest = _built(logs, stderr, folder, out, options)
+    found = with_changes_alone(found, options.record, out)
     meta = meta_of(found, logs[0].format, options.record, captured_level=options.captured_level, digest=digest)
     write_meta(out, meta)
     return meta

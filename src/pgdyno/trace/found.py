@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.trace.capture_record import CaptureRecord
+from pgdyno.trace.parquet import connection, trace_source
 from pgdyno.trace.schema import TRACE_VERSION, CapturedServer, Lost, TraceMeta
 from pgdyno.units import plural
 
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
 
 _MANY, _LONG_US = 10, 1000
 """So many statements of a load, and not one that took less than a millisecond: none has so few quick ones."""
+_UNCHANGING = (
+    r"(?i)^(?:\s|\(|/\*[^*]*\*/|--[^\n]*\n)*(?:select|values|table|begin|start|commit|end|rollback|abort|savepoint|release"
+    r"|set|reset|show|declare|fetch|move|close|lock|do|call|vacuum|analyze|listen|notify|unlisten|discard|deallocate)\b"
+)
+"""Texts of which log_statement = mod and ddl log none."""
+_QUICK_UNCHANGING = f"""
+SELECT count(*) FROM {{trace}} WHERE kind IN ('simple', 'extended') AND sqlstate IS NULL
+  AND coalesce(execute_us, 0) < {_LONG_US} AND regexp_matches(sql, '{_UNCHANGING}')
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,16 @@ def checked(found: FoundLoad, record: CaptureRecord | None, *, allow_truncated: 
             hint="Capture with log_parameter_max_length = -1; --allow-truncated makes a trace that can be viewed.",
         )
     return replace(found, lost=lost)
+
+
+def with_changes_alone(found: FoundLoad, record: CaptureRecord | None, trace: Path) -> FoundLoad:
+    """Return what was found with its statements counted where the log has changes alone, besides slow statements."""
+    may_be = not _has_durations(found) or (found.whole and found.quickest >= _LONG_US)
+    if record is not None or not may_be or found.lost.slow_alone or found.statements < _MANY:
+        return found
+    with connection() as db, trace_source(trace, db) as source:
+        ((others,),) = db.execute(_QUICK_UNCHANGING.format(trace=source)).fetchall()
+    return found if others else replace(found, lost=replace(found.lost, changes_alone=found.statements))
 
 
 def meta_of(

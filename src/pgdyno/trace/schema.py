@@ -119,6 +119,8 @@ class Lost:
     """Lines of sessions whose messages are in another language, which nobody can read here."""
     slow_alone: int = 0
     """All statements of a log that has none that took less than a millisecond: it has the slow ones alone."""
+    changes_alone: int = 0
+    """All statements of a log that has none that reads, or begins a transaction, but slow ones: log_statement = mod."""
     cut_sessions: int = 0
     """Sessions that began before the capture."""
     cut_statements: int = 0

@@ -15,6 +15,7 @@ _MISSING = {
     "not_english": ("line", "of sessions whose messages are not in English, whose statements are not recognised"),
     "truncated": ("statement", "whose text or values the log truncated or left out"),
     "slow_alone": ("statement", "logged, each of 1 ms or more: quicker ones seem to be left out"),
+    "changes_alone": ("statement", "logged, none of which reads or begins a transaction: others seem to be left out"),
     "unreadable": ("record", "that the log does not have as lines of its own"),
     "without_params": ("statement", "whose bound values are not in the log"),
     "unworded": ("statement", "that failed, whose text the log does not have"),
@@ -27,6 +28,7 @@ _CUT = {
 HINTS = {
     "truncated": "Set log_parameter_max_length = -1, and capture again.",
     "slow_alone": "Set log_min_duration_statement = 0, and capture again, unless the load has no quick statement.",
+    "changes_alone": "Set log_min_duration_statement = 0, and capture again: log_statement = mod leaves reads out.",
     "unreadable": "Look whether the files are whole, and whether --prefix is the server's log_line_prefix.",
     "without_params": "Set log_parameter_max_length_on_error = -1, so that values of failed statements are logged.",
     "unworded": "Set log_min_error_statement = error, so that the texts of failed statements are logged.",

@@ -20,7 +20,7 @@ from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.tape import HOLDS, Act
 from pgdyno.trace.gates import Order
-from pgdyno.trace.parquet import read_rows
+from pgdyno.trace.parquet import read_meta, read_rows
 from pgdyno.trace.schema import Lost, TraceMeta
 from pgdyno.trace.summary import summarize
 from pgdyno.trace.whole import hint, missing_words
@@ -236,6 +236,26 @@ def test_a_log_of_slow_statements_alone_is_not_whole(tmp_path: Path, builder: st
     for file in tmp_path.glob("out.*"):
         file.unlink()
     assert build(tmp_path, written(tmp_path / "b.csv", *slow, quick), builder)[0].lost == Lost()
+
+
+@BUILDERS
+def test_a_log_of_changes_alone_is_not_whole(tmp_path: Path, builder: str | None) -> None:
+    """log_statement = mod is what many servers have, with the durations of slow statements or without any."""
+    changes = [{"said": f"statement: /* x */ insert into t values ({number})"} for number in range(12)]
+    failed = {"said": "division by zero", "severity": "ERROR", "state": "22012", "query": "select 1/0"}
+    slow = {"said": "duration: 300.250 ms  statement: select 1"}
+
+    def lost(*lines: dict[str, Any]) -> Lost:
+        for file in tmp_path.glob("out.*"):
+            file.unlink()
+        return build(tmp_path, written(tmp_path / "a.csv", *lines), builder)[0].lost
+
+    assert lost(*changes, failed) == Lost(changes_alone=13)
+    assert lost(*changes, slow) == Lost(changes_alone=13)
+    assert "none of which reads" in missing_words(meta_of_lost := read_meta(tmp_path / "out.parquet"))[0]
+    assert "log_min_duration_statement = 0" in hint(meta_of_lost)
+    assert lost(*changes[:5]) == lost(*changes, {"said": "statement: begin"}) == Lost()
+    assert lost(*changes, slow, {"said": "duration: 0.250 ms  statement: (select 1)"}) == Lost()
 
 
 @BUILDERS
