@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ CLOCKS = ("schedule", "think")
 ORDERS = ("session", "table", "row")
 ENGINES = ("compiled", "python")
 _TELL_S = 10.0
+_TWO_NAMES = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"=\s][^=]*?))\s*=\s*(?:"((?:[^"]|"")+)"|([^"\s].*?))\s*', re.DOTALL)
 
 
 class _Flags(TargetFlags, JsonFlag, StoreFlag):
@@ -265,10 +267,19 @@ def _options(flags: _Flags) -> ReplayOptions:
 def _map(words: tuple[str, ...], flag: str) -> dict[str, str]:
     found = dict[str, str]()
     for word in words:
-        old, new = two_sides(word, flag, "OLD=NEW", f"{flag} app=app_test")
+        old, new = _names(word) or two_sides(word, flag, "OLD=NEW", f"{flag} app=app_test")
         if found.setdefault(old, new) != new:
             raise UsageError(f'{flag} names "{old}" twice: {found[old]} and {new}', hint="Leave one of them out.")
     return found
+
+
+def _names(word: str) -> tuple[str, str] | None:
+    """Return both names of a map, which may stand in quotes as they do in SQL; None where it is not two names."""
+    found = _TWO_NAMES.fullmatch(word)
+    if found is None:
+        return None
+    old, plain_old, new, plain_new = found.groups()
+    return plain_old or old.replace('""', '"'), plain_new or new.replace('""', '"')
 
 
 def _mark(target: Target, source: str, options: ReplayOptions, progress: Progress) -> None:

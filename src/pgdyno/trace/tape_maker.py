@@ -19,6 +19,7 @@ from pgdyno.trace.schema import Row
 from pgdyno.trace.tape_writer import TapeRecord
 
 CANCELLED = "57014"
+LOCKED = "55P03"
 MOST_UNSEEN_US = 10_000_000
 """What a cancelled statement is taken to have run at most, where the log has its end alone."""
 _AFTER_US = 50_000
@@ -30,6 +31,12 @@ _TEXT = 5
 """Where the text of a simple query begins in its message."""
 _CLOSE = re.compile(r'\s*deallocate\s+(?:prepare\s+)?(?:(all)\b|"((?:[^"]|"")+)"|(\w+))', re.IGNORECASE)
 _DISCARD = re.compile(r"\s*discard\s+all\b", re.IGNORECASE)
+_LOCK_TIMEOUT = re.compile(
+    r"""\s*(?:set|reset|select\s+(?:pg_catalog\.)?set_config)\b.*?\block_timeout\b(?:\s*(?:to|=|',)\s*'?(\d{1,9})\s*(us|ms|s|min|h|d)?\b)?""",
+    re.IGNORECASE,
+)
+_UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_NO_WAIT = re.compile(r"\bnowait\b", re.IGNORECASE)
 _ROLE = re.compile(r"\bdiscard\s+all\b|\bsession\s+authorization\b|\bsession_authorization\b", re.IGNORECASE)
 
 
@@ -67,6 +74,8 @@ class _OpenSession:
     end_us: int | None = None
     names: dict[str, int] = field(default_factory=dict)
     """Under which statements are prepared, with the hash of the text of each."""
+    lock_timeout_us: int = 0
+    """That it set; 0 for none, or one that nobody knows."""
 
 
 def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
@@ -83,8 +92,10 @@ def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
         if row.seq <= session.seq:
             raise out_of_order(row.session, row.seq)
         think = -1 if session.end_us is None else max(row.due_us - session.end_us, 0)
-        unseen = min(max(think, 0), MOST_UNSEEN_US) if _is_end_alone(row) else 0
+        unseen = min(max(think, 0), _unseen_us(row, session.lock_timeout_us))
         yield _record(row._replace(due_us=row.due_us - unseen), session.names, think - unseen)
+        if row.sqlstate is None and row.sql and (wait := _lock_timeout_us(row.sql)) is not None:
+            session.lock_timeout_us = wait
         session.seq, session.end_us = row.seq, row.due_us if row.end_us is None else row.end_us
         if row.kind == Row.DISCONNECT:
             del sessions[row.session]
@@ -98,9 +109,22 @@ def out_of_order(session: int, seq: int) -> UsageError:
     )
 
 
-def _is_end_alone(row: TraceRow) -> bool:
-    """Tell whether all that the log has of a statement is when it was cancelled, as of a failed one in style B."""
-    return row.sqlstate == CANCELLED and row.end_us == row.due_us
+def _unseen_us(row: TraceRow, lock_timeout_us: int) -> int:
+    """Return what a statement may have run of which the log has the end alone, as of a failed one in style B."""
+    if row.end_us != row.due_us:
+        return 0
+    if row.sqlstate == LOCKED and not _NO_WAIT.search(row.sql or ""):
+        return lock_timeout_us
+    return MOST_UNSEEN_US if row.sqlstate == CANCELLED else 0
+
+
+def _lock_timeout_us(sql: str) -> int | None:
+    """Return the lock_timeout that a statement sets, 0 for none; None where it sets none."""
+    if _DISCARD.match(sql):
+        return 0
+    if (found := _LOCK_TIMEOUT.match(sql)) is None:
+        return None
+    return int(found[1] or 0) * _UNITS_US[(found[2] or "ms").lower()]
 
 
 def _record(row: TraceRow, names: dict[str, int], think_us: int) -> TapeRecord:

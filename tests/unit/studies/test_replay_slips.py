@@ -64,6 +64,14 @@ def test_a_map_of_what_the_trace_has_not_is_a_slip(changed: dict[str, dict[str, 
     assert ("app, batch" in told.value.hint) == ("users" in changed)
 
 
+def test_a_mapped_name_may_be_quoted_as_in_sql() -> None:
+    words = ('"a=b"=c', ' d = "e=""f" ', '"x ""y"" z"="1"', 'g"h=i=j', '"k=l')
+    wanted = {"a=b": "c", "d": 'e="f', 'x "y" z': "1", 'g"h': "i=j", '"k': "l"}
+    assert _map(words, "--database-map") == wanted
+    with pytest.raises(UsageError, match='--user-map "a=" is not OLD=NEW'):
+        _map(("a=",), "--user-map")
+
+
 def test_a_name_that_is_mapped_to_two_is_refused() -> None:
     assert _map(("a=b", "a=b", "c=d"), "--user-map") == {"a": "b", "c": "d"}
     with pytest.raises(UsageError, match='--user-map names "a" twice: b and c'):

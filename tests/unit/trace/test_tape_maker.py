@@ -64,6 +64,26 @@ def test_a_cancelled_statement_of_which_the_log_has_the_end_alone_runs_since_the
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "waits"),
+    [
+        ("SET lock_timeout = '1s'", 1_000_000), ("set session lock_timeout to 200", 200_000), ("SELECT 1", 0),
+        ("SELECT set_config('lock_timeout', '5 min', false)", 1_900_000), ("SET lock_timeout = 0", 0),
+        ("SET LOCAL lock_timeout = '1500 ms'", 1_500_000), ("SET lock_timeout TO DEFAULT", 0),
+    ],
+)  # fmt: skip
+def test_a_statement_that_got_no_lock_in_time_is_sent_as_long_before(text: str, waits: int) -> None:
+    """Sent at its end, it would wait for a lock that is free by then. One that does not wait stays where it was."""
+    given = {"sqlstate": "55P03", "due_us": 2_000_000, "end_us": 2_000_000}
+    set_ = row(0, sql=text, end_us=100_000)
+    assert records(set_, row(1, **given))[1].due_us == 2_000_000 - waits
+    assert records(set_, row(1, sql="LOCK TABLE t NOWAIT", **given))[1].due_us == 2_000_000
+    assert records(set_, row(1, **given | {"end_us": 2_500_000}))[1].due_us == 2_000_000
+    late = row(2, **given)
+    for end in ("RESET lock_timeout", "DISCARD ALL"):
+        assert records(set_, row(1, sql=end, due_us=100_000, end_us=100_000), late)[2].due_us == 2_000_000
+
+
 def test_a_statement_is_prepared_when_its_name_is_not_known() -> None:
     text = "SELECT $1"
     found = records(
