@@ -332,7 +332,7 @@ class ReplayComparison:
         """Return it where no other pair of runs is told beside it: its words say that it is one pair."""
         if self.word is Word.NOT_RESOLVED:
             return self
-        return replace(self, sentence=f"one pair of runs, not a verdict: {self.sentence}", notes=(*self.notes, _DRIFT))
+        return replace(self, sentence=f"one pair of runs says: {self.sentence}", notes=(*self.notes, _DRIFT))
 
     @property
     def exit_code(self) -> ExitCode:

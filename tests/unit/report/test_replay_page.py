@@ -106,15 +106,17 @@ def test_the_command_finds_the_trace_and_the_limit_of_the_outcome(folder):
         run("--replay", folder / "a", folder / "b", "--error-limit", 5)
 
 
-def test_one_pair_of_runs_is_said_to_be_no_verdict(folder, tmp_path):
+def test_one_pair_of_runs_is_said_to_be_one(folder, tmp_path):
     """Drift between two runs looks like a difference: `--runs 3` alternates them, two outcomes alone cannot."""
     words = ("--replay", folder / "a", folder / "b", "--again", folder / "again")
-    told = json.loads(run(*words, "--json").stdout)
-    assert told["sentence"].startswith("one pair of runs, not a verdict: B is worse: ")
+    found = run(*words, "--json")
+    told = json.loads(found.stdout)
+    assert (told["word"], found.return_value) == ("worse", ExitCode.FINDINGS), "as the sentence says"
+    assert told["sentence"].startswith("one pair of runs says: B is worse: ")
     assert "--runs 3" in told["notes"][0]
     run(*words, "-o", tmp_path / "r.html")
     for page in (" ".join(run(*words).output.split()), (tmp_path / "r.html").read_text().replace("\u00a0", " ")):
-        assert "One pair of runs, not a verdict: B is worse: " in page
+        assert "One pair of runs says: B is worse: " in page
         assert "Whatever drifted between two runs" in page
     undecided = json.loads(run("--replay", folder / "trace.parquet", folder / "b", "--json").stdout)
     assert not any("drifted" in note for note in undecided["notes"])
