@@ -27,7 +27,7 @@ from pgdyno.studies.replay.run import prepare, replay
 from pgdyno.studies.session.opening import opened
 from pgdyno.studies.session.target_request import TargetRequest
 from pgdyno.trace.gates import Order
-from pgdyno.trace.outcome_file import KILLED, recover
+from pgdyno.trace.outcome_file import KILLED, TAPE, recover
 from pgdyno.trace.outcome_file import read_facts as read_facts_of
 from pgdyno.trace.parquet import connection, read_meta, read_rows, write_meta, write_rows
 from pgdyno.trace.refusals import Barred
@@ -206,6 +206,7 @@ def test_a_replay_that_is_killed_leaves_no_session_and_what_was_answered(
             while target.postgres.fetch(sessions) != [{"n": 0}]:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
+        assert not (folder / TAPE).exists(), "it holds what users typed"
         recover(folder)
         assert read_facts_of(folder).ended == KILLED
         assert len(list(read_rows(folder / "part-recovered-0.parquet", ["seq"]))) > 0

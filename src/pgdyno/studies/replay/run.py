@@ -192,7 +192,9 @@ def replay(
                     f"in {seconds_text(ready.seconds)}"
                 )
                 row.phase(SENDING)
-                tally = _send(ready, options, tape, writer, announce, tell, row)
+                with tape.open("rb") as file:
+                    tape.unlink()  # it holds what users typed: of a run that is killed nothing of it is left
+                    tally = _send(ready, options, file.fileno(), writer, announce, tell, row)
                 steps.end(INJECT)
             finally:
                 tape.unlink(missing_ok=True)
@@ -240,13 +242,13 @@ def _taped(options: ReplayOptions, tape: Path, announce: Callable[[str], None]) 
 def _send(
     ready: Ready,
     options: ReplayOptions,
-    tape: Path,
+    tape: int,
     writer: OutcomeWriter,
     announce: Callable[[str], None],
     tell: Callable[[RunTally], None],
     row: LiveRow,
 ) -> RunTally:
-    """Send the tape while guards watch the target; where one trips, the sessions end."""
+    """Send the tape, a descriptor, while guards watch the target; where one trips, the sessions end."""
     reader = GuardReader(ready.target)
     try:
         sentry = Sentry(reader, options.guards)
