@@ -16,7 +16,7 @@ from pgdyno.errors import ConnectError, EnvironmentUnsuitable
 from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.undo import one_session
 from pgdyno.undo.one_session import AdvisoryLock, OneSession, refuse_advisory, refuse_while_open
-from pgdyno.undo.server_lock import Holder, ServerInUse, ServerLock
+from pgdyno.undo.server_lock import Holder, ServerInUse, ServerLock, look
 
 HOLDER = Holder("s9", "alice", "/undo/s9", 7, ProcessIdentity(99, 8, "b-o-o-t"))
 
@@ -193,7 +193,9 @@ def test_by_sql_both_are_taken_where_the_directory_is_at_hand(
         held.sign(cast(Any, SimpleNamespace(id="s1", directory=Path("/undo/s1"))))
         assert server.said[-1] == (one_session._NAME, ["pgdyno s1"])
         held.let_go()
-        assert (tmp_path / "pgdyno.lock").exists()
+        signed = look(tmp_path)
+        assert signed is not None
+        assert signed.session == "s1"
     assert server.open == 0
 
 
@@ -219,6 +221,14 @@ def test_a_restore_by_sql_takes_the_lock_unless_this_process_has_it(
     monkeypatch.setattr(server, "connect", no_session)
     with one_session.restoring(bundle, cast(Any, server)):
         pass
+
+
+def test_one_that_holds_nothing_signs_and_gives_back_nothing() -> None:
+    none = OneSession(None, None)
+    none.sign(cast(Any, None))
+    none.renew()
+    none.let_go()
+    none.release()
 
 
 def test_who_only_looks_sees_a_file_and_the_lock_in_sql(tmp_path: Path) -> None:
