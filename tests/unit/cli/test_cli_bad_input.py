@@ -37,9 +37,10 @@ def said(tmp_path, monkeypatch, capsys):
     (work / "typo.toml").write_text("[laod]\nmeasure = 3\n")
     (work / "endless.toml").write_text("[load]\nmeasure = nan\n")
     (work / "twice.conf").write_text("work_mem = 4MB\nWORK_MEM = 5MB\n")
-    (work / "huge.toml").write_bytes(b"# " + b"x" * (17 << 20))
 
     def call(*words: str) -> Said:
+        if "huge.toml" in words:  # of the hundred tests one asks for it
+            (work / "huge.toml").write_bytes(b"# " + b"x" * (17 << 20))
         monkeypatch.setattr("sys.argv", ["pgdyno", *words])
         with pytest.raises(SystemExit) as ended:
             main.main()

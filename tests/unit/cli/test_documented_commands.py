@@ -144,12 +144,14 @@ def test_what_the_program_does_not_know_is_refused(line: str) -> None:
 SOURCES = sorted((PROJECT / "src/pgdyno").rglob("*.py"))
 GROUPS = {one for one in VERBS if isinstance(command.get_command(click.Context(command), one), click.Group)}
 CALLED = re.compile(r"pgdyno ([a-z]+)((?: [^.;:,()`\"\n ]+)*)")
+NAMED = re.compile(r"pgdyno(?![._])")
+"""The program, and not its package: two of three modules need not be parsed."""
 
 
 def messages(path: Path) -> Iterator[str]:
     """Yield the texts of a module that a user may read, with `X` for what is filled in."""
     text = path.read_text("utf-8")
-    tree = ast.parse(text if "pgdyno" in text else "")
+    tree = ast.parse(text if NAMED.search(text) else "")
     inside = {id(part) for text in ast.walk(tree) if isinstance(text, ast.JoinedStr) for part in text.values}
     for one in ast.walk(tree):
         if isinstance(one, ast.JoinedStr):

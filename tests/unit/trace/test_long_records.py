@@ -69,7 +69,7 @@ def test_a_statement_of_megabytes_in_many_lines(tmp_path: Path) -> None:
 def test_a_long_record_is_looked_at_in_little_memory(is_json: bool, text: str) -> None:
     """It was taken apart, which took ten times its length."""
     fields = 26 * [""]
-    fields[13] = text * ((8 << 20) // len(text))
+    fields[13] = text * ((3 << 20) // len(text))
     buffer = io.StringIO(newline="")
     csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerow(fields)
     form = JsonForm() if is_json else CsvForm()
