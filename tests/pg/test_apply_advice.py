@@ -227,18 +227,18 @@ def test_the_hint_of_the_log_is_gone_after_its_finding_was_applied(pgdyno_home, 
     assert done["restarted"] is False
     assert [change["rule"] for change in done["changes"]] == ["max-wal-size"]
     with opened(pgdyno_home, "a5") as sandbox:
-        write_segments(sandbox)
+        write_segments(sandbox, seconds=3)  # for less time than what the value was made of, and enough for 32 MB
     assert log.read_text().count(HINT) == hints
     assert run("rollback", done["session"]) == 0
     assert files_of(pgdyno_home, "a5") == before
     assert shown(pgdyno_home, "a5", "max_wal_size") == "32"
 
 
-def write_segments(sandbox):
+def write_segments(sandbox, seconds=6):
     used = sandbox.target().postgres.parameters
     where = ["-h", used["host"], "-p", used.get("port", "5432"), "-U", used["user"], "postgres"]
     subprocess.run(
-        [embedded_bin_dir() / "pgbench", "-n", "-f", SEGMENTS, "-R", "6", "-T", "6", *where],
+        [embedded_bin_dir() / "pgbench", "-n", "-f", SEGMENTS, "-R", "6", "-T", str(seconds), *where],
         check=True,
         capture_output=True,
         timeout=120,

@@ -69,7 +69,7 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
     assert search is not None
     assert search.candidates[:2] == kept.search.candidates
     assert search.knobs == ("work_mem",)
-    assert [one.fate for one in search.candidates] == ["rejected", *["measured"] * (CANDIDATES - 1)]
+    assert [one.fate for one in search.candidates] == ["rejected", *["measured"] * (CANDIDATES - 1)], search.stopped
     assert all(one.ratio is not None and one.ratio < 0.7 for one in search.candidates[1:])
     assert all(one.memory_bytes and one.reasons for one in search.candidates[1:])
     windows = 2 * sum(one.pairs for one in search.candidates)
