@@ -205,7 +205,7 @@ def test_watching_tells_what_could_be_told_and_changes_nothing(
     told = json.loads(done.stdout)
     assert done.returncode in (0, 3), done.stderr
     assert told["reference"]["steps"] == 12
-    assert told["reference"]["void"] == {}
+    assert told["reference"]["void"].keys() <= {VoidCause.LATE}, "a machine without time reads late, and loses no other"
     assert told["reference"]["own_share"] < 0.2
     assert told["body"][0]["role"] == APP
     assert told["periods"][0]["covered"] > 0.9
