@@ -36,7 +36,10 @@ def test_bench_tells_orders_checks_and_that_it_is_not_tpc_c(pgdyno_home: Path) -
     assert counters["p90_new_order_ms"] > 0
     page = pgdyno("report", "last")
     assert "not TPC-C results" in page.stdout
-    assert re.search(r"new order +4\d(\.\d+)? +\d", page.stdout), "share and 90th percentile of each transaction"
+    share = re.search(r"new order +(\d+(?:\.\d+)?) +\d", page.stdout)
+    assert share is not None, "share and 90th percentile of each transaction"
+    spread = 6 * 50 / image["transactions"] ** 0.5 + 1  # six standard deviations: a busy machine has few transactions
+    assert float(share[1]) == pytest.approx(45, abs=spread)
     assert "cannot be compared with published NOPM" in " ".join(page.stdout.split())
     assert "All 17 conditions that were checked hold" in page.stdout
     assert re.search(r"1 virtual user, 1 server process in each of \d+ seconds? sampled", page.stdout)
