@@ -17,6 +17,7 @@ from fix_sshd import Sshd
 from foreign_server import foreign_debian
 from host.test_remote_session import Found, eventually, kill_all, only_bundle, pids_with
 from pgdyno.errors import PgdynoError
+from pgdyno.linux.identity import ProcessIdentity
 from pgdyno.model.configuration import Configuration
 from pgdyno.remote.address import HostAddress
 from pgdyno.remote.deploy import HostRequest
@@ -37,17 +38,23 @@ Blow = Callable[[RemoteHost, UndoBundle], None]
 
 
 def _agent(_host: RemoteHost, bundle: UndoBundle) -> None:
-    os.kill(bundle.manifest.owner.pid, signal.SIGKILL)
+    _strike(bundle.manifest.owner, signal.SIGKILL)
 
 
 def _agent_hangs(_host: RemoteHost, bundle: UndoBundle) -> None:
-    os.kill(bundle.manifest.owner.pid, signal.SIGSTOP)
+    _strike(bundle.manifest.owner, signal.SIGSTOP)
+
+
+def _strike(process: ProcessIdentity, number: signal.Signals) -> None:
+    """Signal a process, unless a machine that stood still for longer than QUICK had the watchdog end it before."""
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, number)
 
 
 def _watchdog_then_agent(host: RemoteHost, bundle: UndoBundle) -> None:
     first = watch_record.identity(bundle.directory, WatchdogRole.FIRST)
     if first is not None:
-        os.kill(first.pid, signal.SIGKILL)
+        _strike(first, signal.SIGKILL)
     _agent(host, bundle)
 
 
@@ -57,8 +64,7 @@ def _connection(host: RemoteHost, _bundle: UndoBundle) -> None:
 
 def _connection_and_agent(host: RemoteHost, bundle: UndoBundle) -> None:
     _connection(host, bundle)
-    with suppress(ProcessLookupError):
-        _agent(host, bundle)
+    _agent(host, bundle)
 
 
 BLOWS: dict[str, Blow] = {

@@ -203,7 +203,7 @@ def test_no_free_connection(scene: Scene) -> None:
                 _take_every_slot(scene.sandbox, stack)
             address = newest(scene.undo_root).manifest.address
             assert address is not None
-            assert health.ask(address) is Health.ALIVE
+            eventually(lambda: health.ask(address) is Health.ALIVE, "an answer, for which each question waits 2 s")
             tuner.kill()
             scene.assert_restored("is gone")
 
