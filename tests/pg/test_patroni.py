@@ -167,7 +167,7 @@ def test_a_restart_knob_comes_into_force_on_both_and_goes_again(patroni: Patroni
     activation.restart(target.postgres, control)
     patroni.wait_whole()
     assert patroni.document() == document
-    assert settings(patroni) == before
+    until(lambda: settings(patroni) == before, lambda: f"the nodes do not go back: {differing(patroni, before)}")
 
 
 @pytest.mark.parametrize(

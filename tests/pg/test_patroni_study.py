@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calm_load import calm
-from fix_patroni import PatroniCluster
+from fix_patroni import PatroniCluster, until
 from warm_program import RunningPgdyno
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.xdist_group("patroni"), pytest.mark.timeout(600)]
@@ -42,7 +42,7 @@ def test_a_failover_in_the_middle_ends_restored_on_both_nodes(patroni: PatroniCl
     patroni.wait_whole()
     assert patroni.leader != leader
     assert patroni.document() == document
-    assert patroni.show("work_mem") == before
+    until(lambda: patroni.show("work_mem") == before, lambda: f"not back: {patroni.show('work_mem')}")
     journals = list((server_home / "state" / "undo").glob("*/journal.jsonl"))
     assert journals
     assert all('"closed"' in journal.read_text() for journal in journals)
