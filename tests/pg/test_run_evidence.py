@@ -71,7 +71,7 @@ def test_more_work_than_cpus_is_the_cpu(lab):
 
 @pytest.mark.requirement("R-MON-14")
 def test_time_that_the_clients_think_is_not_the_servers(lab):
-    trial = lab.run("\\sleep 100 ms\nSELECT n FROM item WHERE id = 7;\n", SHORT)
+    trial = lab.run("\\sleep 400 ms\nSELECT n FROM item WHERE id = 7;\n", SHORT)
     found = lab.evidence(trial).bottleneck
     (client,) = [one for one in found.candidates if one.resource is Resource.CLIENT]
     assert client.share > 0.7
@@ -185,7 +185,7 @@ def test_plans_can_be_had_on_every_version_and_a_setting_changes_them(any_postgr
             postgres.execute(f"ALTER DATABASE {name} SET enable_{scan} = off")
         after = plan_records(postgres, name, STATEMENTS)
     finally:
-        postgres.execute(f"DROP DATABASE {name}")
+        postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
     assert [one.shape for one in before] == [one.shape for one in again]
     words = {change.statement: change.word for change in plan_changes([before], [after])}
     assert words == dict(zip(STATEMENTS, ("changed", "unknown", "same"), strict=True))

@@ -32,7 +32,7 @@ settings = { temp_file_limit = "2GB" }
 name = "by-hand"
 commands = ["blockdev --setra 0 /dev/sda"]
 """
-SCRIPT = """SELECT sum(abalance), pg_sleep(CASE current_setting('enable_indexscan') WHEN 'on' THEN 0.04 ELSE 0.08 END)
+SCRIPT = """SELECT sum(abalance), pg_sleep(CASE current_setting('enable_indexscan') WHEN 'on' THEN 0.04 ELSE 0.16 END)
  FROM pgbench_accounts WHERE aid <= 200;
 """
 QUICK = ["--warmup", "1", "--measure", "2", "--foreign-cpu", "1000", "--steal", "100"]

@@ -82,7 +82,7 @@ def test_a_flag_wins_over_the_plan(home: Path) -> None:
     plan = str(LABORATORIES[0])
     for _ in range(3):  # once more where the machine is too busy for a steady window
         done = pgdyno(
-            home, "bench", "--plan", plan, "-w", "select-only", "-D", "scale=1", "-c", "2", "-R", "50", *QUICK, "--json"
+            home, "bench", "--plan", plan, "-w", "select-only", "-D", "scale=1", "-c", "2", "-R", "10", *QUICK, "--json"
         )
         if done.returncode != 6:
             break
