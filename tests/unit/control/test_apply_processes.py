@@ -38,7 +38,7 @@ def test_a_process_is_known_again(child: subprocess.Popen[str]) -> None:
     assert identity.is_alive()
     assert ProcessIdentity.of(os.getpid()) == ProcessIdentity.own() != identity
     child.kill()
-    assert wait_until(lambda: not identity.is_alive(), timeout_s=5)  # a zombie until it is waited for
+    assert wait_until(lambda: not identity.is_alive(), timeout_s=30)  # a zombie until it is waited for
     assert ProcessIdentity.of(child.pid) is None
 
 
@@ -46,7 +46,7 @@ def test_a_stubborn_process_is_ended(child: subprocess.Popen[str]) -> None:
     identity = ProcessIdentity.of(child.pid)
     assert identity is not None
     assert end_process(identity, grace_s=0.2)
-    assert child.wait(5) == -signal.SIGKILL
+    assert child.wait(30) == -signal.SIGKILL
     assert not end_process(identity)
 
 
