@@ -107,44 +107,113 @@ def _lost(before: object, now: object, where: str) -> list[str]:
     return [] if before == now else [f"{where} was {before!r}, is {now!r}"]
 
 
-READS = {"get", "number", "text", "children", "child", "flag", "texts", "whole", "count", "settings", "bounds"}
+ABOVE = ("cli", "export", "report", "studies", "trial", "web")
+SAME = {"plain", "asdict", "vars", "cast", "dict", "told_json", "astuple", "replace", "copy"}
+"""What a result is still in when it was called with it: as JSON, or as another type."""
 
 
 def test_no_result_is_read_by_a_string_above_the_store() -> None:
     root = Path(__file__).parents[3] / "src" / "pgdyno"
     found = []
-    for file in sorted(root.rglob("*.py")):
-        if file.relative_to(root).parts[0] not in ("cli", "web", "studies", "report", "trial"):
-            continue
+    for file in sorted(path for room in ABOVE for path in (root / room).rglob("*.py")):
         text = file.read_text()
-        for node in ast.walk(ast.parse(text)) if "result" in text else ():
-            if (place := _read_of_result(node)) is not None:
-                found.append(f"{file.relative_to(root)}:{place}")
+        if "result" in text or "told(" in text:
+            found += [f"{file.relative_to(root)}:{line}" for line in reads_of_results(ast.parse(text))]
     assert found == []
 
 
-def _read_of_result(node: ast.AST) -> int | None:
-    """Return the line where a name `result`, an attribute `.result`, or either `or {}`, is read by a string."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        return node.lineno if _is_result(node.value) else None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS:
-        is_literal = bool(node.args) and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
-        return node.lineno if is_literal and _is_result(node.func.value) else None
-    return None
+def reads_of_results(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines where a result is read by a string: itself, as JSON, or by any name that it was given."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for scope in (tree, *functions):
+        names, known = {"result"}, 0
+        while scope is not tree and known < len(names):  # a name for a name for a result
+            known = len(names)
+            names |= {name for node in ast.walk(scope) for name in _names_given(node, names)}
+        yield from (node.lineno for node in ast.walk(scope) if isinstance(node, ast.expr) and _is_read(node, names))
+        for match in (node for node in ast.walk(scope) if isinstance(node, ast.Match)):
+            if _is_result(match.subject, names) and any(isinstance(one, ast.MatchMapping) for one in ast.walk(match)):
+                yield match.lineno
 
 
-def _is_result(node: ast.expr) -> bool:
-    if isinstance(node, ast.BoolOp):
-        return any(_is_result(one) for one in node.values)
-    return getattr(node, "id", "") == "result" or getattr(node, "attr", "") == "result"
+def _names_given(node: ast.AST, names: set[str]) -> Iterator[str]:
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            yield from (one.id for one, value in pairs if isinstance(one, ast.Name) and _is_result(value, names))
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None and _is_result(node.value, names):
+        yield ast.unparse(node.target)
 
 
-def test_the_reads_that_are_looked_for_are_found() -> None:
+def _is_read(node: ast.expr, names: set[str]) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_text(node.slice) and _is_result(node.value, names)
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute):  # .get(), .number(), .text(), .__getitem__() and whatever else
+        return any(map(_is_text, node.args)) and _is_result(node.func.value, names)
+    if isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        return _is_text(node.args[1]) and _is_result(node.args[0], names)
+    is_getter = isinstance(node.func, ast.Call) and ast.unparse(node.func.func).endswith(("itemgetter", "attrgetter"))
+    return is_getter and any(_is_result(one, names) for one in node.args)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_result(node: ast.expr, names: set[str]) -> bool:
+    """Tell whether it is one of these names, an attribute `.result`, what `.told(...)` returns, or made of one."""
+    if isinstance(node, ast.BoolOp | ast.IfExp):
+        parts = node.values if isinstance(node, ast.BoolOp) else (node.body, node.orelse)
+        return any(_is_result(one, names) for one in parts)
+    if isinstance(node, ast.NamedExpr | ast.Await):
+        return _is_result(node.value, names)
+    if isinstance(node, ast.Dict):
+        return any(_is_result(one, names) for key, one in zip(node.keys, node.values, strict=True) if key is None)
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return called == "told" or (called in SAME and any(_is_result(one, names) for one in node.args))
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("result", "__dict__") and (node.attr == "result" or _is_result(node.value, names))
+    return isinstance(node, ast.Name) and node.id in names
+
+
+@pytest.mark.parametrize("text", [
+    'result["a"]',
+    '(study.result or {}).get("verdict")',
+    'result.text("note")',
+    'study.result.get("keep")',
+    'study.result.anything("keep", None)',
+    'study.told(BenchResult)["runs"]',
+    '(study.result if study else None)["a"]',
+    'plain(study.result)["a"]',
+    'shapes.plain(study.told(BenchResult)).get("a")',
+    'dataclasses.asdict(result)["a"]',
+    'vars(result)["a"]',
+    'result.__dict__["a"]',
+    'cast(dict[str, str], study.result)["a"]',
+    '{**plain(result)}["a"]',
+    'getattr(study.result, "a")',
+    'operator.itemgetter("a")(plain(result))',
+    '(found := study.result)["a"]',
+    'def f(study):\n    found = study.result\n    return found["a"]',
+    'def f(study):\n    found: dict = plain(study.result)\n    again = found or {}\n    return again.get("a")',
+    'def f(study):\n    one, two = 1, study.result\n    return two.number("a")',
+    'def f(study):\n    if (found := study.told(BenchResult)) is not None:\n        return found["a"]',
+    'match plain(result):\n    case {"a": found}:\n        print(found)',
+])  # fmt: skip
+def test_the_reads_that_are_looked_for_are_found(text: str) -> None:
+    assert list(reads_of_results(ast.parse(text))) != []
+
+
+def test_what_is_no_result_may_be_read_by_a_string() -> None:
     for text in (
-        'result["a"]',
-        '(study.result or {}).get("verdict")',
-        'result.text("note")',
-        'study.result.get("keep")',
+        'found["a"]',
+        "result.runs[0]",
+        "result[0]",
+        'def f():\n    found = result\ndef g(found):\n    found["a"]',
     ):
-        (statement,) = ast.parse(text).body
-        assert any(_read_of_result(node) for node in ast.walk(statement)), text
+        assert list(reads_of_results(ast.parse(text))) == [], text
