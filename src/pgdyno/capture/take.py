@@ -42,12 +42,12 @@ def take_capture(target: Target, *, now: float | None = None) -> Capture:
     else:
         missing[HOST] = elsewhere
     texts[_TARGET] = _target_text(target)
-    if "postgres/settings.json" in texts:
-        rows = json.loads(texts["postgres/settings.json"])
-        found = seen_environment(target, {row["name"]: row["setting"] for row in rows})
-        texts[ENVIRONMENT] = json.dumps(asdict(found)) + "\n"
+    rows = json.loads(texts.get("postgres/settings.json", "[]"))
+    settings = {row["name"]: row["setting"] for row in rows}
+    if {"server_version", "block_size"} <= settings.keys():  # a service of another make may show neither
+        texts[ENVIRONMENT] = json.dumps(asdict(seen_environment(target, settings))) + "\n"
     else:
-        missing[ENVIRONMENT] = "the server does not show its settings"
+        missing[ENVIRONMENT] = "the server does not show its version and block size among its settings"
     for key in [key for key in texts if not is_key(key)]:  # a device may have any name; a capture keeps usual ones
         missing[key] = "its name is none that a capture keeps"
         del texts[key]
