@@ -41,6 +41,8 @@ SECOND_S = 1.0
 """Between the two readings that rates are taken from."""
 OVERSLEPT_S = 1.0
 """When nobody checked for this long, this process itself did not run: readings then get a new chance to come in."""
+_NUDGE = signal.SIGURG
+"""Ends a system call that began just after the interrupt came, which Python would otherwise notice at its end."""
 
 
 class GuardBreached(PgdynoError):
@@ -111,6 +113,7 @@ class Sentry:
         self._ticked = self._checked = 0.0
         self._lock = threading.Lock()
         self._interrupts: int | None = None
+        self._is_interrupted = False
         self._thread: threading.Thread | None = None
         self._alarm = GuardBell()
         self._early: Tick | None = None
@@ -244,8 +247,10 @@ class Sentry:
         the breach is raised at its end.
         """
         main = threading.main_thread()
+        is_main = threading.current_thread() is main
+        before = signal.signal(_NUDGE, lambda *_: None) if is_main else None
         with self._lock:
-            self._interrupts = main.ident if threading.current_thread() is main else None
+            self._interrupts, self._is_interrupted = main.ident if is_main else None, False
         try:
             yield
             self._checked = self._clock()
@@ -257,6 +262,8 @@ class Sentry:
         finally:
             with self._lock:
                 self._interrupts = None
+            if is_main:
+                signal.signal(_NUDGE, before)
 
     def _run(self, stopping: threading.Event) -> None:
         try:
@@ -297,8 +304,8 @@ class Sentry:
     def _interrupt(self) -> None:
         with self._lock:
             if self._interrupts is not None:
-                signal.pthread_kill(self._interrupts, _interrupting_signal())
-                self._interrupts = None
+                signal.pthread_kill(self._interrupts, _NUDGE if self._is_interrupted else _interrupting_signal())
+                self._is_interrupted = True
 
 
 def _interrupting_signal() -> signal.Signals:
