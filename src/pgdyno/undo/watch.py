@@ -23,9 +23,10 @@ from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.linux.identity import wait_until
 from pgdyno.owner.inherited import ProgramKind, inherited
 from pgdyno.server.postgres import secret_variables
-from pgdyno.undo import watch_record
+from pgdyno.undo import heartbeat, watch_record
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.heartbeat import Heart
+from pgdyno.undo.watch_judge import Turn
 from pgdyno.undo.watch_record import Deadlines, WatchdogRole
 
 __all__ = ["RESTART_LEASE_S", "Deadlines", "Watch"]
@@ -49,6 +50,8 @@ class Watch:
     heart: Heart
     processes: list[subprocess.Popen[bytes]]
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    turn: Turn | None = None
+    """Of the pair that was started last; of one that soon ended, the next waits before it is started."""
 
     @classmethod
     def start(
@@ -100,14 +103,24 @@ class Watch:
                 )
 
     def see_to_it(self) -> None:
-        """Start a watchdog again when both of its processes are gone; each of them does so for the other."""
+        """Start a watchdog again when both of its processes are gone; each of them does so for the other.
+
+        At once where it was killed; where none can be started or stays, after a pause that grows.
+        """
         self.processes = [process for process in self.processes if process.poll() is None]
         found = [watch_record.identity(self.bundle.directory, role) for role in WatchdogRole]
         if self.processes or any(identity is not None and identity.is_alive() for identity in found):
             return
-        if not self.bundle.is_closed():
-            log.warning("the watchdog of session %s was gone and is started again", self.bundle.id)
+        now = heartbeat.now()
+        turn = Turn(now) if self.turn is None else self.turn.followed(now)
+        if self.bundle.is_closed() or (self.turn is not None and now - self.turn.began < turn.pause_s):
+            return
+        self.turn = turn
+        log.warning("the watchdog of session %s was gone and is started again", self.bundle.id)
+        try:
             self.processes.append(spawn(self.bundle.directory, self.secrets))
+        except OSError as error:
+            log.warning("the watchdog of session %s cannot be started: %s", self.bundle.id, error)
 
     def leave(self) -> None:
         """Stop to beat, after the bundle was closed: the watchdog sees that and leaves too. Idempotent."""

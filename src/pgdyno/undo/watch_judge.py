@@ -1,4 +1,4 @@
-"""When a watchdog acts: a pure judgement of what it sees."""
+"""When a watchdog acts, and how long one waits that follows others which soon came to an end: pure judgements."""
 
 from __future__ import annotations
 
@@ -7,6 +7,38 @@ from dataclasses import dataclass
 from pgdyno.server.health import Health
 from pgdyno.undo.heartbeat import Beat
 from pgdyno.undo.watch_record import Deadlines
+
+LONGEST_PAUSE_S = 30.0
+HELD_S = 60.0
+"""A turn that lasts so long, the longest pause at its begin among it, was no failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn of a first watchdog: when it began, on the host's monotonic clock, and how many short ones it follows.
+
+    The first two that take over do so at once: they were killed. Who follows more of them waits, each twice as long.
+    """
+
+    began: float
+    short: int = 0
+
+    def followed(self, now: float) -> Turn:
+        """Return the turn of the process that takes over now."""
+        return Turn(now, self.short + 1 if now - self.began < HELD_S else 0)
+
+    @property
+    def pause_s(self) -> float:
+        """Return for how many seconds it rests before it watches."""
+        pause_s = 0.0
+        for _ in range(min(self.short - 1, 9)):
+            pause_s = grown(pause_s)
+        return pause_s
+
+
+def grown(pause_s: float, *, least_s: float = 1.0) -> float:
+    """Return the pause that follows one of so many seconds: twice as long, and within bounds."""
+    return max(least_s, min(2 * pause_s, LONGEST_PAUSE_S))
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,10 @@ def leave_to_person(folder: Path) -> None:
 
 
 def is_left_to_person(folder: Path) -> bool:
-    """Tell whether a watchdog of this session gave up."""
-    return (folder / _LEFT).exists()
+    """Tell whether a watchdog of this session gave up; not where the disk does not tell."""
+    with contextlib.suppress(OSError):
+        return (folder / _LEFT).exists()
+    return False
 
 
 @contextmanager

@@ -6,7 +6,9 @@ Runs on the database host, in a session of its own, beside the tuner and without
 or a free connection. Two processes: the first watches; the second sleeps on a lock that the kernel hands over when
 the first dies, becomes the first, and forks another second. It acts when the tuner is gone, gives no sign of life,
 stays longer than it promised, or when the server does not answer past its deadline: it ends the tuner, so that
-nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked.
+nothing is written behind its back, and restores as `pgdyno rollback` does, again and again until that has worked. An
+error that nobody foresaw ends neither: the first goes on after a pause that grows. Who takes over after turns that were
+short, however they ended, rests as long, or two would replace each other as fast as they can.
 What it needs for that it proves at its start; passwords, where SQL is the only way, come by standard input. It leaves
 when the bundle is closed, or to a person when others have set something meanwhile that no repetition ends, or when
 the bundle was deleted. SIGTERM has it restore the server at once.
@@ -32,12 +34,11 @@ from pgdyno.server.postgres import Postgres
 from pgdyno.undo import heartbeat, rollback, watch_proof, watch_record
 from pgdyno.undo.bundle import UndoBundle
 from pgdyno.undo.watch import take_secrets
-from pgdyno.undo.watch_judge import WatchdogView, reason_to_act
+from pgdyno.undo.watch_judge import HELD_S, Turn, WatchdogView, grown, reason_to_act
 from pgdyno.undo.watch_record import WatchdogRole
 
 TICK_S = 0.5
 ASK_EVERY_S = 1.0
-_LONGEST_PAUSE_S = 30.0
 GIVE_UP_S = 24 * 3600.0
 DELETED_S = 3600.0
 """How long a bundle may be missing from an undo folder that is there: a rename."""
@@ -49,12 +50,26 @@ _DAMAGE_ATTEMPTS = 3
 
 
 class _Second(BaseException):
-    """Raised in the process that the first one has forked: leave its work, and wait to take its place."""
+    """Raised in the process that the first one has forked: leave its work, and wait for the end of its turn."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__()
+        self.turn = turn
 
 
 def main(argv: list[str]) -> int:
-    """Watch until the session is over; 0 when it ended well or was restored whole, 5 when damage is left."""
-    directory = Path(argv[0])
+    """Watch until the session is over; 0 when it ended well or was restored whole, 5 when damage is left.
+
+    1 where it cannot watch, with the reason in one line: another one is begun, and tracebacks would fill the disk.
+    """
+    try:
+        return _watch(Path(argv[0]))
+    except Exception as error:
+        _say(f"cannot watch: {_text(error)}")
+        return 1
+
+
+def _watch(directory: Path) -> int:
     secrets = take_secrets()
     _settle()
     bundle = UndoBundle.open(directory)
@@ -62,16 +77,21 @@ def main(argv: list[str]) -> int:
         return 1  # it starts another one, with the secrets
     postgres = Postgres(bundle.manifest.conninfo).with_secrets(secrets or {})
     obstacle = watch_proof.obstacle(bundle, postgres)
+    before: Turn | None = None
     while True:
         try:
-            return _take_turn(bundle, postgres, obstacle)
-        except _Second:
+            return _take_turn(bundle, postgres, obstacle, before)
+        except _Second as forked:
+            before = forked.turn
             os.setsid()
             _settle()
 
 
-def _take_turn(bundle: UndoBundle, postgres: Postgres, obstacle: PgdynoError | None) -> int:
-    """Wait to become the first, and watch. In a second one that was forked, the first one's lock is closed before."""
+def _take_turn(bundle: UndoBundle, postgres: Postgres, obstacle: PgdynoError | None, before: Turn | None = None) -> int:
+    """Wait to become the first, and watch. In a second one that was forked, the first one's lock is closed before.
+
+    `before` is the turn of the one that forked it.
+    """
     directory = bundle.directory
     with open(directory / watch_record.LOCK, "a", opener=watch_record.private) as lock:
         watch_record.sign_in(directory, WatchdogRole.SECOND, ProcessIdentity.own(), obstacle)
@@ -82,23 +102,24 @@ def _take_turn(bundle: UndoBundle, postgres: Postgres, obstacle: PgdynoError | N
             return 5
         if bundle.is_closed():
             return 0
-        watch_record.sign_in(directory, WatchdogRole.FIRST, ProcessIdentity.own(), obstacle)
         _say(f"watching session {bundle.id}, process {bundle.manifest.owner.pid}")
         if obstacle is not None:
             _say(f"could not restore just now: {_text(obstacle)}")
-        return _Watchdog(bundle, postgres, lock.fileno()).watch()
+        now = heartbeat.now()
+        turn = Turn(now) if before is None else before.followed(now)
+        return _Watchdog(bundle, postgres, lock.fileno(), turn).stay(obstacle)
 
 
 class _Watchdog:
-    def __init__(self, bundle: UndoBundle, postgres: Postgres, lock: int) -> None:
+    def __init__(self, bundle: UndoBundle, postgres: Postgres, lock: int, turn: Turn | None = None) -> None:
         self._bundle = bundle
         self._lock = lock
         self._postgres = postgres
         self._deadlines = watch_record.read_deadlines(bundle.directory)
         self._second: int | None = None
-        self._failed = False
-        self._forked_at = -_RESPAWN_S
+        self._respawn_s = self._forked_at = 0.0
         self._awake_since = self._last_tick = heartbeat.now()
+        self._turn = turn or Turn(self._last_tick)
         self._asked_at = 0.0
         self._journal_size: int | None = -1
         self._closed = False
@@ -107,7 +128,27 @@ class _Watchdog:
         self._told: set[str] = set()
         self._asked_to_end = False
 
+    def stay(self, obstacle: PgdynoError | None) -> int:
+        """Watch as long as `watch` has to: what it meets is met again by who would take over, and at once."""
+        pause_s = self._turn.pause_s
+        while True:
+            began = heartbeat.now()
+            try:
+                watch_record.sign_in(self._bundle.directory, WatchdogRole.FIRST, ProcessIdentity.own(), obstacle)
+                if pause_s:
+                    self._rest(pause_s)
+                return self.watch()
+            except Exception as error:  # whatever it is, the next one would meet it too
+                self._say_once(f"watching was interrupted: {_text(error)}")
+            pause_s = grown(0.0 if heartbeat.now() - began > HELD_S else pause_s)
+
+    def _rest(self, pause_s: float) -> None:
+        signal.signal(signal.SIGTERM, self._ask_to_end)
+        self._see_to_the_second()
+        wait_until(lambda: self._asked_to_end or self._is_closed(), timeout_s=pause_s)
+
     def watch(self) -> int:
+        """Watch and act; 0 when the session is over and the server as it was, 5 when it is left to a person."""
         signal.signal(signal.SIGTERM, self._ask_to_end)
         while not self._is_closed():
             self._see_to_the_second()
@@ -161,16 +202,17 @@ class _Watchdog:
                 return
             ended = os.waitstatus_to_exitcode(status)
             self._second = None
-        # A new one that ends at once is not to be tried twice a second; one that was killed is replaced at once.
-        self._failed = ended > 0 if ended is not None else self._failed
-        if self._failed and heartbeat.now() - self._forked_at < _RESPAWN_S:
+        # A new one that fails is not to be tried twice a second; one that was killed is replaced at once.
+        if ended is not None:
+            self._respawn_s = grown(self._respawn_s, least_s=_RESPAWN_S) if ended > 0 else 0.0
+        if heartbeat.now() - self._forked_at < self._respawn_s:
             return
         try:
             self._second, self._forked_at = os.fork(), heartbeat.now()
         except OSError as error:
             self._say_once(f"the second watchdog cannot be started: {error}")
         if self._second == 0:
-            raise _Second
+            raise _Second(self._turn)
 
     def _say_once(self, text: str) -> None:
         """Name a cause when it is new: over a day of attempts a log of repetitions hides it."""
@@ -179,21 +221,20 @@ class _Watchdog:
             _say(text)
 
     def _act(self, reason: str) -> int:
-        _say(f"acting: {reason}")
-        with contextlib.suppress(OSError):  # the disk may be away; the restore tries again
+        self._say_once(f"acting: {reason}")
+        # The disk may be away, or no process be had that works with the server's account; the restore tries again.
+        with contextlib.suppress(OSError, PgdynoError):
             self._bundle.release_reserve()  # so that the log has room too
-        self._end_owner()
         _set_oom_score(watch_record.read_oom_score(self._bundle.directory))  # the server inherits it
-        pause_s, damaged, began = 1.0, 0, heartbeat.now()
+        pause_s, damaged, began = 0.0, 0, heartbeat.now()
         seen_at = began
         self._asked_to_end = False  # from here on it says that trying has to end
         while True:
             try:
+                self._end_owner()
                 restored = rollback.rollback(self._bundle, postgres=self._postgres, by=f"watchdog: {reason}")
-            except PgdynoError as error:
-                self._say_once(f"not restored yet: {_text(error)}")
             except Exception as error:  # whatever it is, giving up would leave the server changed
-                self._say_once(f"not restored yet: {type(error).__name__}: {error}")
+                self._say_once(f"not restored yet: {_text(error)}")
             else:
                 if restored.is_whole or restored.already_closed:
                     how = "restarted" if restored.restarted else "left down" if restored.left_down else "reloaded"
@@ -215,8 +256,8 @@ class _Watchdog:
             if obstacle is not None:
                 return self._leave(obstacle)
             self._see_to_the_second()
+            pause_s = grown(pause_s)
             wait_until(lambda: self._asked_to_end, timeout_s=pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _leave(self, obstacle: str) -> int:
         watch_record.leave_to_person(self._bundle.directory)
@@ -251,8 +292,8 @@ def _why_never(bundle: UndoBundle, tried_s: float, missing_s: float, *, unlinked
     return "the undo bundle was deleted" if deleted or (unlinked and missing_s > _UNLINKED_S) else None
 
 
-def _text(error: PgdynoError) -> str:
-    return f"{error.message}{': ' + error.detail if error.detail else ''}"
+def _text(error: Exception) -> str:
+    return error.one_line if isinstance(error, PgdynoError) else f"{type(error).__name__}: {error}"
 
 
 def _settle() -> None:

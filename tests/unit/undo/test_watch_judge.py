@@ -27,7 +27,7 @@ from pgdyno.undo import heartbeat, watch_record, watchdog
 from pgdyno.undo import watch as watch_module
 from pgdyno.undo.heartbeat import Beat, Heart
 from pgdyno.undo.watch import Watch
-from pgdyno.undo.watch_judge import WatchdogView, reason_to_act
+from pgdyno.undo.watch_judge import Turn, WatchdogView, reason_to_act
 from pgdyno.undo.watch_record import Deadlines, Entry, WatchdogRole
 
 if TYPE_CHECKING:
@@ -195,6 +195,41 @@ def test_a_watchdog_gives_up_only_where_trying_makes_no_sense(tmp_path: Path) ->
     bundle.directory.mkdir()
     assert why_never(0, 0) is None
     assert why_never(given_up, 0) == "not restored within 24 h"
+
+
+def test_the_pause_before_a_turn_grows_with_the_short_ones_before_it() -> None:
+    turn, pauses = Turn(100.0), [0.0]
+    for _ in range(2000):
+        turn = turn.followed(turn.began + turn.pause_s + 0.07)
+        pauses.append(turn.pause_s)
+    assert pauses[:10] == [0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert set(pauses[10:]) == {30.0}, "the first of several that are killed act at once, and a day has 2,880 lines"
+    assert turn.followed(turn.began + 59.9).short == turn.short + 1
+    assert turn.followed(turn.began + 60.0) == Turn(turn.began + 60.0)
+
+
+def test_who_takes_over_knows_the_turn_before_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[Turn] = []
+    monkeypatch.setattr(watchdog.heartbeat, "now", lambda: 1000.0)
+    monkeypatch.setattr(watchdog._Watchdog, "stay", lambda dog, _: turns.append(dog._turn))
+    manifest = SimpleNamespace(owner=ProcessIdentity.own())
+    bundle = cast("UndoBundle", SimpleNamespace(directory=tmp_path, id="x", manifest=manifest, is_closed=lambda: False))
+    for before in (None, Turn(999.0, 3), Turn(900.0, 3)):
+        watchdog._take_turn(bundle, cast("Postgres", None), None, before)
+    assert turns == [Turn(1000.0), Turn(1000.0, 4), Turn(1000.0)]
+
+
+def test_who_takes_over_on_a_disk_that_fails_has_not_been_told_to_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch_record.leave_to_person(tmp_path)
+    assert watch_record.is_left_to_person(tmp_path)
+
+    def fails(_: Path) -> bool:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "exists", fails)
+    assert not watch_record.is_left_to_person(tmp_path)
 
 
 def test_a_second_watchdog_ends_where_the_bundle_was_deleted_and_not_where_it_is_away(

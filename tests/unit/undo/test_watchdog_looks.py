@@ -11,10 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from pgdyno.errors import ApplyError
+from pgdyno.errors import ApplyError, EnvironmentUnsuitable, RollbackError
 from pgdyno.server.health import Health
-from pgdyno.undo import watchdog
-from pgdyno.undo.watch_record import Deadlines
+from pgdyno.undo import watch_record, watchdog
+from pgdyno.undo.watch_judge import Turn
+from pgdyno.undo.watch_record import Deadlines, WatchdogRole
 
 
 class Scene:
@@ -158,6 +159,17 @@ def test_a_second_one_is_replaced_at_once_where_it_was_killed(
     assert scene.forked == forked
 
 
+def test_a_second_one_that_fails_each_time_is_tried_after_a_pause_that_grows(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as while no file can be opened: each of them writes a line, and a day has 17,000 times five seconds."""
+    monkeypatch.setattr(os, "waitpid", lambda pid, _: (pid, 1 << 8))
+    for step in range(200):
+        scene.now = 1000.0 + step / 2
+        scene.dog._see_to_the_second()
+    assert scene.forked == [1000.0, 1005.0, 1015.0, 1035.0, 1065.0, 1095.0]
+
+
 def test_the_forked_process_leaves_and_a_fork_that_fails_is_told_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,8 +181,9 @@ def test_the_forked_process_leaves_and_a_fork_that_fails_is_told_once(
     scene.dog._see_to_the_second()
     assert scene.said == ["the second watchdog cannot be started: [Errno 11] no room"]
     monkeypatch.setattr(os, "fork", lambda: 0)
-    with pytest.raises(watchdog._Second):
+    with pytest.raises(watchdog._Second) as forked:
         scene.dog._see_to_the_second()
+    assert forked.value.turn == scene.dog._turn, "it knows after whom it comes"
 
 
 def test_it_tries_again_at_twice_the_pause_up_to_half_a_minute(scene: Scene) -> None:
@@ -188,6 +201,121 @@ def test_it_tries_again_at_twice_the_pause_up_to_half_a_minute(scene: Scene) -> 
         "settings not compared: no view",
     ]
     assert scene.killed == []
+
+
+def test_it_restores_where_no_process_of_the_server_s_account_can_be_had_for_the_reserve(scene: Scene) -> None:
+    """Where as many run as may, a worker cannot be forked, and the next watchdog would fail as this one did."""
+
+    def refused() -> None:
+        raise EnvironmentUnsuitable('the process that works on the files of user "x" does not answer')
+
+    scene.alive, scene.bundle.release_reserve = False, refused
+    scene.rolled_back([ApplyError("no process"), restored()])
+    assert scene.dog._act("it is gone") == 0
+    assert scene.said == ["acting: it is gone", "not restored yet: no process", "restored in 1.2 s, reloaded"]
+
+
+def test_a_tuner_that_cannot_be_ended_is_tried_again_and_nothing_is_restored_beside_it(scene: Scene) -> None:
+    def kept(pid: int, number: int) -> None:
+        scene.killed.append((pid, number))
+        if len(scene.killed) < 3:
+            raise PermissionError(1, "not yours")
+        scene.alive = False
+
+    scene.patch.setattr(os, "kill", kept)
+    scene.rolled_back([restored()])
+    assert scene.dog._act("x") == 0
+    assert scene.said == [
+        "acting: x",
+        "not restored yet: PermissionError: [Errno 1] not yours",
+        "restored in 1.2 s, reloaded",
+    ]
+    assert scene.pauses == [1.0, 2.0, Deadlines().grace_s]
+
+
+def test_what_nobody_foresaw_is_told_once_and_ends_no_watch(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its second would meet the same and end as soon: two processes that replace each other as fast as they can."""
+    fails = [OSError(23, "too many open files in system")] * 8
+    answers: list[object] = [*fails, 5]
+    turns: list[float] = []
+
+    def watch(dog: watchdog._Watchdog) -> object:
+        turns.append(scene.now)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(watchdog._Watchdog, "watch", watch)
+    monkeypatch.setattr(watchdog.signal, "signal", lambda *_: None)
+    assert scene.dog.stay(ApplyError("not now")) == 5
+    assert scene.pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert scene.said == ["watching was interrupted: OSError: [Errno 23] too many open files in system"]
+    assert scene.forked == [1000.0], "the second stands by in the pauses too"
+    entry = watch_record.entry(scene.folder, WatchdogRole.FIRST)
+    assert entry is not None
+    assert entry.obstacle == ("not now", None, None)
+
+
+def test_a_watch_that_held_for_a_minute_goes_on_soon_after_an_error(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lasts = [1.0, 1.0, 61.0]
+
+    def watch(_: object) -> int:
+        if not lasts:
+            return 0
+        scene.now += lasts.pop(0)
+        raise KeyError("x")
+
+    monkeypatch.setattr(watchdog._Watchdog, "watch", watch)
+    monkeypatch.setattr(watchdog.signal, "signal", lambda *_: None)
+    assert scene.dog.stay(None) == 0
+    assert scene.pauses == [1.0, 2.0, 1.0]
+
+
+def test_who_follows_short_turns_rests_with_its_second_beside_it_unless_there_is_something_to_do(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog._Watchdog, "watch", lambda dog: scene.pauses.append(-1.0) or 0)
+    monkeypatch.setattr(watchdog.signal, "signal", lambda *_: None)
+    for short, pauses in ((0, [-1.0]), (1, [-1.0]), (2, [1.0, -1.0]), (7, [30.0, -1.0])):
+        scene.pauses.clear()
+        scene.forked.clear()
+        dog = watchdog._Watchdog(scene.bundle, cast(Any, None), 3, Turn(scene.now, short))
+        assert dog.stay(None) == 0
+        assert scene.pauses == pauses
+        assert len(scene.forked) == len(pauses) - 1
+    done: list[bool] = []
+    monkeypatch.setattr(watchdog, "wait_until", lambda condition, timeout_s: done.append(condition()))
+    for scene.closed, asked in ((False, False), (True, False), (False, True)):
+        dog = watchdog._Watchdog(scene.bundle, cast(Any, None), 3, Turn(scene.now, 2))
+        dog._asked_to_end = asked
+        dog.stay(None)
+    assert done == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RollbackError("no manifest", detail="it is empty"), "cannot watch: no manifest: it is empty"),
+        (OSError(23, "too many open files"), "cannot watch: OSError: [Errno 23] too many open files"),
+    ],
+)
+def test_one_that_cannot_watch_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    lines: list[str] = []
+
+    def refused(_: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(watchdog, "_say", lines.append)
+    monkeypatch.setattr(watchdog, "_settle", lambda: None)
+    monkeypatch.setattr(watchdog, "take_secrets", dict)
+    monkeypatch.setattr(watchdog.UndoBundle, "open", refused)
+    assert watchdog.main([str(tmp_path)]) == 1
+    assert lines == [said]
 
 
 @pytest.mark.parametrize(
