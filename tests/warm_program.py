@@ -16,6 +16,7 @@ import ctypes
 import fcntl
 import gc
 import json
+import math
 import os
 import pkgutil
 import select
@@ -35,6 +36,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn, Self
 
 from compiled_agent import use_bytecode
+from pgdyno.linux import processes
+from pgdyno.linux.identity import wait_until
 from pgdyno.owner import hands, worker
 from pgdyno.owner.account import Account, become
 from pgdyno.owner.inherited import ProgramKind, inherited
@@ -91,7 +94,10 @@ class _Fork:
         self.pid = _number(self._told)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, a signal's number negative, as subprocess does."""
+        """Return the exit code, a signal's number negative, as subprocess does.
+
+        Raises ConnectionError where nobody can say it: the process that forks was killed.
+        """
         if self.returncode is None:
             self._told.settimeout(timeout)
             try:
@@ -110,7 +116,10 @@ class _Fork:
 
     def send_signal(self, number: int) -> None:
         """Send a signal, to nobody when it has ended."""
-        if self.poll() is None:
+        with suppress(ConnectionError, ProcessLookupError):
+            if self.poll() is not None:
+                return
+        with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -169,7 +178,20 @@ class RunningPgdyno(_Fork):
         self._close()
 
 
-class _Watchdog(_Fork):
+class _Standby(_Fork):
+    """A fork that pgdyno itself waits for: it has to go on also where the process that forks was killed."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, 1 of one whose end is seen in /proc alone."""
+        with suppress(ConnectionError):
+            return super().wait(timeout)
+        if not wait_until(lambda: not processes.alive(self.pid), timeout_s=math.inf if timeout is None else timeout):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        self.returncode = 1
+        return 1
+
+
+class _Watchdog(_Standby):
     """A watchdog as `watch.spawn` starts it: a process of its own with its arguments, its session and its secrets."""
 
     def __init__(self, directory: Path, secrets: Mapping[str, str]) -> None:
@@ -183,7 +205,7 @@ class _Watchdog(_Fork):
             pipe.write(json.dumps(dict(secrets)).encode() + b"\n")
 
 
-class _Worker(_Fork):
+class _Worker(_Standby):
     """A worker of root's with another account, as `hands` starts it."""
 
     def __init__(self, channel: socket.socket, account: Account) -> None:
@@ -194,22 +216,28 @@ class _Worker(_Fork):
 
 def use_forks() -> None:
     """Have this process begin watchdogs and workers as forks, unless a test says what Python it has or wants real
-    workers.
+    workers. Where the process that forks was killed, they are real too: a server has to be restored all the same.
     """
     python, start, start_worker = sys.executable, watch.spawn, hands._Worker._start
-    watch.spawn = lambda *given: _Watchdog(*given) if sys.executable == python else start(*given)
+
+    def spawn(directory: Path, secrets: Mapping[str, str]) -> _Watchdog | subprocess.Popen[bytes]:
+        if sys.executable == python:
+            with suppress(ConnectionError):
+                return _Watchdog(directory, secrets)
+        return start(directory, secrets)
 
     def begin(self: hands._Worker) -> None:
-        if sys.executable != python or REAL_WORKERS in os.environ:
-            start_worker(self)
-            return
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = _Worker(theirs, self._account)
-        ours.settimeout(hands.ANSWER_S)
-        self._channel = ours
+        if sys.executable == python and REAL_WORKERS not in os.environ:
+            ours, theirs = socket.socketpair()
+            with theirs, suppress(ConnectionError):
+                self._process = _Worker(theirs, self._account)
+                ours.settimeout(hands.ANSWER_S)
+                self._channel = ours
+                return
+            ours.close()
+        start_worker(self)
 
-    hands._Worker._start = begin
+    watch.spawn, hands._Worker._start = spawn, begin
 
 
 def pytest_configure() -> None:
@@ -281,7 +309,10 @@ def _joined(address: str) -> socket.socket:
 
 
 def _number(connection: socket.socket) -> int:
-    return int.from_bytes(connection.recv(8, socket.MSG_WAITALL), "big")
+    told = connection.recv(8, socket.MSG_WAITALL)
+    if len(told) < 8:  # the number of nothing is 0, and with that every run would have ended well
+        raise ConnectionError("the process that forks is gone, and with it the exit codes of its forks")
+    return int.from_bytes(told, "big")
 
 
 def _text(stream: IO[bytes]) -> str:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+import warm_program
 from pgdyno.linux import processes
-from pgdyno.owner import worker
+from pgdyno.owner import hands, worker
+from pgdyno.owner.account import Account
+from pgdyno.undo import watch
 from server_image import eventually
 from warm_program import RunningPgdyno, RunningText, run_pgdyno
 
@@ -116,3 +123,59 @@ def test_a_worker_is_a_fork_with_the_other_account_and_ends_with_who_asks() -> N
         assert stat.parent == processes.read_stat(asks.pid).parent, "a fork of the process that forks"
         asks.kill()
         eventually(lambda: not processes.alive(pid), "it ends")
+
+
+@pytest.fixture
+def sleeps() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+def forked(kind: type[warm_program._Fork], pid: int) -> warm_program._Fork:
+    """Return a fork of which the process that forks was killed after it had told the number."""
+    fork = cast(Any, object.__new__(kind))
+    fork.args, fork.returncode, fork.pid = ("--version",), None, pid
+    fork._told, its = socket.socketpair()
+    its.close()
+    return cast("warm_program._Fork", fork)
+
+
+def test_an_end_that_nobody_can_tell_is_no_success(sleeps: subprocess.Popen[bytes]) -> None:
+    fork = forked(warm_program._Fork, sleeps.pid)
+    for ask in (fork.wait, fork.poll):
+        with pytest.raises(ConnectionError, match="the process that forks is gone"):
+            ask()
+    assert fork.returncode is None
+    fork.kill()
+    assert sleeps.wait(30) == -signal.SIGKILL, "it is ended all the same"
+
+
+def test_pgdyno_waits_for_its_watchdogs_and_workers_without_the_process_that_forks(
+    sleeps: subprocess.Popen[bytes],
+) -> None:
+    fork = forked(warm_program._Standby, sleeps.pid)
+    assert fork.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        fork.wait(0.01)
+    fork.kill()
+    assert fork.wait(30) == 1
+    fork.kill()  # there is nobody any more
+
+
+def test_watchdogs_and_workers_are_real_where_the_process_that_forks_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that a test has changed is to be restored also by what outlives the run of pytest."""
+    begun: list[str] = []
+    monkeypatch.delenv(warm_program.REAL_WORKERS, raising=False)
+    monkeypatch.setattr(watch, "spawn", lambda *_: begun.append("watchdog"))
+    monkeypatch.setattr(hands._Worker, "_start", lambda _: begun.append("worker"))
+    warm_program.use_forks()  # what it sets is taken back as well
+    ours, its = socket.socketpair()
+    its.close()
+    with ours:
+        monkeypatch.setattr(warm_program, "_warm", lambda: ours)
+        watch.spawn(tmp_path, {})
+        hands._Worker._start(cast(Any, SimpleNamespace(_account=Account(65534, 65534, ()))))
+    assert begun == ["watchdog", "worker"]
