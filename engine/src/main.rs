@@ -25,15 +25,20 @@ use std::io::{self, Read};
 use std::process::exit;
 use tape::Tape;
 
+/// What it is told and tells; raised here and in `src/pgdyno/trace/engines.py` with every change of either.
+const VERSION: u32 = 1;
 const ENDED_BEFORE: i32 = 1;
 const NO_TAPE: i32 = 2;
 
-/// Run one engine; exit code 0 for a tape that was sent whole, 1 for one that ended before, 2 for no tape.
+/// Run one engine, or say its version; exit code 0 for a tape that was sent whole, 1 for one that ended before, 2 for no tape.
 fn main() {
-    let done = if std::env::args().nth(1).as_deref() == Some("trace") {
-        trace::run(sys::parent())
-    } else {
-        run(sys::parent())
+    let done = match std::env::args().nth(1).as_deref() {
+        Some("version") => {
+            println!("{VERSION}");
+            Ok(0)
+        }
+        Some("trace") => trace::run(sys::parent()),
+        _ => run(sys::parent()),
     };
     let code = match done {
         Ok(code) => code,

@@ -26,6 +26,9 @@ PYTHON = (sys.executable, "-m", "pgdyno.trace.engine")
 """The engine that is always there."""
 COMPILED = Path(__file__).with_name("bin") / "pgdyno-engine"
 """The engine that `make engine` builds from `engine/`, and that a wheel may bring along."""
+COMPILED_VERSION = "1"
+"""What the compiled engine is told and tells; raised here and in `engine/src/main.rs` with every change of either."""
+_VERSION_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 30.0
 """An engine that is told to end cancels what the server is at; then it is killed."""
 _LOOK_S = 1.0
@@ -54,7 +57,29 @@ def doubt_about_compiled(compiled: Path = COMPILED) -> str | None:
         return "no compiled one is installed, `make engine` builds it"
     if os.geteuid() == 0 and (doubt := doubt_about(compiled.absolute(), 0)) is not None:
         return f"root does not run the compiled one, as {doubt}"
+    if (version := _version_of(compiled)) != COMPILED_VERSION:
+        known = f"its version is {version}, not {COMPILED_VERSION}" if version else "it does not say its version"
+        return f"the compiled one was built for another pgdyno ({known}), `make engine` builds it anew"
     return None
+
+
+def _version_of(compiled: Path) -> str | None:
+    """Return what an engine says that it is; None of one that says nothing, as every one did once."""
+    try:
+        said = subprocess.run(
+            [compiled, "version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            env=inherited(ProgramKind.PROGRAM),
+            cwd="/",
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return said.stdout.strip()[:20] or None
 
 
 def _suitable(plan: EnginePlan, compiled: Path) -> tuple[tuple[str, ...], str]:

@@ -10,17 +10,24 @@ import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.trace import engines
+from pgdyno.trace.compiled_builder import unsuitable
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.tally import RunTally
-from pgdyno.trace.engines import PYTHON, ToldShares, choose_engine, run_engines
+from pgdyno.trace.engines import PYTHON, ToldShares, choose_engine, doubt_about_compiled, run_engines
 
 LOCAL = EnginePlan(-1, -1, EndPoint("/run/postgresql", 5432, "verify-full"), Login({"a": "b"}))
 
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Path:
-    program = tmp_path / "pgdyno-engine"
-    program.touch(0o755)
+    return says(tmp_path, engines.COMPILED_VERSION)
+
+
+def says(folder: Path, version: str) -> Path:
+    """Return an engine that answers this when it is asked for its version."""
+    program = folder / "pgdyno-engine"
+    program.write_text(f'#!/bin/sh\n[ "$1" = version ] && printf %s "{version}"\n')
+    program.chmod(0o755)
     return program
 
 
@@ -46,6 +53,38 @@ def test_the_python_one_where_there_is_no_other(tmp_path: Path) -> None:
     program, reason = choose_engine(LOCAL, tmp_path / "pgdyno-engine")
     assert program == PYTHON
     assert "make engine" in reason
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("", "it does not say its version"),
+        ("0", f"its version is 0, not {engines.COMPILED_VERSION}"),
+        ("1" * 100, f"its version is {'1' * 20}, not {engines.COMPILED_VERSION}"),
+    ],
+)
+def test_the_python_one_where_the_compiled_one_was_built_for_another_pgdyno(
+    tmp_path: Path, version: str, known: str
+) -> None:
+    """It would be told what it does not know, or tell less than is read."""
+    old = says(tmp_path, version)
+    why = f"the compiled one was built for another pgdyno ({known}), `make engine` builds it anew"
+    assert choose_engine(LOCAL, old) == (PYTHON, f"the Python engine: {why}")
+    assert unsuitable([], {}, None, old) == why
+    with pytest.raises(EnvironmentUnsuitable) as told:
+        choose_engine(LOCAL, old, "compiled")
+    assert told.value.detail == f"the Python engine: {why}"
+
+
+def test_one_that_this_machine_cannot_run_says_no_version(tmp_path: Path) -> None:
+    program = tmp_path / "pgdyno-engine"
+    program.write_bytes(b"\x7fELF of another processor")
+    program.chmod(0o755)
+    assert "it does not say its version" in choose_engine(LOCAL, program)[1]
+
+
+def test_the_engine_of_this_commit_is_taken(compiled_engine: Path) -> None:
+    assert doubt_about_compiled(compiled_engine) is None
 
 
 def test_pauses_of_shares_that_overlap_are_one_of_all() -> None:
