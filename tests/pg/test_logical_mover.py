@@ -42,6 +42,20 @@ INSERT INTO orders (customer, note) SELECT 1 + n % 500, md5(n::text) FROM genera
 """
 
 
+LOCK_WHILE_COPIED = f"""
+SET LOCAL statement_timeout = '{WAIT_S:.0f}s';
+DO $$ BEGIN
+    WHILE NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL) LOOP
+        PERFORM pg_sleep(0.002);
+    END LOOP;
+    LOCK TABLE public.orders;
+END $$"""
+"""Waits at the server for a finished slot, which comes before the subscription: a session that asked might be late.
+
+A slot that is being made would wait for a transaction that has a lock.
+"""
+
+
 class Noted:
     """What a mover told of its items."""
 
@@ -229,8 +243,8 @@ window = "10min"
     words = ["migrate", "rehearse", str(plan), "--apply", "--yes"]
     with psycopg.connect(place.source.postgres.conninfo) as lock:
         killed = RunningPgdyno(*words)
-        wait_until(lambda: killed.poll() is not None or left_on(place) >= 2)
-        lock.execute("LOCK TABLE public.orders")
+        lock.execute(LOCK_WHILE_COPIED)
+        assert left_on(place) >= 2
         killed.send_signal(signal.SIGKILL)
         killed.wait()
     wait_until(lambda: left_on(place) == 0)
@@ -261,8 +275,8 @@ def leave_all_behind(words: list[str], place: MovePlace) -> None:
     """Kill the guard of a rehearsal, which gets another one, and then both of them, while tables are copied."""
     with psycopg.connect(place.source.postgres.conninfo) as lock:
         killed = RunningPgdyno(*words)
-        wait_until(lambda: killed.poll() is not None or left_on(place) >= 2)
-        lock.execute("LOCK TABLE public.orders")
+        lock.execute(LOCK_WHILE_COPIED)
+        assert left_on(place) >= 2
         (first,) = guards_of(killed.pid)
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: guards_of(killed.pid) not in ([first], []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from pgdyno.errors import WorkloadError
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.targets.target import Target
 from pgdyno.workloads.registry import make_workload
+from pgdyno.workloads.tprocc import rows, tables
 
 pytestmark = [pytest.mark.pg, pytest.mark.xdist_group("tprocc")]
 
@@ -20,8 +22,6 @@ def target(sandbox18: Sandbox) -> Target:
 
 
 def test_data_that_were_loaded_wrong_are_refused(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pgdyno.workloads.tprocc import rows, tables
-
     broken: Callable[[int], Iterator[bytes]] = lambda warehouses: iter(list(rows.new_order_rows(1))[:0])  # noqa: E731
     monkeypatch.setitem(tables.ROWS, "new_order", broken)  # type: ignore[arg-type]
     load = make_workload("tprocc", {"warehouses": 1})
@@ -33,11 +33,33 @@ def test_data_that_were_loaded_wrong_are_refused(target: Target, monkeypatch: py
     load.drop(target, template=True)
 
 
-def test_a_load_that_ends_does_not_finish_the_tables_that_it_has_begun(target: Target) -> None:
+def test_a_load_that_ends_does_not_finish_the_tables_that_it_has_begun(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     load = make_workload("tprocc", {"warehouses": 3})
+    interrupted, ended = threading.Event(), threading.Event()
+    end_sessions = tables._Sessions.end
+
+    def noted(sessions: tables._Sessions) -> None:
+        end_sessions(sessions)
+        ended.set()
+
+    def waiting(make: Callable[[int], Iterator[bytes]]) -> Callable[[int], Iterator[bytes]]:
+        def pieces(warehouses: int) -> Iterator[bytes]:
+            for piece in make(warehouses):
+                if interrupted.is_set():
+                    ended.wait(60)  # for the main thread, which a busy machine may let run late
+                yield piece
+
+        return pieces
+
+    monkeypatch.setattr(tables._Sessions, "end", noted)
+    for name, make in tables.ROWS.items():
+        monkeypatch.setitem(tables.ROWS, name, waiting(make))  # type: ignore[arg-type]
 
     def end(text: str) -> None:
         if text.endswith("%"):  # the first quarter or what has just passed it: rows are counted in large pieces
+            interrupted.set()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -97,15 +97,22 @@ def test_a_line_that_is_cut_ends_every_call(tmp_path: Path) -> None:
 
 
 def test_a_reply_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
+    given_up = tmp_path / "given-up"
     slow = (
-        "import sys, time; from pgdyno.remote import agent, dispatcher\n"
-        "dispatcher.Dispatcher._abandoned = lambda self: time.sleep(1) or ['late']\n"
+        "import sys, time; from pathlib import Path; from pgdyno.remote import agent, dispatcher\n"
+        "def abandoned(self):\n"
+        "    until = time.monotonic() + 60\n"
+        f"    while not Path({str(given_up)!r}).exists() and time.monotonic() < until:\n"
+        "        time.sleep(0.01)\n"
+        "    return ['late']\n"
+        "dispatcher.Dispatcher._abandoned = abandoned\n"
         "sys.exit(agent.main())"
     )
     with agent_line(tmp_path, slow) as client:
         client.first_words()
         with pytest.raises(ConnectError, match="did not answer within"):
             client.call("abandoned", timeout_s=0.05)
+        given_up.touch()
         assert client.call("sessions") == []
 
 
