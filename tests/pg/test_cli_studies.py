@@ -26,7 +26,7 @@ def pgdyno(home, *words, timeout=240, **environment):
 
 def bench(home, *words):
     """Measure again while the machine is too busy for a steady window: what it can do just now is not ours to say."""
-    for _ in range(3):
+    for _ in range(6):
         done = pgdyno(home, "bench", *words)
         if done.returncode != 6 or "state" not in done.stdout:
             break

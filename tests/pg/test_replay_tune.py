@@ -27,7 +27,7 @@ CRIPPLED = "5000"
 FEW = ["--trials", "2", "--noise-runs", "3", "--pairs", "2", "3", "--only", "random_page_cost", "--reload-only"]
 
 
-@pytest.mark.timeout(1800)  # as often as it is tried
+@pytest.mark.timeout(3600)  # as often as it is tried
 @pytest.mark.requirement("R-TUN-20", "R-RPL-16")
 def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
     pgdyno_home: Path, make_sandbox: Callable[..., Sandbox], tmp_path: Path
@@ -66,7 +66,7 @@ def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
         allowed.parent.mkdir(exist_ok=True)
         allowed.write_text(same.name + "\n")
         allowed.chmod(0o600)
-    for _ in range(3):  # on a machine that does much else the load generator may be late in all trials
+    for _ in range(6):  # on a machine that does much else the load generator may be late in all trials
         code, out, said = told()
         assert code in (ExitCode.OK, ExitCode.NOT_RESOLVED), said
         result = json.loads(out.splitlines()[-1])
@@ -92,7 +92,7 @@ def test_a_crippled_server_is_tuned_by_the_load_that_was_captured(
         "--restore", "template:shop_before=shop_replay",
         "--versus-set", f"random_page_cost={result['winner']['settings']['random_page_cost']}",
     ]  # fmt: skip
-    for attempt in range(3):
+    for attempt in range(6):
         output = str(tmp_path / f"proof-{attempt}.outcome")
         done = run_pgdyno(*replays, "--output", output, timeout_s=280, PGDYNO_HOME=str(pgdyno_home))
         if done.stderr.count(": B is better: ") == pairs:
