@@ -162,7 +162,9 @@ class PatroniRoute:
         if changes or self.staged:
             self._tell_late()
         self._remove_empty()
-        left = self.leftovers()
+        deadline = self.clock() + self.timeout_s
+        while (left := self.leftovers()) and self.clock() < deadline:
+            self.sleep(0.5)  # what a member answers of the dynamic configuration is as old as its latest loop
         if left:
             raise RollbackError(
                 "the configuration of the Patroni cluster is not as it was",
