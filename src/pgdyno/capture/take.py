@@ -17,7 +17,7 @@ from pgdyno.capture.server_places import look_at_mounts, look_at_places, server_
 from pgdyno.capture.server_queries import read_server
 from pgdyno.capture.texts import ENVIRONMENT, HOST, Capture
 from pgdyno.linux.kernel_tree import LIVE, reason_of
-from pgdyno.targets.inspect import seen_environment
+from pgdyno.targets.surroundings import seen_environment
 from pgdyno.targets.target import Target
 
 _TARGET = "postgres/target.json"

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 import psycopg
 from psycopg.rows import DictRow
 
-from pgdyno.kernel import kernel_facts
-from pgdyno.linux import host
-from pgdyno.linux.block_devices import find_places, nowhere
-from pgdyno.model.environment import Environment
 from pgdyno.model.facts import (
     Facts,
-    HostFacts,
-    KernelFact,
     ServerFacts,
     SettingFact,
     Unknown,
-    environment_of,
 )
-from pgdyno.routes.sql_route import SqlRoute
 from pgdyno.server.postgres import Query, query_errors, row_as
 from pgdyno.targets.overrides import read_reach
+from pgdyno.targets.surroundings import checksums_of, host_facts, kernel_facts_of
 from pgdyno.targets.target import Target
 
 _SETTINGS = """
@@ -54,30 +47,13 @@ def read_facts(target: Target) -> Facts:
     folder = _data_directory(target, server)
     reach = read_reach(target, settings)
     return Facts(
-        host=_host_facts(target, folder),
+        host=host_facts(target, folder),
         server=server,
         settings=settings,
-        kernel=_kernel_facts(target, folder),
+        kernel=kernel_facts_of(target, folder),
         obstacles=reach.obstacles,
         by_alter_system=reach.by_alter_system,
     )
-
-
-def seen_environment(target: Target, settings: Mapping[str, str]) -> Environment:
-    """Return the environment that `read_facts` finds, where the settings were read already; asks no server."""
-    shown = settings.get("data_directory")
-    folder = target.directory or (None if shown is None else Path(shown))
-    kernel = {name: fact.value for name, fact in _kernel_facts(target, folder).items()}
-    server = {
-        "version": settings["server_version"],
-        "block_size": int(settings["block_size"]),
-        "data_checksums": _checksums(settings.get("data_checksums")),
-    }
-    return environment_of(_host_facts(target, folder), server, kernel)
-
-
-def _checksums(setting: str | None) -> bool | Unknown:
-    return Unknown("data_checksums is not shown") if setting is None else setting == "on"
 
 
 def _rows(connection: psycopg.Connection[DictRow], query: Query, label: str) -> list[dict[str, object]]:
@@ -101,7 +77,7 @@ def _server_facts(connection: psycopg.Connection[DictRow], settings: dict[str, S
         standbys=int(str(row["standbys"])),
         data_directory=_visible(settings, "data_directory"),
         config_file=_visible(settings, "config_file"),
-        data_checksums=_checksums(None if checksums is None else checksums.setting),
+        data_checksums=checksums_of(None if checksums is None else checksums.setting),
         extensions=tuple(cast(Sequence[str], row["extensions"])),
         system_identifier=_system_identifier(connection),
     )
@@ -124,18 +100,3 @@ def _visible(settings: dict[str, SettingFact], name: str) -> str | Unknown:
 def _data_directory(target: Target, server: ServerFacts) -> Path | None:
     shown = server.data_directory
     return target.directory or (Path(shown) if isinstance(shown, str) else None)
-
-
-def _host_facts(target: Target, folder: Path | None) -> HostFacts:
-    if isinstance(target.route, SqlRoute):
-        return host.unknown_host("only SQL is used (--sql-only)")
-    if not target.local:
-        return host.unknown_host(target.cpu.reason)
-    return host.read_host(folder, target.cpu.postmaster())
-
-
-def _kernel_facts(target: Target, folder: Path | None) -> dict[str, KernelFact]:
-    if not target.local:
-        return kernel_facts.unknown_kernel(target.cpu.reason)
-    hidden = nowhere("the server does not show its data directory to this role")
-    return kernel_facts.read_kernel(hidden if folder is None else find_places(folder))
