@@ -97,7 +97,8 @@ def test_a_group_adds_up_to_what_its_generators_did(
 
 @pytest.mark.requirement("R-BEN-02")
 def test_all_generators_begin_together(begin: Callable[[LoadPlan], RunningLoad]) -> None:
-    result = begin(replace(PLAN, instances=6, clients=1, measure_s=4.0)).finish()
+    # At a rate, so that those who have begun leave the others a CPU.
+    result = begin(replace(PLAN, instances=6, clients=1, measure_s=4.0, rate=120.0)).finish()
     # From the opening of the gate to the moment at which the last of them has ended a transaction; each started alone,
     # one after another, would be as far apart as their interpreters take to start.
     assert result.bins.origin_s - result.began_at < 0.5 * (result.ended_at - result.began_at)

@@ -79,7 +79,7 @@ def test_an_engine_that_is_kept_from_running_voids_the_run(
     target.postgres.execute(TABLE, dbname="postgres")
     user = target.postgres.parameters["user"]
     trace = made_trace(
-        tmp_path / "dense.parquet", seconds=4.0, pause_s=0.02, by_key=True, user=user, database="postgres"
+        tmp_path / "dense.parquet", seconds=8.0, pause_s=0.02, by_key=True, user=user, database="postgres"
     )
     stopped = list[int]()
 
@@ -89,7 +89,7 @@ def test_an_engine_that_is_kept_from_running_voids_the_run(
         stopped.extend(engines())
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
-        threading.Timer(2.0, lambda: [os.kill(pid, signal.SIGCONT) for pid in stopped]).start()
+        threading.Timer(4.0, lambda: [os.kill(pid, signal.SIGCONT) for pid in stopped]).start()
 
     found = replayed(sandbox, trace, tmp_path, engine=engine, tell=stop)
     assert len(stopped) == 1
