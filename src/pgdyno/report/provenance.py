@@ -88,7 +88,7 @@ def environment(study: Study, trials: Sequence[Trial]) -> FactList:
         ("storage devices", "not recorded by a study; pgdyno inspect lists them"),
         ("network", _network(study, trials)),
         ("driver", _driver(study, trials)),
-        ("environment hash", study.environment),
+        ("environment", study.environment),
         ("measured elsewhere", _origin(study)),
     )
     return FactList(tuple((name, value) for name, value in rows if value))
@@ -108,7 +108,7 @@ def _told_environment(study: Study, trials: Sequence[Trial]) -> FactList:
             "driver",
             f"of others, its results read by {study.began_by}" if study.was_read else _driver(study, trials),
         ),
-        ("environment hash", study.environment),
+        ("environment", study.environment),
         ("measured elsewhere", _origin(study)),
     )
     return FactList(tuple((name, value) for name, value in rows if value))

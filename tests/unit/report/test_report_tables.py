@@ -118,7 +118,7 @@ def test_every_kind_of_study_tells_environment_limits_and_sources(kind: StudyKin
     study: Study = replace(example.make_study(kind), plan=replace(example.make_study().plan, host="10.1.2.3"))
     with_trial = StudyRecord(study, (), store="/data/pgdyno.db")
     text = about(compose(with_trial))
-    for word in ("processor", "kernel", "PostgreSQL", "data file system", "network", "driver", "environment hash"):
+    for word in ("processor", "kernel", "PostgreSQL", "data file system", "network", "driver", "environment"):
         assert f"| {word} |" in text
     assert "to 10.1.2.3" in text
     imported = kind is StudyKind.IMPORTED  # who measured it, and how, nobody here knows
