@@ -119,6 +119,12 @@ def test_a_study_is_not_compared_with_itself_where_last_is_the_imported_one(call
     assert refused.exit_code == ExitCode.USAGE
 
 
+def test_a_place_that_cannot_be_looked_at_is_refused_as_unknown(call: Call, tmp_path: Path) -> None:
+    bench(tmp_path / "a.db", "p1", "x86_64", 8, 60000)
+    place = "n" * 300  # longer than a file's name may be: the kernel's refusal stands for that of a closed folder
+    assert place in failure(call("compare", "--platforms", "p1", place, "--store", "a.db")).message
+
+
 def test_a_bundle_of_several_studies_has_to_be_imported_first(call: Call, tmp_path: Path) -> None:
     for name in ("p1", "x1"):
         bench(tmp_path / "a.db", name, "x86_64", 8, 60000)

@@ -13,6 +13,7 @@ from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.outside.files import is_file
 
 if TYPE_CHECKING:
     from pgdyno.model.platform import Platform, PlatformComparison
@@ -98,7 +99,7 @@ def _study(flags: CompareFlags, place: str) -> Iterator[tuple[Store, Study]]:
     from pgdyno.store.catalogue import Store
 
     path = Path(place)
-    if not path.is_file():
+    if not is_file(path):
         with open_store(flags.store_url) as store:
             yield store, store.study(place)
         return
