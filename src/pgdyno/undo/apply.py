@@ -7,7 +7,7 @@
 The undo bundle is durable before the first change, each change is journalled before it is made, and a watchdog
 (watchdog.py) waits beside: a process of its own that restores from the bundle when this one does not.
 
-What comes before the first change has a file of its own (opening.py). The rest is a little past 400 lines because its
+What comes before the first change has a file of its own (opening.py). The rest is past 400 lines because its
 steps share the session's state and are read in their order.
 """
 
@@ -419,7 +419,9 @@ class Session:
         return RollbackError(
             f"the configuration before could not be brought back: {error.message}",
             detail=error.detail,
-            hint=f"{f'{error.hint} Then run' if error.hint else 'Run'} pgdyno rollback {self.id}.",
+            # The end of the session restores the server a second way: who reads this may have nothing left to do.
+            hint=f"{f'{error.hint} ' if error.hint else ''}If pgdyno rollback --list shows session {self.id} open, run "
+            f"pgdyno rollback {self.id}.",
         )
 
     def _apply_error(self, configuration: Configuration, error: PgdynoError) -> ApplyError:

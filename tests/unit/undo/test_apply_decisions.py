@@ -226,7 +226,7 @@ def test_a_way_back_whose_restart_fails_is_a_reload_where_the_server_runs(
         parts.session._return_to(BASELINE, with_restart=True)
     if not running:
         assert it is not None
-        assert it.value.hint == "Look. Then run pgdyno rollback s1."
+        assert it.value.hint == "Look. If pgdyno rollback --list shows session s1 open, run pgdyno rollback s1."
     assert parts.said == said
 
 
