@@ -152,6 +152,10 @@ class Facts:
 
     `obstacles` names the knobs that this session could not set, and `by_alter_system` those that it would set by
     ALTER SYSTEM because postgresql.auto.conf sets them (see targets/overrides.py).
+
+    A study keeps them as they are. They are not made from an Inventory, which parses a whole capture: it counts
+    processors with the quota of their group and words virtualization otherwise, so that the names of all stored
+    environments would change. What both share is the Environment.
     """
 
     host: HostFacts
