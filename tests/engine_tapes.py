@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
+from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.server.postgres import Postgres
-from pgdyno.trace.engine.plan import EnginePlan
+from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import GATE, RECORD, Act, Tape, map_tape
 from pgdyno.trace.engines import run_engines
@@ -96,3 +99,38 @@ def run_tape(
 def one(found: Records, session: int, seq: int) -> Any:
     (record,) = found[(found["session"] == session) & (found["seq"] == seq)]
     return record
+
+
+class Stage:
+    """A server, an engine, and tapes of a few records."""
+
+    def __init__(self, sandbox: Sandbox, program: Sequence[str], folder: Path) -> None:
+        given = sandbox.target().postgres.parameters
+        self.server, self.program, self.folder = sandbox, program, folder
+        self.owner = given["user"]
+        self.plan = EnginePlan(
+            -1, -1, EndPoint(given["host"], int(given.get("port", 5432))), Login(stand_in=self.owner), starts_in_s=0.1
+        )
+        self.tape = folder / "x.tape"
+
+    def write(self, *records: TapeRecord) -> None:
+        write_tape(self.tape, records)
+
+    def run(
+        self, plan: EnginePlan | None = None, shards: int = 1, watch: Callable[[RunTally], bool] = lambda _: False
+    ) -> tuple[RunTally, Records]:
+        return run_tape(self.program, plan or self.plan, self.tape, shards, watch)
+
+    def ask(self, query: str) -> list[tuple[object, ...]]:
+        with (
+            self.server.target().postgres.connect(DATABASE) as connection,
+            connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor,
+        ):
+            return cursor.execute(sql.SQL(query)).fetchall()
+
+    def await_no_session(self) -> None:
+        """Wait until the server has ended every session of the replay."""
+        deadline = time.monotonic() + 60
+        while self.ask("SELECT pid FROM pg_stat_activity WHERE application_name = 'replayed'"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.model.guard import Absent, Failed
@@ -11,8 +11,10 @@ from pgdyno.probes.guards.reader import GuardedLoad, Tick
 from pgdyno.probes.guards.server import GuardRow, LoadCounters, SlotReading
 from pgdyno.probes.guards.volumes import Volume, VolumesReading
 from pgdyno.trial.guard_history import History, Origin
+from pgdyno.trial.guard_settings import guard_plan
+from pgdyno.trial.sentry import Sentry
 
-GB = 1 << 30
+MB, GB = 1 << 20, 1 << 30
 
 
 def a_tick(
@@ -67,3 +69,32 @@ def a_tick(
 def ticks(*given: Tick) -> History:
     """Return their history; the first is the session's origin."""
     return History(Origin.of(given[0]), given)
+
+
+class Readings:
+    """A reader whose ticks a test decides on."""
+
+    def __init__(self, make: Callable[[float], Tick] = a_tick) -> None:
+        self.make, self.databases, self.is_open = make, [], False
+
+    def read(self, t: float, load: GuardedLoad | None = None) -> Tick:
+        self.is_open = True
+        return self.make(t)
+
+    def watch_database(self, name: str) -> None:
+        self.databases.append(name)
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def low_memory(t: float) -> Tick:
+    return a_tick(t, available=10 * MB)
+
+
+def full_disk(t: float) -> Tick:
+    return a_tick(t, free=10 * MB)
+
+
+def sentry_of(readings: Readings, *words: str, trips: int = 3) -> Sentry:
+    return Sentry(readings, guard_plan(words, trips), tick_s=0.02)

@@ -5,68 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg import sql
 
-from engine_tapes import DATABASE, USER, connect, database_and_role, leave, one, run_tape, send, write_tape
+from engine_tapes import DATABASE, USER, Stage, connect, database_and_role, leave, one, send
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.keys import KeyPlace
-from pgdyno.trace.engine.plan import Clock, EndPoint, EnginePlan, Login
+from pgdyno.trace.engine.plan import Clock
 from pgdyno.trace.engine.records import Skip
-from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.engine.tape import RESETS_ROLE, Act
 from pgdyno.trace.engines import PYTHON, run_engines
-from pgdyno.trace.outcome import Records, classes, read_records
+from pgdyno.trace.outcome import classes, read_records
 from pgdyno.trace.tape_maker import TraceRow, records_of
 from pgdyno.trace.tape_writer import TapeRecord, gate_bytes
 
 pytestmark = pytest.mark.pg
 
 ENGINES = ("python", "compiled")
-
-
-class Stage:
-    """A server, an engine, and tapes of a few records."""
-
-    def __init__(self, sandbox: Sandbox, program: Sequence[str], folder: Path) -> None:
-        given = sandbox.target().postgres.parameters
-        self.server, self.program, self.folder = sandbox, program, folder
-        self.owner = given["user"]
-        self.plan = EnginePlan(
-            -1, -1, EndPoint(given["host"], int(given.get("port", 5432))), Login(stand_in=self.owner), starts_in_s=0.1
-        )
-        self.tape = folder / "x.tape"
-
-    def write(self, *records: TapeRecord) -> None:
-        write_tape(self.tape, records)
-
-    def run(
-        self, plan: EnginePlan | None = None, shards: int = 1, watch: Callable[[RunTally], bool] = lambda _: False
-    ) -> tuple[RunTally, Records]:
-        return run_tape(self.program, plan or self.plan, self.tape, shards, watch)
-
-    def ask(self, query: str) -> list[tuple[object, ...]]:
-        with (
-            self.server.target().postgres.connect(DATABASE) as connection,
-            connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor,
-        ):
-            return cursor.execute(sql.SQL(query)).fetchall()
-
-    def await_no_session(self) -> None:
-        """Wait until the server has ended every session of the replay."""
-        deadline = time.monotonic() + 60
-        while self.ask("SELECT pid FROM pg_stat_activity WHERE application_name = 'replayed'"):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
 
 
 @pytest.fixture(params=ENGINES)

@@ -45,7 +45,6 @@ from pgdyno.trace.zones import numeric, offsets, unknown_zone
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
 
-
 _COMMON = 8 << 20
 """Bytes of a record above which DuckDB is given more memory."""
 

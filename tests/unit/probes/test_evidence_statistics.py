@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,6 @@ from pgdyno.model.evidence import (
 )
 from pgdyno.model.facts import LittleLoad, NoLoad, Unknown
 from pgdyno.model.inventory import Inventory, Mount, Place, Purpose
-from pgdyno.probes.evidence import snapshot as evidence_snapshot
 from pgdyno.probes.evidence.concurrency import concurrency
 from pgdyno.probes.evidence.counters import keyed_growth
 from pgdyno.probes.evidence.derive import Files, derive
@@ -30,7 +28,6 @@ from pgdyno.probes.evidence.statistics import statistics
 from pgdyno.probes.evidence.tables import statements, tables, tiny_requests
 from pgdyno.probes.evidence.working_set import WorkingSetSigns, classify_size, working_set
 from pgdyno.probes.evidence.workload_class import classify
-from pgdyno.server.postgres import Postgres
 
 
 @pytest.mark.requirement("R-VER-04")
@@ -379,30 +376,3 @@ def test_sessions_and_waits_and_no_knee_without_a_matrix():
     hidden = concurrency([[row(None, None, None, 4)]])
     assert (hidden.connected, isinstance(hidden.active_mean, Unknown)) == (4.0, True)
     assert isinstance(concurrency([]), Unknown)
-
-
-def test_tables_of_the_database_that_the_target_names_take_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    sessions: list[str | None] = []
-
-    class Session:
-        def __init__(self, dbname: str) -> None:
-            self.info = SimpleNamespace(dbname=dbname, server_version=180_000)
-
-        def execute(self, query: object, params: object = None) -> SimpleNamespace:
-            rows = [] if params else [{"t": 5.0}]  # no tables; the clock
-            return SimpleNamespace(fetchall=lambda: rows, fetchone=lambda: None)
-
-        def __enter__(self) -> Session:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-    def opened(_: object, database: str | None = None) -> Session:
-        sessions.append(database)
-        return Session(database or "app")
-
-    monkeypatch.setattr(evidence_snapshot, "opened", opened)
-    found = evidence_snapshot.read_snapshot(cast(Postgres, object()), databases=["shop", "app", "logs"])
-    assert sessions == [None, None, "shop", "logs"], "one of the cluster, one of each database"
-    assert found["tables"] == {"app": [], "shop": [], "logs": []}
-    assert found["tables_t"] == {"app": 5.0, "shop": 5.0, "logs": 5.0}

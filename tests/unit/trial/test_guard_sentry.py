@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from guard_ticks import a_tick
+from guard_ticks import Readings, a_tick, full_disk, low_memory, sentry_of
 from laboratory_parts import Parts, made
 from pgdyno.errors import ApplyError, EnvironmentUnsuitable, GuardTripped, RollbackError
 from pgdyno.model.configuration import BASELINE, Configuration
@@ -29,36 +29,6 @@ from pgdyno.trial.sentry import GuardBreached, Sentry, off_text
 from pgdyno.workloads.protocol import LoadReading
 
 CANDIDATE = TrialSpec(Configuration.of({"work_mem": "8MB"}), Role.SEARCH, "model", 1, 0)
-MB = 1 << 20
-
-
-class Readings:
-    """A reader whose ticks a test decides on."""
-
-    def __init__(self, make: Callable[[float], Tick] = a_tick) -> None:
-        self.make, self.databases, self.is_open = make, [], False
-
-    def read(self, t: float, load: GuardedLoad | None = None) -> Tick:
-        self.is_open = True
-        return self.make(t)
-
-    def watch_database(self, name: str) -> None:
-        self.databases.append(name)
-
-    def close(self) -> None:
-        self.is_open = False
-
-
-def low_memory(t: float) -> Tick:
-    return a_tick(t, available=10 * MB)
-
-
-def full_disk(t: float) -> Tick:
-    return a_tick(t, free=10 * MB)
-
-
-def sentry_of(readings: Readings, *words: str, trips: int = 3) -> Sentry:
-    return Sentry(readings, guard_plan(words, trips), tick_s=0.02)
 
 
 def until_breached(sentry: Sentry) -> GuardBreached:
@@ -402,54 +372,3 @@ def test_between_two_readings_it_waits_for_what_is_left_of_a_tick(monkeypatch, t
     monkeypatch.setattr(sentry, "_tick", lambda stopping: None)
     sentry._run(SimpleNamespace(is_set=lambda: bool(waited), wait=waited.append))
     assert waited == [pytest.approx(waits)]
-
-
-def on_clock(words: tuple[str, ...] = ()) -> tuple[Sentry, list[float]]:
-    """Return a sentry without a thread, whose last tick was at 100 s, and its clock."""
-    now = [100.0]
-    sentry = Sentry(Readings(), guard_plan(words), clock=lambda: now[0])
-    sentry._ticked = sentry._checked = 100.0
-    return sentry, now
-
-
-def test_readings_may_be_a_tick_and_two_seconds_old_and_no_older() -> None:
-    sentry, now = on_clock()
-    for now[0] in (101.0, 102.0, 102.5):
-        sentry.check()
-    assert sentry.patience_left_s == 0.0
-    now[0] = 102.75
-    with pytest.raises(GuardBreached) as raised:
-        sentry.check()
-    breach = raised.value.breach
-    assert (breach.name, breach.at, breach.began_at) == ("readings", 102.75, 100.0)
-
-
-def test_who_slept_for_more_than_a_second_gives_the_readings_their_time_again() -> None:
-    for asleep_s, left_s in ((1.0, 1.5), (1.25, 2.5)):
-        sentry, now = on_clock()
-        now[0] += asleep_s
-        sentry.check()
-        assert sentry.patience_left_s == left_s
-
-
-@pytest.mark.parametrize(("age_s", "tps"), [(0.0, 50.0), (3.0, 50.0), (3.25, 0.0)])
-def test_a_load_that_reports_nothing_for_three_seconds_does_nothing(age_s: float, tps: float) -> None:
-    sentry, now = on_clock()
-    assert sentry._load_state() is None
-    sentry.load_reads(LoadReading(99.0, 1.0, 1.0, None, 1, 1))
-    assert sentry._load_state() is None, "it has not begun"
-    sentry.load_begins("db", is_captured=True)
-    assert sentry._load_state() == GuardedLoad(100.0, None, None, 0, 0, True)
-    now[0] = 110.0
-    sentry.load_reads(LoadReading(110.0 - age_s, 50.0, 2.0, 4.0, 500, 3, captured_deadlocks=2))
-    assert sentry._load_state() == GuardedLoad(100.0, tps, 4.0, 500, 3, True, 2)
-    sentry.load_ended()
-    assert sentry._load_state() is None
-
-
-@pytest.mark.parametrize(
-    ("words", "keep_s"),
-    [((), 15.0), (("replication-lag=60s",), 65.0), (("replication-lag=1s",), 10.0), (("replication-lag=off",), 15.0)],
-)
-def test_readings_are_kept_for_as_long_as_a_standby_may_lag(words: tuple[str, ...], keep_s: float) -> None:
-    assert on_clock(words)[0]._keep_s == keep_s

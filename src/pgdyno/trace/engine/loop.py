@@ -245,8 +245,7 @@ class Engine:
             elif session.wants_copy:
                 self._refuse_copy(session)
             elif session.wants_sync:
-                session.wants_sync = False
-                session.is_broken = True
+                session.wants_sync, session.is_broken = False, True
                 self._put(session, memoryview(SYNC))
             elif not data:
                 self._lose(session, "the server closed the connection")
@@ -355,8 +354,7 @@ class Engine:
 
     def _drop(self, session: ReplaySession) -> None:
         connection, session.connection, session.unsent = session.connection, None, None
-        session.in_transaction = session.wants_sync = False
-        session.closes = 0
+        session.in_transaction, session.wants_sync, session.closes = False, False, 0
         if connection is not None:
             self._by_fd.pop(connection.fileno(), None)
             connection.close()
