@@ -6,7 +6,7 @@ what comes before the first verb (a broken pipe, the interpreter's own flags) st
 sessions that such forks and the tests themselves begin, and root's workers with other accounts; a tuner that is a real
 process has real ones, and the tests of `host` have real workers.
 
-A little past 400 lines: this file is also the program of that process, and both ends of each message stand together.
+Past 400 lines: this file is also the program of that process, and both ends of each message stand together.
 """
 
 from __future__ import annotations
