@@ -43,13 +43,15 @@ def test_runs_every_build_on_a_private_socket_with_the_defaults(any_postgres: Sa
 def test_observes_statements_from_a_database_of_its_own(any_postgres: Sandbox) -> None:
     postgres = any_postgres.target().postgres
     assert postgres.fetch("SELECT current_database() AS name") == [{"name": databases.OBSERVER}]
-    calls = (
-        "SELECT sum(calls)::int >= 1 AS is_counted FROM public.pg_stat_statements WHERE query = 'SELECT $1 AS marker'"
-    )
+    postgres.fetch("SELECT 1 AS one")
+    # The server keeps the first text of all that differ in constants and column names alone: this shape is no other's.
+    marker = "SELECT 4711 AS marker FROM pg_catalog.pg_range LIMIT 0"
+    text = "SELECT $1 AS marker FROM pg_catalog.pg_range LIMIT $2"
+    counted = f"SELECT sum(calls)::int >= 1 AS is_counted FROM public.pg_stat_statements WHERE query = '{text}'"
 
     def is_counted() -> bool:
-        postgres.fetch("SELECT 4711 AS marker")
-        return postgres.fetch(calls) == [{"is_counted": True}]
+        postgres.fetch(marker)
+        return postgres.fetch(counted) == [{"is_counted": True}]
 
     # Where statements of other tests fill the counters, a new one can be given up before it is read.
     eventually(is_counted, "the statement is counted")
