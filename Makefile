@@ -15,7 +15,7 @@ FOLDERS = tests/unit tests/contract tests/pg tests/host tests/web
 SEED   ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 SHUFFLED = --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
 
-.PHONY: help venv demo test lint types pages kernel quiet pure mutants servers unit contract pg host web docs fuzz bench nightly wheel lock system ready programs engine clean
+.PHONY: help venv demo test lint types pages kernel pure mutants servers unit contract pg host web docs fuzz bench nightly wheel lock system ready programs engine clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -27,7 +27,7 @@ demo: $(RUN) ## Tune the embedded PostgreSQL and prove the gain; leaves demo-out
 
 test: $(VENV)/bin/python ## Install what is missing and run every check: what CI runs
 	@$(MAKE) --no-print-directory -j 2 ready  # pip takes one core, the compiler of the engine another
-	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py quiet lint+pure+mutants+kernel,servers  # the kernel's tests wait, and a study, too: pure ones take what is left
+	@MAKE="$(MAKE)" $(BIN)/python tools/stages.py lint+pure+mutants+kernel,servers  # the kernel's tests wait, and a study, too: pure ones take what is left
 
 lint: $(DEV) ## Style, types, import contracts, generated pages, vendored files
 	$(MAKE) --no-print-directory -j 2 --output-sync=target types pages  # mypy takes as long as all the rest
@@ -53,9 +53,6 @@ pages:
 	$(BIN)/python tools/vendor.py --check
 	$(BIN)/python tools/build_engine.py --lint
 
-quiet: $(DEV)
-	$(BIN)/pytest $(SHUFFLED) -m "alone and quiet" tests/host
-
 servers: $(DEV)  # many workers: a study uses a fifth of a CPU and waits; LONGEST of tests/conftest.py begins
 	$(BIN)/pytest -n $(SERVER_JOBS) --dist loadgroup --no-loadscope-reorder $(SHUFFLED) -m "not alone" $(filter-out tests/unit,$(FOLDERS))
 
@@ -66,7 +63,7 @@ mutants: $(DEV)  # a sample of what the night does: lists who survives, and fail
 	nice -n 10 $(BIN)/python tools/mutants.py --sample --count $(PUSH_MUTANTS) --seed $(SEED)
 
 kernel: $(DEV)  # collects what `servers` runs, and so compiles it: on a fresh clone each of the workers would do so
-	$(BIN)/pytest $(SHUFFLED) -m "alone and not quiet" $(filter-out tests/unit,$(FOLDERS))
+	$(BIN)/pytest $(SHUFFLED) -m alone $(filter-out tests/unit,$(FOLDERS))
 
 unit contract pg web: $(DEV) ## Run one folder of tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup tests/$@

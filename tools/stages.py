@@ -1,6 +1,6 @@
 """Run the stages of `make test`, all of them whatever fails, and name at the end what failed.
 
-    python tools/stages.py quiet lint+kernel,servers
+    python tools/stages.py lint+pure+kernel,servers
 
 Each word is a stage, run one after another; `+` joins targets of the Makefile that run beside each other, each of whose
 outputs is then printed as it ends; `,` joins those of them that run one after another, here lint beside kernel and then

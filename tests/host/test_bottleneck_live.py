@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.pg,
     pytest.mark.slow,
     pytest.mark.alone,
-    pytest.mark.quiet,
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts, cgroups and network namespaces need root"),
 ]
 BLKIO = Path("/sys/fs/cgroup/blkio")

@@ -184,18 +184,20 @@ def swap(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.alone  # all guards of this machine see what is swapped in
-@pytest.mark.quiet  # who gets no CPU swaps nothing in
 def test_memory_that_comes_back_from_swap(
     make_sandbox: Callable[..., Sandbox], memory_group: Path, swap: Path, tmp_path: Path
 ) -> None:
-    """A process that uses twice the memory of its group, over and over; the stack ends it before the swap goes."""
+    """A process that uses twice the memory of its group, over and over; the stack ends it before the swap goes.
+
+    Long enough for one that gets little CPU and swaps slowly.
+    """
     (memory_group / "memory.limit_in_bytes").write_text(str(200 * MB))
     sandbox = make_sandbox("swapping")
     sandbox.start()
     with ExitStack() as stack:
         harm = eat(memory_group, 400 * MB, stack, THRASH)
         limits = "memory=0.001%", "memory-stall=off", "swap-in=8MB/s"
-        with guarded(sandbox.target(), tmp_path, *limits, measure_s=60.0, harm=harm) as study:
+        with guarded(sandbox.target(), tmp_path, *limits, measure_s=240.0, harm=harm) as study:
             assert study.run().state is TrialState.FAILED
             assert_answered(study, "swap-in")
 

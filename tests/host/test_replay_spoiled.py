@@ -17,7 +17,7 @@ from pgdyno.trace.parquet import write_meta, write_rows
 from pgdyno.trace.schema import TRACE, TraceMeta
 from replay_run import replayed
 
-pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow, pytest.mark.alone, pytest.mark.quiet]
+pytestmark = [pytest.mark.host, pytest.mark.pg, pytest.mark.slow, pytest.mark.alone]
 
 AFFECTED = {"SELECT n FROM by_index WHERE id = $1", "SELECT n FROM by_cost WHERE id = $1"}
 OTHERS = {"SELECT n FROM few WHERE id = $1", "UPDATE few SET n = n + $1 WHERE id = $2", "SELECT count(*) FROM few"}
