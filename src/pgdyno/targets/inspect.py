@@ -9,12 +9,7 @@ from typing import cast
 import psycopg
 from psycopg.rows import DictRow
 
-from pgdyno.model.facts import (
-    Facts,
-    ServerFacts,
-    SettingFact,
-    Unknown,
-)
+from pgdyno.model.facts import Facts, ServerFacts, SettingFact, Unknown
 from pgdyno.server.postgres import Query, query_errors, row_as
 from pgdyno.targets.overrides import read_reach
 from pgdyno.targets.surroundings import checksums_of, host_facts, kernel_facts_of
