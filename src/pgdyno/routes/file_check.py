@@ -117,7 +117,10 @@ class FileReading:
         return found
 
     def _state(self, line: FileLine) -> SettingState | None:
-        name = (line.name or "").lower()
+        name = line.name or ""
+        if (found := self.settings.get(name)) is not None:
+            return found
+        name = name.lower()
         return next((state for key, state in self.settings.items() if key.lower() == name), None)
 
 

@@ -126,6 +126,7 @@ class Postgres:
             ) from error
         self.conninfo = conninfo
         self._name = name
+        self._label = name
         self._as_load = as_load
         self._version = 0
 
@@ -148,8 +149,11 @@ class Postgres:
     @property
     def label(self) -> str:
         """Return the server's name for people and for the store, without a password: `user@host:port/dbname`."""
-        if self._name is not None:
-            return self._name
+        if self._label is None:  # once: each statement may be one that is refused, and needs it then
+            self._label = self._named()
+        return self._label
+
+    def _named(self) -> str:
         given = {o.keyword.decode(): o.val.decode() for o in pq.Conninfo.get_defaults() if o.val is not None}
         given |= self.parameters
         if "service" in given and "host" not in self.parameters:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import psycopg
 from psycopg.rows import DictRow
@@ -98,7 +99,20 @@ def read_settings(connection: psycopg.Connection[DictRow], *, label: str) -> dic
     """Read every setting in a session that was opened for it, so that it sees what a new session gets."""
     with query_errors(label):
         rows = connection.execute(_QUERY).fetchall()
-    return {str(row["name"]): row_as(SettingState, row, label) for row in rows}
+    return {str(row["name"]): _state_as(row, label) for row in rows}
+
+
+def _state_as(row: DictRow, label: str) -> SettingState:
+    try:
+        return _known_state(tuple(row.items()))
+    except (TypeError, ValueError):  # of a server that answers as none does
+        return row_as(SettingState, row, label)
+
+
+@lru_cache(maxsize=4096)
+def _known_state(row: tuple[tuple[str, object], ...]) -> SettingState:
+    """Return a row as a setting: nearly all of the next reading are those of the one before, and checked already."""
+    return shaped(SettingState, dict(row), "a row", strict=False)
 
 
 def differences(before: Mapping[str, SettingState], after: Mapping[str, SettingState]) -> tuple[SettingDifference, ...]:
@@ -107,7 +121,8 @@ def differences(before: Mapping[str, SettingState], after: Mapping[str, SettingS
     Leaves out what our own session's environment set (PGTZ, PGOPTIONS ...): it says nothing about the server.
     """
     pairs = ((name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys()))
-    return tuple(SettingDifference(*pair) for pair in pairs if _identity(pair[1]) != _identity(pair[2]))
+    moved = (pair for pair in pairs if pair[1] is not pair[2])
+    return tuple(SettingDifference(*pair) for pair in moved if _identity(pair[1]) != _identity(pair[2]))
 
 
 def _identity(state: SettingState | None) -> tuple[object, ...] | None:
