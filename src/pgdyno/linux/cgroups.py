@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from pgdyno.linux.mountinfo import mount_lines
@@ -41,15 +42,16 @@ class CgroupTree:
         return [group, *(part for part in group.parents if part.is_relative_to(self.folder))]
 
 
-def cgroup_trees(mountinfo: str) -> list[CgroupTree]:
-    """Return the mounted trees in the order of mounting."""
-    return [
+@lru_cache(maxsize=4)
+def cgroup_trees(mountinfo: str) -> tuple[CgroupTree, ...]:
+    """Return the mounted trees in the order of mounting; kept by the text, as the lines are."""
+    return tuple(
         CgroupTree(2, Path(mount.point), mount.shown)
         if mount.kind == "cgroup2"
         else CgroupTree(1, Path(mount.point), mount.shown, frozenset(mount.of_filesystem))
         for mount in mount_lines(mountinfo)
         if mount.kind in ("cgroup", "cgroup2")
-    ]
+    )
 
 
 def path_of(cgroups: str, controller: str) -> str | None:

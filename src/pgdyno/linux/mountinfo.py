@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from pgdyno.model.facts import Unknown
@@ -26,8 +27,12 @@ class MountLine:
     of_filesystem: tuple[str, ...] = ()
 
 
-def mount_lines(mountinfo: str) -> list[MountLine]:
-    """Return the mounts in the order of mounting; a line that is none is left out."""
+@lru_cache(maxsize=4)
+def mount_lines(mountinfo: str) -> tuple[MountLine, ...]:
+    """Return the mounts in the order of mounting; a line that is none is left out.
+
+    Kept by the text, which is read again for each look and hardly ever another one.
+    """
     found = []
     for line in mountinfo.split("\n"):  # the kernel escapes blanks of ASCII alone: names keep the others
         left, _, right = line.partition(" - ")
@@ -36,7 +41,7 @@ def mount_lines(mountinfo: str) -> list[MountLine]:
             shown, point = (unescaped(word) for word in words[3:5])
             options = tuple(kind[2].split(",")) if len(kind) > 2 else ()
             found.append(MountLine(shown, point, tuple(words[5].split(",")), kind[0], unescaped(kind[1]), options))
-    return found
+    return tuple(found)
 
 
 def filesystem_of(folder: Path, mountinfo: str) -> str | Unknown:

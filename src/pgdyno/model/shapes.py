@@ -190,7 +190,7 @@ def _built(kind: Annotation, strict: bool) -> _Reader:
             for name, _, reader, _ in known:
                 reader(getattr(value, name), f"{where}.{name}")
             return value
-        if not isinstance(value, Mapping) or (strict and not value.keys() <= keys):
+        if (type(value) is not dict and not isinstance(value, Mapping)) or (strict and not value.keys() <= keys):
             raise _odd(value, where)
         found = {}
         for name, key, reader, is_needed in known:

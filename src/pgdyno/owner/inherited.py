@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import cache
 
 _EVERY = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 _LIBPQ = ("PG*", "KRB5*", "SSL_CERT_*", "OPENSSL_CONF")
@@ -37,7 +38,9 @@ def inherited(kind: ProgramKind, environment: Mapping[str, str] | None = None) -
     return {name: value for name, value in given.items() if _is_given(kind, name)}
 
 
+@cache
 def _is_given(kind: ProgramKind, name: str) -> bool:
+    """Tell it of a name; asked again for each program, and the same names each time."""
     if name.startswith("PGDYNO_" if kind is ProgramKind.CLIENT else "PG") and kind is not ProgramKind.OURSELVES:
         return False
     return any(fnmatchcase(name, pattern) for pattern in kind.value)

@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import LiteralString, TypeVar
 
 import psycopg
@@ -126,7 +127,6 @@ class Postgres:
             ) from error
         self.conninfo = conninfo
         self._name = name
-        self._label = name
         self._as_load = as_load
         self._version = 0
 
@@ -146,14 +146,11 @@ class Postgres:
         """Return what the string itself names, by libpq's keywords, the password among them."""
         return {option.keyword.decode(): option.val.decode() for option in self._options if option.val is not None}
 
-    @property
+    @cached_property
     def label(self) -> str:
-        """Return the server's name for people and for the store, without a password: `user@host:port/dbname`."""
-        if self._label is None:  # once: each statement may be one that is refused, and needs it then
-            self._label = self._named()
-        return self._label
-
-    def _named(self) -> str:
+        """The server's name for people and for the store, without a password: `user@host:port/dbname`."""
+        if self._name is not None:
+            return self._name
         given = {o.keyword.decode(): o.val.decode() for o in pq.Conninfo.get_defaults() if o.val is not None}
         given |= self.parameters
         if "service" in given and "host" not in self.parameters:

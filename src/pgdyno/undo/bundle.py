@@ -24,9 +24,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -303,7 +303,7 @@ def _fill(
         durable.write_new(files / str(number), data)
     durable.fsync_directory(files)
     written = {
-        _SETTINGS: _json([asdict(state) for state in settings.values()]),
+        _SETTINGS: _rows(settings.values()),
         _MANIFEST: _json(asdict(manifest)),
     }
     if process is not None:
@@ -320,6 +320,13 @@ def _fill(
 
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1) + "\n").encode()
+
+
+def _rows(states: Iterable[SettingState]) -> bytes:
+    """Return hundreds of settings as JSON, a line each: `asdict` and an indent take four times as long."""
+    names = [one.name for one in fields(SettingState)]
+    rows = (json.dumps({name: getattr(state, name) for name in names}) for state in states)
+    return ("[\n" + ",\n".join(rows) + "\n]\n").encode()
 
 
 def new_id(study: str, *, at: float, undo_root: Path) -> str:

@@ -2,12 +2,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.model.trial import LoadPlan
-from pgdyno.workloads.pgbench.command import DriverOptions, Pgbench, RunCommand, init_argv, parse_version
+from pgdyno.targets.target import Target
+from pgdyno.workloads.pgbench import command
+from pgdyno.workloads.pgbench.command import (
+    DriverOptions,
+    Pgbench,
+    RunCommand,
+    find_pgbench,
+    init_argv,
+    parse_version,
+)
 from pgdyno.workloads.script import Script
 
 PLAN = LoadPlan(clients=4, jobs=2, warmup_s=2.0, measure_s=5.5)
@@ -103,3 +114,26 @@ def test_a_script_that_sleeps_is_known() -> None:
     said = Script("said", text="SELECT 'we \\sleep';\n")
     assert replace(COMMAND, scripts=(said, think)).pauses
     assert not replace(COMMAND, scripts=(said,)).pauses
+
+
+def test_a_pgbench_that_was_asked_its_version_is_asked_again_when_it_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run of a study asks for its pgbench."""
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], **_: object) -> SimpleNamespace:
+        asked.append(argv)
+        return SimpleNamespace(stdout=f"pgbench (PostgreSQL) {path.read_text()}")
+
+    path = tmp_path / "pgbench"
+    path.write_text("18.0")
+    monkeypatch.setattr(command, "load_account", lambda _: None)
+    target = cast(Target, SimpleNamespace(program=lambda name: tmp_path / name, runner=SimpleNamespace(run=run)))
+    assert [find_pgbench(target).version for _ in range(3)] == [18, 18, 18]
+    assert asked == [[str(path), "--version"]]
+    path.write_text("13.23")
+    assert find_pgbench(target).version == 13
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        find_pgbench(target)

@@ -21,6 +21,8 @@ from pgdyno.workloads.script import Script
 from pgdyno.workloads.script_statements import sleeps
 
 LOG_NAME = "transactions"
+_KNOWN: dict[tuple[object, ...], Pgbench] = {}
+"""Programs that said their version, by path, account and what the file is: each run of a study asks for one."""
 RETRIES_SINCE = 15
 EXIT_ON_ABORT_SINCE = 17
 
@@ -157,6 +159,9 @@ def find_pgbench(target: Target, override: Path | None = None) -> Pgbench:
     path = override or target.program("pgbench")
     account = load_account(target)
     user = None if account is None else account.name
+    key = (path, user, _file(path))
+    if key in _KNOWN:
+        return _KNOWN[key]
     try:
         said = target.runner.run([str(path), "--version"], user=user).stdout
     except EnvironmentUnsuitable:
@@ -166,4 +171,16 @@ def find_pgbench(target: Target, override: Path | None = None) -> Pgbench:
         build = find_build(target.runner, path.parent)
         path = readable_build(target.runner, build, user, places.cache_dir() / "builds").bin_dir / "pgbench"
         said = target.runner.run([str(path), "--version"], user=user).stdout
-    return Pgbench(path, parse_version(said))
+    found = Pgbench(path, parse_version(said))
+    if key[-1] is not None:
+        _KNOWN[key] = found
+    return found
+
+
+def _file(path: Path) -> tuple[int, ...] | None:
+    """Return what tells a program from another one of its name, None where it cannot be looked at."""
+    try:
+        now = path.stat()
+    except OSError:
+        return None
+    return now.st_dev, now.st_ino, now.st_mtime_ns, now.st_size
