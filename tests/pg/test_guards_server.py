@@ -25,7 +25,7 @@ from pgdyno.targets.target import Target
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.template import APPLICATION_NAME
-from server_image import eventually
+from server_image import PATIENCE_S, eventually
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 SORT = "SELECT count(*) FROM (SELECT md5(g::text) FROM generate_series(1, 20000000) AS g ORDER BY 1) AS s"
@@ -70,8 +70,19 @@ def in_background(work: Callable[[], object]) -> None:
     threading.Thread(target=attempt, daemon=True).start()
 
 
+def client_sessions(target: Target) -> int:
+    """Return how many clients have a session."""
+    query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    return len(target.postgres.fetch(query))
+
+
 def use_up_connections(target: Target, stack: ExitStack) -> None:
-    """Open more sessions than the guard allows, of the hundred that there are; a superuser's reserve stays free."""
+    """Open more sessions than the guard allows, of the hundred that there are; a superuser's reserve stays free.
+
+    The server ends them after who closed them goes on: the next test's guards would count them, and so the stack waits.
+    """
+    before = client_sessions(target)
+    stack.callback(eventually, lambda: client_sessions(target) <= before, "the sessions are gone")
     with suppress(EnvironmentUnsuitable):
         for _ in range(92):
             stack.enter_context(target.postgres.connect())
@@ -212,13 +223,23 @@ def test_a_server_that_does_not_answer(target: Target, tmp_path: Path) -> None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
-    thawing = threading.Timer(10, thaw)
+    def thaw_when_restored() -> None:
+        """Nothing before that may wait for the frozen sessions, and what comes after it does."""
+        is_there = "the baseline was in force again"
+        while not over.wait(0.1) and not any(notice.startswith(is_there) for notice in study.watched.notices):
+            pass
+        thaw()
+
+    over, thawing = threading.Event(), threading.Thread(target=thaw_when_restored, daemon=True)
+    limit = threading.Timer(PATIENCE_S, over.set)
+    limit.start()
     try:
         with guarded(target, tmp_path, harm=freeze) as study:
             study.run()
             assert_answered(study, "readings")
     finally:
-        thawing.cancel()
+        limit.cancel()
+        over.set()
         thaw()
 
 
