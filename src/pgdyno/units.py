@@ -29,6 +29,7 @@ _REMEMBERED = 4096
 """Texts and numbers whose other form is remembered: a search asks for a few thousand of them, a million times."""
 
 
+@lru_cache(_REMEMBERED)
 def split_unit(unit: str) -> tuple[int, str]:
     """Split a `pg_settings.unit` such as `8kB` into its multiplier and its unit name."""
     match = _BASE_UNIT.match(unit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from pgdyno.knobs.dimension import Value
 from pgdyno.knobs.expressions import Quantity
@@ -21,6 +22,8 @@ OVERRIDING_SOURCES = {
 }
 """Sources in `pg_settings` that a configuration file cannot override, in words. The server's environment is none of
 them: it ranks below the files (`GucSource` in guc.h), and so does `max_stack_depth` as 13 and 14 derive it."""
+_REMEMBERED = 4096
+"""What is asked of two dozen settings for each of thousands of candidates is computed once."""
 
 
 def overridden(fact: SettingFact) -> str | None:
@@ -47,10 +50,15 @@ def automatic_value(fact: SettingFact) -> float | None:
 
     PostgreSQL 13 and 14 give such a setting the source `override`, newer ones `default`.
     """
-    if fact.boot_val is None or fact.context == "internal" or fact.source not in ("default", "override"):
+    return _automatic(fact.setting, fact.boot_val, fact.context, fact.source)
+
+
+@lru_cache(_REMEMBERED)
+def _automatic(setting: str, boot_val: str | None, context: str, source: str) -> float | None:
+    if boot_val is None or context == "internal" or source not in ("default", "override"):
         return None
-    boot = float(fact.boot_val)
-    return boot if boot in (-1.0, 0.0) and boot != number_of(fact) else None
+    boot = float(boot_val)
+    return boot if boot in (-1.0, 0.0) and boot != parse_quantity(setting, None) else None
 
 
 def _typed(number: float, fact: SettingFact) -> Value:
@@ -64,9 +72,10 @@ def effective_number(name: str, configuration: Mapping[str, str], facts: Facts) 
     computed size would change with the configuration.
     """
     fact = facts.row(name)
-    if fact is None:
-        return None
-    text = configuration.get(name)
+    return None if fact is None else _number(fact, configuration.get(name))
+
+
+def _number(fact: SettingFact, text: str | None) -> float:
     if text is not None:
         return parse_quantity(text, fact.unit)
     automatic = automatic_value(fact)
@@ -75,15 +84,19 @@ def effective_number(name: str, configuration: Mapping[str, str], facts: Facts) 
 
 def effective_bytes(name: str, configuration: Mapping[str, str], facts: Facts) -> float | None:
     """Return a setting in bytes; negative values (-1) come back as they are."""
-    number = effective_number(name, configuration, facts)
-    if number is None or number < 0:
-        return number
     fact = facts.row(name)
-    return Quantity.of_setting(number, fact.unit if fact else None).value
+    if fact is None:
+        return None
+    number = _number(fact, configuration.get(name))
+    return number if number < 0 else _scaled(number, fact.unit)
+
+
+@lru_cache(_REMEMBERED)
+def _scaled(number: float, unit: str | None) -> float:
+    return Quantity.of_setting(number, unit).value
 
 
 def effective_text(name: str, configuration: Mapping[str, str], facts: Facts) -> str:
     """Return a numeric setting as people write it, for messages."""
-    number = effective_number(name, configuration, facts)
     fact = facts.row(name)
-    return "unset" if number is None or fact is None else format_quantity(number, fact.unit)
+    return "unset" if fact is None else format_quantity(_number(fact, configuration.get(name)), fact.unit)

@@ -103,7 +103,10 @@ def point_to_configuration(space: SearchSpace, point: Mapping[str, Value]) -> Co
     """Return a point as settings; knobs at their current value are left out, so the baseline is empty."""
     settings: dict[str, str] = {}
     for dimension in space.dimensions:
-        text = dimension.to_text(dimension.clip(point.get(dimension.name, dimension.default)))
+        value = point.get(dimension.name, dimension.default)
+        if value == dimension.default:  # most of the knobs of most of the candidates that a search looks at
+            continue
+        text = dimension.to_text(dimension.clip(value))
         if text != dimension.to_text(dimension.default):
             settings[dimension.name] = text
     return Configuration.of(settings)

@@ -69,7 +69,8 @@ def perturbed(encoding: Encoding, rows: Rows, rng: Generator) -> Rows:
     """Return rows in each of which a few knobs (one to six, mostly one or two) take another, mostly near value."""
     count, size = rows.shape
     wanted = np.minimum(rng.geometric(0.45, count), min(6, size))
-    mask = rng.random((count, size)).argsort(axis=1).argsort(axis=1) < wanted[:, None]
+    lots = rng.random((count, size))
+    mask = lots <= np.sort(lots, axis=1)[np.arange(count), wanted - 1, None]
     width = np.where(rng.random(count) < LONG_SHARE, LONG, SHORT)
     return encoding.moved(rows, mask, width, rng)
 

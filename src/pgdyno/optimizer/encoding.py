@@ -52,8 +52,8 @@ class Encoding:
 
     def row(self, point: Point) -> Rows:
         """Return the row of a point."""
-        values = (dimension.clip(point.get(dimension.name, dimension.default)) for dimension in self.dimensions)
-        return np.array([places[v] for places, v in zip(self._places, values, strict=True)], dtype=np.int64)
+        pairs = zip(self.dimensions, self._places, strict=True)
+        return np.array([_place(d, places, point.get(d.name, d.default)) for d, places in pairs], dtype=np.int64)
 
     def rows(self, points: Sequence[Point]) -> Rows:
         """Return one row per point, shape (points, dimensions)."""
@@ -89,21 +89,25 @@ class Encoding:
         once in eight times it takes a special value, where it has any. A choice takes any other word.
         """
         copy = self.with_held(rows)
-        for place, axis in enumerate(self._axes):
-            hit = np.flatnonzero(mask[:, place] & ~self._held[place])
-            if hit.size and self.sizes[place] > 1:
-                copy[hit, place] = axis.moved(rows[hit, place], width[hit], rng)
+        for place in np.flatnonzero((self.sizes > 1) & ~self._held):
+            hit = mask[:, place].nonzero()[0]
+            if hit.size:
+                copy[hit, place] = self._axes[place].moved(rows[hit, place], width[hit], rng)
         return copy
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One column of the grid: `regular` are its ordered places ascending by `at`, `special` the ones that jump."""
+    """One column of the grid: `regular` are its ordered places ascending by `position`, `special` the ones that jump.
+
+    `between` are the middles between neighbours: the bounds of what is nearest to each of them.
+    """
 
     size: int
     position: Vector
     regular: Rows
     special: Rows
+    between: Vector
 
     def from_unit(self, unit: Vector) -> Rows:
         if not self.position.size:
@@ -120,34 +124,46 @@ class _Axis:
             return (start + rng.integers(1, self.size, start.size)) % self.size
         step = width * rng.normal(size=start.size)
         order, places = self._nearest(_folded(self.position[start] + step))
-        stuck = places == start
-        beside = order + np.where(step < 0, -1, 1)
-        beside = np.where((beside < 0) | (beside >= self.regular.size), order - np.where(step < 0, -1, 1), beside)
-        places[stuck] = self.regular[np.clip(beside, 0, self.regular.size - 1)][stuck]
+        stuck = (places == start).nonzero()[0]
+        if stuck.size:
+            places[stuck] = self._beside(order[stuck], np.where(step[stuck] < 0, -1, 1))
         if self.special.size:
             jumps = rng.random(start.size) < 0.125
             places[jumps] = rng.choice(self.special, int(jumps.sum()))
         return places
 
+    def _beside(self, order: Rows, side: Rows) -> Rows:
+        """Return the neighbours on this side, those on the other one at the ends."""
+        beside = order + side
+        beside = np.where((beside < 0) | (beside >= self.regular.size), order - side, beside)
+        return np.asarray(self.regular[np.clip(beside, 0, self.regular.size - 1)])
+
     def _nearest(self, wanted: Vector) -> tuple[Rows, Rows]:
-        at = self.position[self.regular]
-        order = np.searchsorted((at[1:] + at[:-1]) / 2, wanted)
+        order = self.between.searchsorted(wanted)
         return order, self.regular[order]
 
 
 def _axis(dimension: Dimension, table: Sequence[Value], position: Vector) -> _Axis:
     if dimension.kind == "choice":
         nothing = np.zeros(0, dtype=np.int64)
-        return _Axis(len(table), np.zeros(0), nothing, nothing)
+        return _Axis(len(table), np.zeros(0), nothing, nothing, np.zeros(0))
     is_special = np.array([value in dimension.special for value in table])
     regular = np.flatnonzero(~is_special)
     ordered = regular[np.argsort(position[regular], kind="stable")]
-    return _Axis(len(table), position, ordered, np.flatnonzero(is_special))
+    at = position[ordered]
+    return _Axis(len(table), position, ordered, np.flatnonzero(is_special), (at[1:] + at[:-1]) / 2)
 
 
 def _table(dimension: Dimension, points: Sequence[Point]) -> tuple[Value, ...]:
-    tried = (dimension.clip(point[dimension.name]) for point in points if dimension.name in point)
-    return tuple(dict.fromkeys((*dimension.levels, dimension.clip(dimension.default), *tried)))
+    known = dict.fromkeys((*dimension.levels, dimension.clip(dimension.default)))
+    tried = (point[dimension.name] for point in points if dimension.name in point)
+    return tuple(known | dict.fromkeys(dimension.clip(value) for value in tried if value not in known))
+
+
+def _place(dimension: Dimension, places: Mapping[Value, int], value: Value) -> int:
+    """Return the place of a value; those of a table are clipped already."""
+    found = places.get(value)
+    return places[dimension.clip(value)] if found is None else found
 
 
 @lru_cache(maxsize=1024)

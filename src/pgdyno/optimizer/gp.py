@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 
 from pgdyno.optimizer.kernel import (
+    Cube,
     Distances,
     Groups,
     Matrix,
@@ -84,7 +86,7 @@ class Posterior:
 
     def on_grid(self, tables: Sequence[Matrix]) -> OnGrid:
         """Return the same predictions for rows of a grid, whose values have these coordinates."""
-        return OnGrid(self, *along(tables, self.x, self.groups, self.hyper.weights))
+        return OnGrid(self, along(tables, self.x, self.groups, self.hyper.weights))
 
     def given(self, squared: Matrix, single: Matrix) -> tuple[Vector, Vector]:
         """Return mean and standard deviation at points of which the weighted distances to the own ones are known."""
@@ -143,16 +145,15 @@ class OnGrid:
     """Predictions for rows of a grid by look-up: a thousand candidates share the few values that each knob has."""
 
     posterior: Posterior
-    squared: list[Matrix]
-    single: list[Matrix]
+    shares: list[Cube]
+    """What each value of each knob adds to the distances from `along`: (squared and single, values, own points)."""
 
     def predict(self, rows: Rows) -> tuple[Vector, Vector]:
         """Return mean and standard deviation of the noise-free value at each row."""
-        squared, single = self.squared[0][rows[:, 0]], self.single[0][rows[:, 0]]
+        total = self.shares[0].take(rows[:, 0], axis=1)
         for place in range(1, rows.shape[1]):
-            squared += self.squared[place][rows[:, place]]
-            single += self.single[place][rows[:, place]]
-        return self.posterior.given(squared, single)
+            total += self.shares[place].take(rows[:, place], axis=1)
+        return self.posterior.given(total[0], total[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +181,11 @@ class Density:
         h, p, around = self.unfold(z), self.prior, self.scatter
         kernel = parts(self.d, h.weights)
         signal, noise = h.amplitude * kernel.total, h.noise * self.share
-        try:
-            factor = cholesky(signal + MEAN_VARIANCE + np.diag(noise + JITTER), lower=True, check_finite=False)
-        except (LinAlgError, ValueError):
+        # LAPACK as it is: what SciPy puts around it takes longer than two dozen points do.
+        factor, failed = dpotrf(signal + MEAN_VARIANCE + np.diag(noise + JITTER), lower=True)
+        if failed:
             return WORST_LOSS, np.zeros_like(z)
-        inverse = cho_solve((factor, True), np.eye(len(self.y)), check_finite=False)
+        inverse, _ = dpotrs(factor, np.eye(len(self.y)), lower=True)
         alpha = inverse @ self.y
         outer = 0.5 * (np.outer(alpha, alpha) - inverse)
         by_scale = -2.0 * h.amplitude * weight_gradient(self.d, h.weights, kernel, outer)

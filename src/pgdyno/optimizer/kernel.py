@@ -61,21 +61,20 @@ def distances(a: Matrix, b: Matrix, groups: Groups) -> Distances:
     return Distances(gap**2, (1.0 + r) * np.exp(-r))
 
 
-def along(tables: Sequence[Matrix], x: Matrix, groups: Groups, weights: Vector) -> tuple[list[Matrix], list[Matrix]]:
-    """Return, for each knob, what its values add to r^2 and to the additive part: (values, rows of x) each.
+def along(tables: Sequence[Matrix], x: Matrix, groups: Groups, weights: Vector) -> list[Cube]:
+    """Return, for each knob, what its values add to r^2 and to the additive part: (2, values, rows of x).
 
     `tables` are the coordinates of the values of each knob, which stand side by side in the columns of `x`.
     """
-    squared, single, first = [], [], 0
+    shares, first = [], 0
     for table in tables:
         columns = slice(first, first + table.shape[1])
         first = columns.stop
         own = groups[columns] - groups[columns.start]
         d = distances(table, x[:, columns], own)
         mine = weights[np.unique(groups[columns])]
-        squared.append(np.asarray(d.squared @ mine))
-        single.append(np.asarray(d.single @ (mine / weights.sum())))
-    return squared, single
+        shares.append(np.array([d.squared @ mine, d.single @ (mine / weights.sum())]))
+    return shares
 
 
 def weighted_total(squared: Matrix, single: Matrix) -> Matrix:

@@ -52,13 +52,13 @@ def find_level(times: Sequence[float], values: Sequence[float] | Floats) -> Base
     steps = (at - at[0]) / gap if gap > 0 else np.zeros(size)
     shared = np.minimum.outer(steps, steps)
     likelihoods, noises, aparts = [], [], []
-    for walk in WALKS:
-        inverse = np.linalg.inv(np.eye(size) + walk * shared)
+    inverses = np.linalg.inv(np.eye(size) + WALKS[:, None, None] * shared)
+    for inverse, volume in zip(inverses, np.linalg.slogdet(inverses)[1], strict=True):
         weights = inverse.sum(axis=0)
         projection = inverse - np.outer(weights, weights) / weights.sum()
         noise = projection @ tamed
         squares = max(float(tamed @ noise), LEAST)
-        half_log = 0.5 * float(np.linalg.slogdet(inverse)[1]) - 0.5 * float(np.log(weights.sum()))
+        half_log = 0.5 * float(volume) - 0.5 * float(np.log(weights.sum()))
         likelihoods.append(half_log - 0.5 * (size - 1) * float(np.log(squares)))
         noises.append(noise)
         aparts.append(noise / np.diag(projection))
@@ -73,8 +73,9 @@ def _tamed(values: Floats) -> Floats:
     size = values.size
     if size < 4:
         return values
-    begins = np.clip(np.arange(size) - 2, 0, max(0, size - 5))
-    around = np.array([np.median(np.delete(values, i)[begin : begin + 4]) for i, begin in enumerate(begins)])
+    runs = np.arange(size)
+    places = np.clip(runs - 2, 0, max(0, size - 5))[:, None] + np.arange(min(4, size - 1))
+    around = np.median(values[places + (places >= runs[:, None])], axis=1)  # the run itself is left out
     distance = values - around
     reach = WILD * 1.4826 * float(np.median(np.abs(distance)))
     return np.asarray(around + np.clip(distance, -reach, reach))

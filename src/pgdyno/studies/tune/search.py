@@ -69,6 +69,7 @@ class Search:
     """What a time budget had no room for."""
     blocks: int = 0
     """How many blocks were begun."""
+    _points: dict[Configuration, Point] = field(default_factory=dict, repr=False)
 
     def run(self) -> None:
         """Ask and measure until the budget is spent or more search is not worth it."""
@@ -257,7 +258,10 @@ class Search:
         return known and trial.state is TrialState.COMPLETE and not failed
 
     def _point(self, trial: Trial) -> Point:
-        return configuration_to_point(self.space, trial.spec.configuration, self.laboratory.facts)
+        configuration = trial.spec.configuration
+        if configuration not in self._points:  # the whole history is told again before each trial
+            self._points[configuration] = configuration_to_point(self.space, configuration, self.laboratory.facts)
+        return self._points[configuration]
 
     def _gain(self, trial: Trial) -> float:
         """Return the trial's figure so that higher is better, whatever the metric."""
