@@ -26,7 +26,8 @@ from pgdyno.trace.error_causes import Suspect
 from pgdyno.trace.outcome_file import FACTS, read_facts
 from pgdyno.trace.parquet import connection, outcome_source, parquet_source, trace_source
 from pgdyno.trace.refusals import Barred
-from pgdyno.trace.tape_maker import CANCELLED, MOST_UNSEEN_US
+from pgdyno.trace.summary import locked_unseen
+from pgdyno.trace.tape_maker import CANCELLED, LOCKED, MOST_UNSEEN_US
 
 if TYPE_CHECKING:
     from pgdyno.trace.parquet import Connection
@@ -215,6 +216,12 @@ class ReadComparison:
             self._db.execute(query)
         found = self._db.execute(side_tables.SUSPECTS).fetchall()
         return [Suspect(answer, was, came, (first, then), *known) for answer, was, came, first, then, *known in found]
+
+    def unseen_timeouts(self) -> int:
+        """Return how many errors are missing that a lock_timeout had raised which no log has. After `suspects`."""
+        query = f"SELECT session, seq FROM unlike WHERE captured = '{LOCKED}' AND came IS NULL"
+        missing = set(self._db.execute(query).fetchall())
+        return sum(one in missing for one in locked_unseen(self._db, self._trace)) if missing else 0
 
     def rows_compared(self) -> RowsCompared:
         """Return how many statements returned or changed another number of rows."""

@@ -164,6 +164,7 @@ def _read(
             {one.fingerprint: texts.of(one.fingerprint) for one in suspects},
             has_control=read.has_control,
         )
+        errors = replace(errors, unseen_timeouts=read.unseen_timeouts())
         controls = {"a": ("A", a), **({"g": ("the A/A run", again)} if again else {})}
         fidelity = _fidelity(read, rows, errors, int(first.size), limits)
         void = (*_ended(kept or b), *fidelity.invalid, *_controls(read, controls, limits))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.owner.temporary import temporary
 from pgdyno.trace.fingerprints import without_values
-from pgdyno.trace.parquet import connection, read_meta, trace_source
+from pgdyno.trace.parquet import connection, fetched, read_meta, trace_source
 from pgdyno.trace.refusals import Barred
 from pgdyno.trace.schema import TraceMeta
+from pgdyno.trace.tape_maker import LOCKED, unseen_timeouts
 from pgdyno.trace.whole import require_own_file
 
 if TYPE_CHECKING:
@@ -42,6 +44,13 @@ SELECT * EXCLUDE (word) FROM told WHERE word = 'execute' AND NOT EXISTS (SELECT 
   WHERE made.word = 'prepare' AND made.session = told.session AND made.name = told.name AND made.seq < told.seq)
 """
 """Query of what executes by SQL a statement that its session, older than the log, had prepared before it."""
+_LOCKED = f"""
+SELECT session, seq, sqlstate, sql FROM {{trace}} WHERE {_SENT} AND refused IS NULL AND sql IS NOT NULL
+  AND session IN (SELECT session FROM {{trace}} WHERE sqlstate = '{LOCKED}')
+  AND (sqlstate = '{LOCKED}'
+    OR (sqlstate IS NULL AND regexp_matches(sql, '(?i)\\block_timeout\\b|^\\s*discard\\s+all\\b')))
+ORDER BY session, seq
+"""
 PIPELINES = f"""
 SELECT session, tx, max(seq) AS last FROM {{trace}}
 WHERE {_SENT} AND refused IS NULL AND sql IS NOT NULL
@@ -134,6 +143,8 @@ class TraceSummary:
     """Sessions that execute by SQL what SQL had prepared before it: nobody knows what that was."""
     pipelined: int = 0
     """Transactions that were pipelines: their statements are committed together."""
+    unseen_timeouts: int = 0
+    """Statements that got no lock in time, by a lock_timeout that no log has: of role, database or server."""
 
 
 def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
@@ -190,9 +201,15 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
             ),
             pipelined=int(_one(db, f"SELECT count(*) FROM ({PIPELINES.format(trace='trace')})")),
         )
+            unseen_timeouts=sum(1 for _ in locked_unseen(db, source)),
 
 
 def _one(db: Connection, query: str) -> Any:  # noqa: ANN401 - a value of SQL
+def locked_unseen(db: Connection, trace: str) -> Iterator[tuple[int, int]]:
+    """Give session and seq of what got no lock in time, by a lock_timeout that no statement of its session had set."""
+    return unseen_timeouts(fetched(db, _LOCKED.format(trace=trace)))
+
+
     return db.execute(query).fetchall()[0][0]
 
 

@@ -94,8 +94,8 @@ def records_of(rows: Iterable[TraceRow]) -> Iterator[TapeRecord]:
         think = -1 if session.end_us is None else max(row.due_us - session.end_us, 0)
         unseen = min(max(think, 0), _unseen_us(row, session.lock_timeout_us))
         yield _record(row._replace(due_us=row.due_us - unseen), session.names, think - unseen)
-        if row.sqlstate is None and row.sql and (wait := _lock_timeout_us(row.sql)) is not None:
-            session.lock_timeout_us = wait
+        if row.sqlstate is None and row.sql:
+            session.lock_timeout_us = _timeout_after(row.sql, session.lock_timeout_us)
         session.seq, session.end_us = row.seq, row.due_us if row.end_us is None else row.end_us
         if row.kind == Row.DISCONNECT:
             del sessions[row.session]
@@ -118,12 +118,26 @@ def _unseen_us(row: TraceRow, lock_timeout_us: int) -> int:
     return MOST_UNSEEN_US if row.sqlstate == CANCELLED else 0
 
 
-def _lock_timeout_us(sql: str) -> int | None:
-    """Return the lock_timeout that a statement sets, 0 for none; None where it sets none."""
+def unseen_timeouts(rows: Iterable[tuple[int, int, str | None, str]]) -> Iterator[tuple[int, int]]:
+    """Give session and seq of what got no lock in time by a timeout that no statement of its session had set.
+
+    `rows` are session, seq, SQLSTATE and text in their order: of such errors, and of statements that set a timeout.
+    """
+    before, timeout_us = -1, 0
+    for session, seq, sqlstate, sql in rows:
+        before, timeout_us = session, timeout_us if session == before else 0
+        if sqlstate is None:
+            timeout_us = _timeout_after(sql, timeout_us)
+        elif not timeout_us and not _NO_WAIT.search(sql):
+            yield session, seq
+
+
+def _timeout_after(sql: str, before_us: int) -> int:
+    """Return the lock_timeout that a session has set after a statement; 0 for none."""
     if _DISCARD.match(sql):
         return 0
     if (found := _LOCK_TIMEOUT.match(sql)) is None:
-        return None
+        return before_us
     return int(found[1] or 0) * _UNITS_US[(found[2] or "ms").lower()]
 
 
