@@ -120,7 +120,10 @@ class GlobalChange:
 
 @dataclass(frozen=True, slots=True)
 class RawShare:
-    """How many of the compared transactions were not slower, beside what is required."""
+    """How many of the compared transactions were not slower, beside what is required.
+
+    One with an answer that is not the captured one is among them, and is no success.
+    """
 
     not_slower: int
     of: int

@@ -157,7 +157,8 @@ def _outcome(found: ReplayComparison) -> Iterable[Block]:
             tuple((name, *_share_cells(share)) for name, share in against),
             ("transactions", "of", "share"),
         ),
-        f"Share that is not slower, of which {found.share.required_percent:g} % are required:",
+        f"Share that is not slower, of which {found.share.required_percent:g} % are required. A transaction with "
+        "another answer is no success; the A/A run is compared where all three have a time:",
     )
     if found.difference is None:
         yield Notice(("Without an A/A run nobody knows what share equal platforms would have here.",))

@@ -111,7 +111,7 @@ def compare_replay(
     before, after = _response(found.a)[timed], _response(found.b)[timed]
     good = int(delays.not_slower(before, after).sum())
     bad = int((found.has_unlike).sum())
-    share = _raw(good, int(timed.sum()), rules)
+    share = _raw(good, int(timed.sum()) + bad, rules)
     difference = _difference(found, timed, by_transaction, weights, rules)
     word, sentence = replay_verdict(basis, fidelity, share, difference, statements, kinds)
     return ReplayComparison(
@@ -126,7 +126,7 @@ def compare_replay(
         left_out=_left_out(found, timed),
         share=share,
         difference=difference,
-        service_share=_service_share(found, timed, rules) if basis is not Basis.SERVER else None,
+        service_share=_service_share(found, timed, bad, rules) if basis is not Basis.SERVER else None,
         change=delays.global_change(before, after),
         delays=delays.delay_tables(before, after, rules.duration_bounds_ms),
         statements=statements,
@@ -247,9 +247,9 @@ def _raw(good: int, of: int, rules: Rules) -> RawShare:
     return RawShare(good, of, rules.required_percent, delays.passes(good, of, rules.required_percent))
 
 
-def _service_share(found: _Transactions, timed: NDArray[np.bool_], rules: Rules) -> RawShare:
+def _service_share(found: _Transactions, timed: NDArray[np.bool_], bad: int, rules: Rules) -> RawShare:
     good = delays.not_slower(found.a.service[timed], found.b.service[timed])
-    return _raw(int(good.sum()), int(good.size), rules)
+    return _raw(int(good.sum()), int(good.size) + bad, rules)
 
 
 def _difference(

@@ -92,6 +92,21 @@ def test_950_transactions_of_1000_that_are_not_slower_pass_and_949_do_not(
     assert (found.share.not_slower, found.share.of, found.share.is_passed) == (1000 - slower, 1000, is_passed)
 
 
+@pytest.mark.requirement("R-RPL-03")
+@pytest.mark.parametrize(("slower", "is_passed"), [(40, True), (41, False)])
+def test_a_transaction_with_another_answer_is_no_success(tmp_path: Path, slower: int, is_passed: bool) -> None:
+    """The share is of all that were sent: 950 of 990 that are timed are 95.96 %, and 949 would have passed, too."""
+    load = Load({session: [Statement(READ, 100_000 * n, 10_000, n) for n in range(20)] for session in range(50)})
+    places, failed = itertools.count(), {(session, 20): "42P01" for session in range(10)}
+    late = {"took": lambda one: one.took + 1_000 * (one.tx == 0 and next(places) < slower), "answers": failed}
+    found = compared(tmp_path, load, a={"took": lambda one: one.took}, b=late)
+    assert found.fidelity.is_valid
+    assert [one.count for one in found.transactions] == [990 - slower, slower, 10]
+    for share in (found.share, found.service_share):
+        assert share is not None
+        assert (share.not_slower, share.of, share.is_passed) == (990 - slower, 1000, is_passed)
+
+
 def test_equal_platforms_are_equivalent_and_half_is_not_slower(tmp_path):
     found = compared(
         tmp_path,
