@@ -231,11 +231,11 @@ class Errors:
     expected: int
     lines: tuple[ErrorLine, ...]
     has_control: bool
+    unseen_timeouts: int = 0
+    """Of the missing ones: raised in the capture by a lock_timeout that no log has, of role, database or server."""
 
     def count(self, cause: Cause) -> int:
         """Return how many answers have this cause."""
-    unseen_timeouts: int = 0
-    """Of the missing ones: raised in the capture by a lock_timeout that no log has, of role, database or server."""
         return sum(line.count for line in self.lines if line.cause is cause)
 
     @property

@@ -250,12 +250,12 @@ def _errors(found: ReplayComparison) -> Iterable[Block]:
     ]
     if n := errors.count(Cause.ENVIRONMENT):
         told.append(f"{n:,} more are the same in the control run: they are the environment's, not the platform's.")
-    if not errors.has_control:
     if n := errors.unseen_timeouts:
         told.append(
             f"Of the missing ones, {n:,}: a lock that was not had in time (55P03), by a lock_timeout of the role, the "
             "database or the server. It is in no log: here the lock was free by then, or the timeout is not set."
         )
+    if not errors.has_control:
         told.append("There is no control run: errors of the environment cannot be told from the rest.")
     yield Prose(tuple(told))
     if errors.lines:

@@ -200,16 +200,16 @@ def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
                 _one(db, f"SELECT count(DISTINCT session) FROM ({UNPREPARED.format(trace='trace')})")
             ),
             pipelined=int(_one(db, f"SELECT count(*) FROM ({PIPELINES.format(trace='trace')})")),
-        )
             unseen_timeouts=sum(1 for _ in locked_unseen(db, source)),
+        )
 
 
-def _one(db: Connection, query: str) -> Any:  # noqa: ANN401 - a value of SQL
 def locked_unseen(db: Connection, trace: str) -> Iterator[tuple[int, int]]:
     """Give session and seq of what got no lock in time, by a lock_timeout that no statement of its session had set."""
     return unseen_timeouts(fetched(db, _LOCKED.format(trace=trace)))
 
 
+def _one(db: Connection, query: str) -> Any:  # noqa: ANN401 - a value of SQL
     return db.execute(query).fetchall()[0][0]
 
 
