@@ -199,7 +199,7 @@ def _run() -> None:
         _end(in_our_grammar(error, _typed()))
     except BrokenPipeError:
         # the reader of our output has gone, as `pgdyno store list | head` does: nothing to say and no one to hear it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         sys.exit(int(ExitCode.OK))
     except UnicodeEncodeError as error:
         if not any(map(_is_no_text, sys.argv)):
@@ -240,7 +240,15 @@ def _end(error: PgdynoError) -> NoReturn:
 
 def _print_json(told: dict[str, object]) -> None:
     begin_line()  # stdout may be the same terminal
-    click.echo(json.dumps({"error": told}))
+    try:
+        click.echo(json.dumps({"error": told}))
+    except OSError:  # its disk is full, which may be the error itself: that is told on stderr
+        _leave_stdout()
+
+
+def _leave_stdout() -> None:
+    """Let what is left of our output go nowhere: Python writes it at its end, and would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _wants_json() -> bool:

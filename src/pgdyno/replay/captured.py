@@ -109,7 +109,7 @@ def _distinct(db: Connection, source: str, column: str) -> tuple[str, ...]:
 
 def _rows(trace: Path, folder: Path, order: Order, mapped: list[MappedKeys]) -> Iterator[TraceRow]:
     """Give the rows in the order of the trace, a batch at a time; what is sorted is on the disk of the outcome."""
-    with connection(folder) as db, trace_source(trace, db) as source:
+    with connection(folder, of="tape") as db, trace_source(trace, db) as source:
         meta = read_meta(trace)
         keys = map_keys(source, meta, folder, db)
         mapped.append(keys)

@@ -313,7 +313,7 @@ def reading(
     with (
         ExitStack() as stack,
         temporary("compare") as folder,
-        connection(folder) as db,
+        connection(folder, of="temporary files") as db,
     ):
         for setting in ("SET preserve_insertion_order = true", "SET enable_progress_bar = false", *side_tables.SETUP):
             db.execute(setting)

@@ -6,6 +6,7 @@ for a pattern or an address. DuckDB may load no extension and sees no network.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -45,6 +46,8 @@ _FETCHED = 2_048
 _FULL = {
     "trace": "Free some: while a trace is made it may take half of what its log does.",
     "outcome": "Free some, and replay again; what was answered until now is in the folder, and can be compared.",
+    "tape": "Free some: it lies beside the outcome of a replay, and in TMPDIR for the workload of a study.",
+    "temporary files": "Free some, or name a folder on another disk: TMPDIR=FOLDER pgdyno ...",
 }
 _META = 4 << 20
 _BLOCK = 1 << 20
@@ -62,9 +65,9 @@ def connection(
 ) -> Iterator[Connection]:
     """Give a DuckDB in memory, which spills into `folder`. Its errors become ours: EnvironmentUnsuitable.
 
-    `of` is what is read or made, a trace or an outcome, for a disk that is full. One that `keeps_memory` holds up to
-    half of it until the end, for tables that are made again and again: asking the kernel anew takes a twentieth of the
-    time. Raises EnvironmentUnsuitable where DuckDB is not installed.
+    `of` is what is on a disk that may be full: a trace or an outcome that is made, or temporary files. One that
+    `keeps_memory` holds up to half of it until the end, for tables that are made again and again: asking the kernel
+    anew takes a twentieth of the time. Raises EnvironmentUnsuitable where DuckDB is not installed.
     """
     try:
         import duckdb
@@ -92,12 +95,20 @@ def connection(
             ) from error
         except duckdb.IOException as error:
             if "No space left" in str(error):
-                raise EnvironmentUnsuitable(f"no room is left on the disk of the {of}", hint=_FULL[of]) from error
+                raise _no_room(of) from error
             raise EnvironmentUnsuitable("a file cannot be read or written", detail=_first_line(error)) from error
         except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
             raise  # a statement of ours that cannot be: columns are looked at before they are asked for
         except (duckdb.Error, UnicodeDecodeError) as error:  # a damaged file has errors of many kinds
             raise UsageError("a file is no Parquet file that can be read", detail=_first_line(error)) from error
+        except OSError as error:  # of what is written beside DuckDB
+            if error.errno == errno.ENOSPC:
+                raise _no_room(of) from error
+            raise
+
+
+def _no_room(of: str) -> EnvironmentUnsuitable:
+    return EnvironmentUnsuitable(f"no room is left on the disk of the {of}", hint=_FULL[of])
 
 
 def bad_input() -> type[Exception]:
@@ -269,8 +280,14 @@ def meta_path(trace: Path) -> Path:
 
 
 def write_meta(trace: Path, meta: TraceMeta) -> None:
-    """Write the facts of a trace beside it."""
-    write_output(meta_path(trace), json.dumps(asdict(meta), indent=1, ensure_ascii=False) + "\n")
+    """Write the facts of a trace beside it. Where that cannot be, the trace goes: without them it is none."""
+    try:
+        write_output(meta_path(trace), json.dumps(asdict(meta), indent=1, ensure_ascii=False) + "\n")
+    except BaseException as error:
+        trace.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise _no_room("trace") from error
+        raise
 
 
 def read_meta(trace: Path) -> TraceMeta:

@@ -150,7 +150,8 @@ class TraceSummary:
 def summarize(trace: Path, *, values: bool = False) -> TraceSummary:
     """Read a trace twice or more, in flat memory. Raises UsageError for what is no trace."""
     meta = read_meta(trace)
-    with temporary("trace") as folder, connection(folder) as db, trace_source(trace, db) as source:
+    of = "temporary files"
+    with temporary("trace") as folder, connection(folder, of=of) as db, trace_source(trace, db) as source:
         require_own_file(trace, meta)
         db.execute(f"CREATE TEMP VIEW trace AS SELECT * FROM {source}")
         seconds = max(meta.seconds, 0.001)

@@ -120,7 +120,8 @@ def verify_trace(trace: Path) -> TraceMeta:
     """Return the facts of a trace. Raises UsageError where its file is another one, or has other rows."""
     meta = read_meta(trace)
     require_own_file(trace, meta)
-    with temporary("trace") as folder, connection(folder) as db, trace_source(trace, db) as source:
+    of = "temporary files"
+    with temporary("trace") as folder, connection(folder, of=of) as db, trace_source(trace, db) as source:
         statements, sessions = db.execute(
             f"SELECT count(*) FILTER (kind IN ('simple', 'parse', 'extended')), count(DISTINCT session) FROM {source}"
         ).fetchall()[0]

@@ -263,6 +263,19 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
 
 
+@pytest.mark.parametrize("words", [("rules",), ("rules", "--json"), ("rules", "--json", "no-such-rule")])
+def test_output_to_a_full_disk_ends_in_words(words, tmp_path):
+    """As JSON it ended in a traceback, and with the exit code of findings."""
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "pgdyno", *words]
+        env = {**os.environ, "PGDYNO_HOME": str(tmp_path)}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
+    assert done.returncode == (ExitCode.USAGE if "no-such-rule" in words else ExitCode.UNSUITABLE)
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
 def test_a_file_that_cannot_be_written_whole_is_as_it_was(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("old")

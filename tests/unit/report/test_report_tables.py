@@ -23,7 +23,7 @@ from pgdyno.model.figure import Table
 from pgdyno.model.live import Live
 from pgdyno.model.study import Study, StudyKind, StudyState
 from pgdyno.model.verdict import Interval
-from pgdyno.report.drawing import html, markdown, pdf
+from pgdyno.report.drawing import html, markdown, pdf, tables
 from pgdyno.report.drawing.payload import report_json
 from pgdyno.report.drawing.tables import csv_text, report_tables, write_csv
 from pgdyno.report.sections import Prose, Report, Section, TableBlock, Tone
@@ -75,6 +75,25 @@ def test_any_cell_survives_the_export(rows: list[tuple[str, str]]) -> None:
 def test_a_folder_that_exists_is_not_overwritten(reports: dict[str, Report], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written"):
         write_csv(reports["ab"], tmp_path)
+
+
+def test_a_folder_that_is_not_whole_is_not_there(
+    reports: dict[str, Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that was full left a part of the tables, and the next try was refused as the folder was there."""
+    left = iter(range(2))
+
+    def until_full(path: Path, content: str) -> None:
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+        path.write_text(content)
+
+    with monkeypatch.context() as full:
+        full.setattr(tables, "write_output", until_full)
+        with pytest.raises(UsageError, match="cannot be written"):
+            write_csv(reports["ab"], tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    write_csv(reports["ab"], tmp_path / "out")
 
 
 @pytest.mark.requirement("R-REP-09")

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from made_trace import made_trace
 from pgdyno.errors import EnvironmentUnsuitable, UsageError
 from pgdyno.linux.identity import ProcessIdentity
-from pgdyno.trace import outcome_file
+from pgdyno.trace import outcome_file, parquet
 from pgdyno.trace.compared_rows import side_of
+from pgdyno.trace.cut import CutOptions, cut_trace
 from pgdyno.trace.engine.records import RECORD, Skip
 from pgdyno.trace.engine.tally import RunTally
 from pgdyno.trace.outcome import Records, classes, read_records
 from pgdyno.trace.outcome_file import KILLED, TAPE, OutcomeFacts, OutcomeWriter, read_facts, recover
 from pgdyno.trace.parquet import connection, read_rows, work_folder
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def record(came: bytes, expected: bytes, skip: Skip = Skip.SENT) -> bytes:
@@ -106,14 +111,36 @@ def test_what_a_killed_run_left_is_recovered_some_at_a_time_and_none_of_it_twice
     assert read_facts(folder).ended == KILLED
 
 
-@pytest.mark.parametrize(("of", "kept"), [("trace", "half of what its log does"), ("outcome", "can be compared")])
+@pytest.mark.parametrize(
+    ("of", "kept"),
+    [
+        ("trace", "half of what its log does"), ("outcome", "can be compared"), ("tape", "beside the outcome"),
+        ("temporary files", "TMPDIR"),
+    ],
+)  # fmt: skip
 def test_a_full_disk_is_that_of_what_is_written(of: str, kept: str) -> None:
-    with (
-        pytest.raises(EnvironmentUnsuitable, match=f"no room is left on the disk of the {of}") as told,
-        connection(of=of),
-    ):
-        raise duckdb.IOException("Could not write file: No space left on device")
-    assert kept in str(told.value.hint)
+    for error in (duckdb.IOException("Could not write file: No space left on device"), FULL):
+        with (
+            pytest.raises(EnvironmentUnsuitable, match=f"no room is left on the disk of the {of}") as told,
+            connection(of=of),
+        ):
+            raise error
+        assert kept in str(told.value.hint)
+
+
+def test_a_trace_whose_facts_find_no_room_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are written first: they alone stood under its name, and `trace cut` ended without a hint."""
+    whole = made_trace(tmp_path / "whole.parquet", sessions=1, seconds=2.0)
+
+    def full(path: Path, content: str) -> None:
+        raise FULL
+
+    monkeypatch.setattr(parquet, "write_output", full)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(EnvironmentUnsuitable, match="no room is left on the disk of the trace") as told:
+        cut_trace(whole, tmp_path / "part.parquet", CutOptions(to_s=1.0))
+    assert told.value.hint
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_records_are_read_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from io import StringIO
@@ -126,10 +127,14 @@ def write_csv(report: Report, folder: Path) -> tuple[Path, ...]:
     }
     try:
         new_folder(folder)
-        paths = [folder / f"{one.name}.csv" for one in tables]
-        for path, one in zip(paths, tables, strict=True):
-            write_output(path, csv_text(one.table))
-        write_output(folder / INDEX, json.dumps(index, indent=1, ensure_ascii=False) + "\n")
+        try:
+            paths = [folder / f"{one.name}.csv" for one in tables]
+            for path, one in zip(paths, tables, strict=True):
+                write_output(path, csv_text(one.table))
+            write_output(folder / INDEX, json.dumps(index, indent=1, ensure_ascii=False) + "\n")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # a part of it would be taken for the whole
+            raise
     except OSError as error:
         raise UsageError(
             f'folder "{folder}" cannot be written',
