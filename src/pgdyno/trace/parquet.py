@@ -90,6 +90,8 @@ def connection(
         try:
             yield found
         except duckdb.OutOfMemoryException as error:
+            if "max_temp_directory_size" in str(error):  # by default what is free on the disk
+                raise _no_room(of) from error
             raise EnvironmentUnsuitable(
                 "the trace needs more memory, or more disk beside it", detail=_first_line(error)
             ) from error

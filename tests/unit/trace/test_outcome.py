@@ -119,7 +119,11 @@ def test_what_a_killed_run_left_is_recovered_some_at_a_time_and_none_of_it_twice
     ],
 )  # fmt: skip
 def test_a_full_disk_is_that_of_what_is_written(of: str, kept: str) -> None:
-    for error in (duckdb.IOException("Could not write file: No space left on device"), FULL):
+    spilled = (
+        "failed to offload data block of size 256.0 KiB\nThis limit was set by the 'max_temp_directory_size' setting."
+    )
+    written = "Could not write file: No space left on device"
+    for error in (duckdb.IOException(written), duckdb.OutOfMemoryException(spilled), FULL):
         with (
             pytest.raises(EnvironmentUnsuitable, match=f"no room is left on the disk of the {of}") as told,
             connection(of=of),
