@@ -50,8 +50,8 @@ def reload(
 ) -> None:
     """Signal the postmaster, and return when it has read its files, and answers at `address` where that is known.
 
-    Raises RestartError when there is none, when it ends meanwhile, or does not take the signal or answer in time, and
-    PermissionError when this user may not signal it.
+    Raises RestartError when there is none, when it ends meanwhile, or does not take the signal or answer in time,
+    PermissionError when this user may not signal it, and EnvironmentUnsuitable when it cannot be asked for an answer.
     """
     process = postmaster(data_directory)
     if process is None:

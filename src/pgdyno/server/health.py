@@ -8,14 +8,19 @@ Nothing appears in its log unless it logs every connection.
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from pgdyno.errors import EnvironmentUnsuitable
+
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 _ALIVE = (b"S", b"N")
+_OWN_SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""What keeps us from asking, and says nothing of the server."""
 
 
 class Health(StrEnum):
@@ -50,20 +55,28 @@ class Address:
 
 
 def ask(address: Address, *, timeout_s: float = 2.0) -> Health:
-    """Ask once; never raises. Costs the server one process start, no session, no transaction."""
+    """Ask once. Costs the server one process start, no session, no transaction.
+
+    Raises EnvironmentUnsuitable where there is no file or memory for a socket of ours.
+    """
     try:
         with _connected(address, timeout_s) as connection:
             connection.sendall(_SSL_REQUEST)
             answer = connection.recv(1)
     except (TimeoutError, BlockingIOError):  # EAGAIN: the backlog of a server that accepts nothing is full
         return Health.SILENT
-    except OSError:
+    except OSError as error:
+        if error.errno in _OWN_SHORTAGE:
+            raise EnvironmentUnsuitable(
+                f'the server at "{address}" cannot be asked whether it is alive', detail=error.strerror
+            ) from error
         return Health.ABSENT
     return Health.ALIVE if answer in _ALIVE else Health.FAILING
 
 
 def _connected(address: Address, timeout_s: float) -> socket.socket:
     if address.socket_path is None:
+        socket.socket().close()  # where none can be had, a look-up of the name would only say that nobody has it
         return socket.create_connection((address.host, address.port), timeout_s)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -46,7 +46,7 @@ class WatchdogView:
     """What the watchdog sees at one moment; times in seconds of the host's monotonic clock.
 
     `awake_since`: when the watchdog began, or last went on after it was itself stopped. `unhealthy_since`: the first
-    of the unbroken run of answers that were not `alive`, None when the last one was.
+    of the unbroken run of answers that were not `alive`, None when the last one was, or could not be asked for.
     """
 
     now: float

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import EnvironmentUnsuitable, PgdynoError
 from pgdyno.linux.identity import ProcessIdentity, end_process, wait_until
 from pgdyno.server import health
 from pgdyno.server.health import Health
@@ -180,9 +180,13 @@ class _Watchdog:
         self._last_tick = now
         address = self._bundle.manifest.address
         if address is not None and now - self._asked_at >= ASK_EVERY_S:
-            self._health, self._asked_at = health.ask(address), now
-            healthy = self._health is Health.ALIVE
-            self._unhealthy_since = None if healthy else self._unhealthy_since or now
+            self._asked_at, is_ill = now, False
+            try:
+                self._health = health.ask(address)
+                is_ill = self._health is not Health.ALIVE
+            except EnvironmentUnsuitable as error:  # a question that could not be asked had no bad answer
+                self._say_once(_text(error))
+            self._unhealthy_since = self._unhealthy_since or now if is_ill else None
         return WatchdogView(
             now=now,
             awake_since=self._awake_since,

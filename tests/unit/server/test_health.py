@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.server import health
 from pgdyno.server.health import Address, Health
 
@@ -65,6 +67,27 @@ def test_a_socket_that_nobody_accepts_from(tmp_path: Path) -> None:
         listening.listen(0)
         assert health.ask(Address.of(str(tmp_path), 1), timeout_s=0.2) is Health.SILENT
         assert health.ask(Address.of(str(tmp_path), 1), timeout_s=0.2) is Health.SILENT
+
+
+@contextmanager
+def no_file_left() -> Iterator[None]:
+    """Let this process open no file more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path("/dev/null").open() as lowest_free:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free.fileno() + 1, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("host", ["a folder", "localhost"])
+def test_a_shortage_of_our_own_says_nothing_of_the_server(tmp_path: Path, host: str) -> None:
+    address = Address.of(str(tmp_path) if host == "a folder" else host, 5432)
+    with pytest.raises(EnvironmentUnsuitable) as unable, no_file_left():
+        health.ask(address)
+    told = f'the server at "{address}" cannot be asked whether it is alive: Too many open files'
+    assert unable.value.one_line == told
 
 
 def test_addresses() -> None:

@@ -168,15 +168,25 @@ def test_a_start_is_waited_for_until_sessions_are_taken_or_the_server_is_gone(
 def test_a_server_is_unhealthy_from_the_first_of_its_bad_answers_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted from the last one, no server would ever be down for long enough."""
-    answers = [Health.ALIVE, Health.ABSENT, Health.SILENT, Health.ABSENT, Health.ALIVE, Health.SILENT]
-    at = iter(range(100, 200))
-    said = iter(answers)
+    """Counted from the last one, no server would ever be down for long enough; no answer is not a bad one."""
+    no_file = EnvironmentUnsuitable("it cannot be asked", detail="Too many open files")
+    answers = [Health.ALIVE, Health.ABSENT, Health.SILENT, Health.ABSENT, Health.ALIVE, Health.SILENT, no_file, no_file,
+               Health.SILENT]  # fmt: skip
+    at, said, told = iter(range(100, 200)), iter(answers), list[str]()
+
+    def ask(_: object) -> Health:
+        answer = next(said)
+        if isinstance(answer, EnvironmentUnsuitable):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(watchdog, "_say", told.append)
     monkeypatch.setattr(watchdog.heartbeat, "now", lambda: float(next(at)))
-    monkeypatch.setattr(watchdog.health, "ask", lambda _: next(said))
+    monkeypatch.setattr(watchdog.health, "ask", ask)
     manifest = SimpleNamespace(owner=ProcessIdentity.own(), address=("localhost", 5432))
     bundle = cast("UndoBundle", SimpleNamespace(directory=tmp_path, manifest=manifest))
     with (tmp_path / LOCK).open("a") as lock:
         dog = watchdog._Watchdog(bundle, NOBODY, lock.fileno())
         since = [dog._look().unhealthy_since for _ in answers]
-    assert since == [None, 102.0, 102.0, 102.0, None, 106.0]
+    assert since == [None, 102.0, 102.0, 102.0, None, 106.0, None, None, 109.0]
+    assert told == ["it cannot be asked: Too many open files"]
