@@ -15,6 +15,7 @@ from pgdyno.cli.requests.project_run import FileFlags, Known, RunFlags, run_proj
 from pgdyno.cli.terminal.files import read_text, write_text
 from pgdyno.cli.terminal.reporting import ReportFlags, emit
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.outside.files import is_there
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Project
@@ -34,7 +35,7 @@ def new(flags: FileFlags) -> None:
     """Write a project file to fill in; one that exists is not overwritten."""
     from pgdyno.studies.project.file import TEMPLATE
 
-    if flags.path.exists():
+    if is_there(flags.path):
         raise UsageError(f'"{flags.path}" already exists', hint="Name a new file, such as project.toml.")
     write_text(flags.path, TEMPLATE, "project")
     click.echo(f"wrote {flags.path}; next: pgdyno project fix {flags.path}", err=True)
@@ -156,7 +157,7 @@ def report(flags: _ReportFlags) -> None:
 def _read(path: Path) -> Project:
     from pgdyno.studies.project.file import parse_project
 
-    hint = f"Make one with pgdyno project new {path}." if not path.exists() else "Name a project file."
+    hint = f"Make one with pgdyno project new {path}." if not is_there(path) else "Name a project file."
     return parse_project(read_text(path, "project", hint=hint), source=path.name)
 
 

@@ -34,6 +34,18 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def is_there(path: Path) -> bool:
+    """Tell whether a path that a user named leads to anything. Raises UsageError where that cannot be seen."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:  # as of a folder that is closed to this account
+        hint = "Name a path that this account may look at."
+        raise UsageError(f'"{path}" cannot be looked at', detail=error.strerror, hint=hint) from error
+    return True
+
+
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
     """Open a regular file, or a pipe of this process, for reading. Never waits.
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.outside.documents import load_csv, load_json, load_toml, unpack
-from pgdyno.outside.files import is_file, open_file, read_bytes, read_text
+from pgdyno.outside.files import is_file, is_there, open_file, read_bytes, read_text
 from pgdyno.outside.numbers import is_without_measure
 from pgdyno.outside.words import PlainStream, one_line, printable
 from pgdyno.units import parse_quantity
@@ -175,3 +175,18 @@ def test_a_file_in_a_folder_closed_to_this_account_is_none_to_it(tmp_path, monke
 
     monkeypatch.setattr(Path, "is_file", closed)
     assert not is_file(tmp_path / "one")
+
+
+def test_what_cannot_be_looked_at_is_named(tmp_path, monkeypatch):
+    (tmp_path / "one").touch()
+    assert [is_there(tmp_path / name) for name in ("one", "none", ".", "one/two")] == [True, False, True, False]
+    with pytest.raises(UsageError, match=r'"/n{300}" cannot be looked at') as refused:
+        is_there(Path("/" + "n" * 300))
+    assert refused.value.detail == "File name too long"
+
+    def closed(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", closed)
+    with pytest.raises(UsageError, match='one" cannot be looked at'):
+        is_there(tmp_path / "one")

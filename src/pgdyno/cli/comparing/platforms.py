@@ -13,7 +13,7 @@ from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.outside.files import is_file
+from pgdyno.outside.files import is_file, is_there
 
 if TYPE_CHECKING:
     from pgdyno.model.platform import Platform, PlatformComparison
@@ -70,7 +70,7 @@ def priced(platform: Platform, price: Mapping[str, float]) -> Platform:
 
 def _named(word: str) -> tuple[str | None, str]:
     match = _NAMED.fullmatch(word)
-    return (match[1], match[2]) if match and not Path(word).exists() else (None, word)
+    return (match[1], match[2]) if match and not is_there(Path(word)) else (None, word)
 
 
 def _names(given: list[str | None], studies: list[Study]) -> list[str]:

@@ -13,6 +13,7 @@ from pgdyno.cli.arguments.store import open_store
 from pgdyno.cli.comparing.flags import CompareFlags
 from pgdyno.cli.terminal.reporting import emit
 from pgdyno.errors import UsageError
+from pgdyno.outside.files import is_there
 
 if TYPE_CHECKING:
     from pgdyno.studies.replay.amendments import FixedBefore
@@ -68,7 +69,7 @@ def _side(path: Path, trace: Path, before: FixedBefore | None) -> ReplaySide:
     from pgdyno.trace.outcome_file import FACTS, recover
 
     if path.is_dir():
-        if (path / FACTS).exists():
+        if is_there(path / FACTS):
             recover(path)
         side = side_of(path)
         return side if before is None else replace(side, speed=before.speed)
@@ -85,7 +86,7 @@ def _trace_of(first: Path, second: Path) -> Path:
         return first
     for path in (first, second):
         facts = _facts(path)
-        if facts is not None and Path(facts.trace).is_file():
+        if facts is not None and is_there(Path(facts.trace)):
             return Path(facts.trace)
     raise UsageError(
         f'the trace of "{second}" is not known', hint="Name the file of which it is a replay with --trace."
@@ -96,7 +97,7 @@ def _facts(path: Path) -> OutcomeFacts | None:
     """Return what is known of a run; None where nothing stands beside its parts."""
     from pgdyno.trace.outcome_file import FACTS, read_facts
 
-    return read_facts(path) if (path / FACTS).exists() else None
+    return read_facts(path) if is_there(path / FACTS) else None
 
 
 def _refuse_one_twice(first: Path, second: Path, again: Path | None) -> None:
@@ -115,7 +116,7 @@ def _refuse_others(trace: Path, paths: tuple[Path | None, ...]) -> None:
     from pgdyno.trace.parquet import meta_path, read_meta
 
     known = [(path, facts.trace_digest) for path in paths if path and (facts := _facts(path)) and facts.trace_digest]
-    if not known or not meta_path(trace).exists():
+    if not known or not is_there(meta_path(trace)):
         return
     digest = read_meta(trace).digest
     for path, other in known:
@@ -171,4 +172,4 @@ def _rules(flags: CompareFlags, before: FixedBefore | None) -> Rules:
 
 
 def _same(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
+    return is_there(one) and is_there(other) and one.samefile(other)

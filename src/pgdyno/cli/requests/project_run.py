@@ -17,6 +17,7 @@ from pgdyno.cli.arguments.store import StoreFlag, open_store
 from pgdyno.cli.main import INTERRUPTED
 from pgdyno.cli.terminal.progress import Progress
 from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.outside.files import is_there
 
 if TYPE_CHECKING:
     from pgdyno.model.project import Amendment, Fixed, Project
@@ -191,7 +192,7 @@ def write_reports(known: Known, store: Store, record: ProjectRunRecord, reports:
 def _own_text(path: Path) -> str:
     from pgdyno.studies.batch.job_process import read_own
 
-    if not path.exists():
+    if not is_there(path):
         raise UsageError(f'there is no file "{path}"', hint="Name a project file; examples/certification has one.")
     return read_own(path, hint="Name a project file; examples/certification has one.")
 

@@ -15,6 +15,7 @@ import click
 from pgdyno.cli.terminal.files import read_text
 from pgdyno.errors import UsageError
 from pgdyno.outputs import check_output
+from pgdyno.outside.files import is_there
 
 if TYPE_CHECKING:
     from pgdyno.cli.terminal.progress import Progress
@@ -173,7 +174,7 @@ def check_report_path(report: Path | None) -> None:
     if report is None:
         return
     folder = report.absolute().parent
-    if not folder.is_dir():
+    if not is_there(folder):
         raise UsageError(f'folder "{folder}" of --report does not exist', hint=f"Make it first: mkdir -p {folder}")
     try:
         check_output(report)
