@@ -107,10 +107,12 @@ def _build(connection: Connection, name: str) -> None:
 @cache
 def empty_store() -> tuple[str, ...]:
     """Return the statements that make an empty store, as Alembic ran them the first time in this process."""
-    with create_engine("sqlite://").begin() as connection:
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
         _upgrade(connection, "the template")
-        found = connection.execute(text("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")).scalars()
-        return tuple(found)
+        found = tuple(connection.execute(text("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")).scalars())
+    engine.dispose()  # its pool would leave the connection to the garbage collector, of which Python 3.13 warns
+    return found
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -182,15 +184,12 @@ def test_every_figure_names_its_runs_and_the_report_where_they_lie(reports: dict
 
 @pytest.mark.requirement("R-REP-03")
 def test_the_sql_of_a_report_finds_its_figures(tmp_path: Path) -> None:
-    import sqlite3
-
     with Store.open(tmp_path / "store.db") as store:
         text = about(build_report(store, example.add_bench(store)))
     statements = re.findall(r"select [^;]+;", text)
     assert len(statements) == 2
-    connection = sqlite3.connect(tmp_path / "store.db")
-    assert all(connection.execute(statement).fetchall() for statement in statements)
-    connection.close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        assert all(connection.execute(statement).fetchall() for statement in statements)
 
 
 @pytest.mark.requirement("R-REP-03")

@@ -38,10 +38,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def members(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    connection = sqlite3.connect(path)
-    for name, result in connection.execute("select id, result from study order by id"):
-        yield name, json.loads(result)
-    connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        for name, result in connection.execute("select id, result from study order by id"):
+            yield name, json.loads(result)
 
 
 THEN = {

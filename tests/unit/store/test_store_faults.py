@@ -227,10 +227,11 @@ def test_another_program_cannot_change_a_finished_trial_either(tmp_path: Path) -
         run = store.begin_trial("s1", SPEC)
         store.add_samples(run, [SampleRow("pressure", 1.0, (None,) * 6)])
         store.finish_trial(run, Outcome(TrialState.COMPLETE))
-    connection = sqlite3.connect(tmp_path / "x.db")
-    with pytest.raises(sqlite3.IntegrityError, match="never changes"):
+    with (
+        closing(sqlite3.connect(tmp_path / "x.db")) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="never changes"),
+    ):
         connection.execute("UPDATE trial SET throughput = 1e9")
-    connection.close()
 
 
 def test_the_pool_of_sessions_prints_no_traceback_of_its_own() -> None:
