@@ -44,8 +44,8 @@ def rank_test(counts_a: Counts, counts_b: Counts) -> RankTest:
     below_a, below_b = ((np.cumsum(one) - one / 2) / n for one, n in ((all_a, n_a), (all_b, n_b)))
     chance = float(all_b @ below_a / n_b)
     variance = max(_classical(all_a + all_b, n_a, n_b), _between(counts_a, counts_b, below_a, below_b, chance))
-    if variance <= 0:
-        return RankTest(chance, 0.0 if chance > 0.5 else 1.0, 0.0 if chance < 0.5 else 1.0)
+    if variance <= 0:  # all values are equal
+        return RankTest(chance, 1.0, 1.0)
     step, scatter = 0.5 / (n_a * n_b), math.sqrt(variance)
     slower, faster = ndtr([(0.5 + step - chance) / scatter, (chance + step - 0.5) / scatter])
     return RankTest(chance, float(slower), float(faster))

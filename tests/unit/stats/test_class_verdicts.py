@@ -57,6 +57,11 @@ def test_a_change_below_either_limit_is_none():
     assert judged(short, 1.5 * short).classes[0].word is Word.EQUIVALENT  # 0.25 ms
     assert judged(short, 1.5 * short, limits=EffectLimits(least_ms=0.1)).classes[0].word is Word.WORSE
     assert judged(long, 1.2 * long).classes[0].word is Word.WORSE
+    eight, limits = np.full(3000, 8.0), EffectLimits(ratio=1.01, least_ms=0.5)
+    for changed, word in ((8.5, Word.WORSE), (7.5, Word.BETTER)):
+        assert judged(eight, np.full(3000, changed), limits=limits).classes[0].word is not word, "not beyond it"
+        beyond = changed + (changed - 8) / 100
+        assert judged(eight, np.full(3000, beyond), limits=limits).classes[0].word is word
     assert judged(long, long / 1.2).classes[0].word is Word.BETTER
     tight = judged(short, 1.5 * short, limits=EffectLimits(least_ms=0.1)).classes[0]
     assert tight.word is Word.WORSE

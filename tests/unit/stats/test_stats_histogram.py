@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.stats.histogram import HIGHEST_US, LatencyHistogram
+from pgdyno.stats.histogram import BUCKETS, HIGHEST_US, RELATIVE_ERROR, LatencyHistogram, highest_of, lowest_of
 
 QUANTILES = (0.5, 0.95, 0.99, 0.999, 1.0)
 latencies = st.lists(st.integers(0, HIGHEST_US), min_size=1, max_size=200)
@@ -34,6 +34,14 @@ def test_quantiles_are_within_a_thousandth_of_the_exact_ones(values, data):
     rank = data.draw(st.integers(1, len(values)))
     exact = sorted(values)[rank - 1] / 1000
     assert exact <= histogram_of(values).quantile_ms(rank / len(values)) <= exact * 1.001 + 1e-9
+
+
+def test_no_bucket_is_wider_than_its_error_and_the_first_that_share_values_reach_it():
+    buckets = np.arange(1, BUCKETS)
+    errors = highest_of(buckets) / lowest_of(buckets) - 1
+    assert errors.max() <= RELATIVE_ERROR
+    assert errors.max() > 0.99 * RELATIVE_ERROR
+    assert errors[:2046].max() == 0
 
 
 @given(latencies, latencies)

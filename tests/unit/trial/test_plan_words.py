@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pgdyno.model.record import PlanRecord
 from pgdyno.model.samples import SampleRow
-from pgdyno.trial.plan_changes import changed_words
+from pgdyno.trial.plan_changes import changed_words, plan_changes
 from pgdyno.trial.top_statements import CUT_AT, TOP, top_statement_plans, top_statements
 from study_recording import sample_row
 
@@ -81,3 +81,28 @@ def test_a_text_that_was_cut_is_unknown_and_never_sent():
     assert (found.shape, "longer than" in found.plan) == ("unknown", True)
     known = [PlanRecord("SELECT a FROM t WHERE b = $1", "abc", "Result"), PlanRecord("UPDATE t SET a = $1", "d", "x")]
     assert top_statement_plans(None, "load", ROWS, known) == []  # type: ignore[arg-type]  # nothing is asked
+
+
+SCAN, INDEX, NONE = (
+    PlanRecord("s", shape, plan)
+    for shape, plan in (("a", "Seq Scan on t"), ("b", "Index Scan using i on t"), ("unknown", "unknown: no right"))
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        ([SCAN], [SCAN], "same"),
+        ([SCAN], [INDEX], "changed"),
+        ([SCAN, INDEX], [INDEX], "same"),
+        ([NONE, SCAN], [NONE, INDEX], "changed"),
+        ([NONE], [SCAN], "unknown"),
+        ([SCAN], [NONE], "unknown"),
+        ([NONE], [NONE], "unknown"),
+        ([SCAN], [], "unknown"),
+    ],
+)
+def test_a_plan_changed_only_where_both_sides_are_known_and_have_no_shape_in_common(before, after, word):
+    (found,) = plan_changes([[one] for one in before], [[one] for one in after])
+    assert found.word == word
+    assert bool(found.what) == (word == "changed")

@@ -82,6 +82,33 @@ def test_a_process_that_is_the_one_of_before_or_gone_has_no_damage(
         assert before.damage(bundle.journal(), restarted=True) == ()
 
 
+@pytest.mark.parametrize(
+    ("starts", "now", "is_theirs"),
+    [
+        ((HERE, EARLIER), HERE, False),
+        ((EARLIER,), HERE, True),
+        ((), HERE, True),
+        ((), None, False),
+        ((), of_earlier().identity, False),
+    ],
+)
+def test_a_server_is_of_others_where_neither_it_nor_a_start_of_ours_is_known(
+    tmp_path: Path,
+    server: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    starts: tuple[ProcessIdentity, ...],
+    now: ProcessIdentity | None,
+    is_theirs: bool,
+) -> None:
+    bundle = make(tmp_path / "undo", server)
+    journal = bundle.journal()
+    for started in starts:
+        journal.append(STARTED, {**asdict(started), "theirs": False})
+    monkeypatch.setattr(UndoBundle, "process_image", lambda _: of_earlier())
+    monkeypatch.setattr(server_process, "_postmaster", lambda _: now)
+    assert Before.look(bundle, journal).theirs is is_theirs
+
+
 def waiting(name: str, *, is_waiting: bool) -> SettingState:
     return SettingState(name, "1", "1", None, "integer", "postmaster", "x", "file", "/f", 1, is_waiting)
 
