@@ -3,8 +3,9 @@
 The first call of a run of pytest starts a process that has imported the program and waits; each call of any worker is a
 fork of it, with words, environment and outputs of its own, to which signals go as to any process. A test that is about
 what comes before the first verb (a broken pipe, the interpreter's own flags) starts a real one. So are the watchdogs of
-sessions that such forks and the tests themselves begin, and root's workers with other accounts; a tuner that is a real
-process has real ones, and the tests of `host` have real workers.
+sessions that such forks and the tests themselves begin, root's workers with other accounts, the verbs of a night and of
+a project, and what puts on a server's image; a tuner that is a real process has real ones, and the tests of `host` have
+real workers.
 
 Past 400 lines: this file is also the program of that process, and both ends of each message stand together.
 """
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -38,10 +39,12 @@ from typing import IO, TYPE_CHECKING, NoReturn, Self
 from compiled_agent import use_bytecode
 from pgdyno.linux import processes
 from pgdyno.linux.identity import wait_until
-from pgdyno.owner import hands, worker
+from pgdyno.owner import hands, launch, runner, worker
 from pgdyno.owner.account import Account, become
 from pgdyno.owner.inherited import ProgramKind, inherited
+from pgdyno.owner.parent import PARENT
 from pgdyno.undo import watch, watch_record
+from quick_accounts import REAL_PROGRAMS, use_setpriv
 from templates import FOLDER, empty_store, use_templates
 
 if TYPE_CHECKING:
@@ -214,11 +217,48 @@ class _Worker(_Standby):
             self._begin("worker", words, env, "/", *[nothing.fileno()] * 3, channel.fileno())
 
 
+class _Begun(_Standby):
+    """A verb of a night or a project, or what becomes a server's program, as `runner` starts it."""
+
+    def __init__(self, program: str, words: tuple[str, ...], env: dict[str, str], cwd: str, *standard: int) -> None:
+        self._begin(program, words, env, cwd, *standard)
+
+    def terminate(self) -> None:
+        """Tell it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    @classmethod
+    def take(cls, argv: Sequence[str], kind: ProgramKind, cwd: Path | None, env: Mapping[str, str] | None,
+             *standard: IO[bytes]) -> Self | None:  # fmt: skip
+        """Begin a program of pgdyno's own; None for any other, and for one with more words than a fork is seen with."""
+        words = tuple(argv)
+        if words[:3] == (sys.executable, "-m", "pgdyno") and sum(map(len, words)) < _ARGUMENTS // 2:
+            found = "verb", words[3:]
+        elif words[1:5] == tuple(launch.command()[1:5]):
+            found = "launch", words[6:]
+        else:
+            return None
+        given = runner._environment(env, None, kind)
+        return cls(*found, given, str(cwd or Path.cwd()), *(one.fileno() for one in standard))
+
+
 def use_forks() -> None:
-    """Have this process begin watchdogs and workers as forks, unless a test says what Python it has or wants real
-    workers. Where the process that forks was killed, they are real too: a server has to be restored all the same.
+    """Have this process begin what is pgdyno's own as forks, unless a test says what Python it has or wants real ones.
+
+    Where the process that forks was killed, they are real too: a server has to be restored all the same.
     """
     python, start, start_worker = sys.executable, watch.spawn, hands._Worker._start
+    start_program = runner._popen
+
+    def begin_program(
+        argv: Sequence[str], env: Mapping[str, str] | None, user: str | None, cwd: Path | None, stdin: IO[bytes],
+        stdout: IO[bytes], stderr: IO[bytes], cgroups: Sequence[Path], kind: ProgramKind,
+    ) -> subprocess.Popen[bytes]:  # fmt: skip
+        if sys.executable == python and user is None and not cgroups and REAL_PROGRAMS not in os.environ:
+            with suppress(ConnectionError):
+                if (begun := _Begun.take(argv, kind, cwd, env, stdin, stdout, stderr)) is not None:
+                    return begun  # type: ignore[return-value]  # it has what `Process` and `run` ask of one
+        return start_program(argv, env, user, cwd, stdin, stdout, stderr, cgroups, kind)
 
     def spawn(directory: Path, secrets: Mapping[str, str]) -> _Watchdog | subprocess.Popen[bytes]:
         if sys.executable == python:
@@ -237,7 +277,8 @@ def use_forks() -> None:
             ours.close()
         start_worker(self)
 
-    watch.spawn, hands._Worker._start = spawn, begin
+    watch.spawn, hands._Worker._start, runner._popen = spawn, begin, begin_program
+    use_setpriv()
 
 
 def pytest_configure() -> None:
@@ -252,6 +293,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     is_host = item.get_closest_marker("host") is not None
     real = getattr(item.module, "REAL_TUNERS", is_host)
     tuner_process.begin = tuner_process.begin_python if real else RunningText
+    os.environ.pop(REAL_PROGRAMS, None)
+    if real:
+        os.environ[REAL_PROGRAMS] = "1"
     if is_host is not (REAL_WORKERS in os.environ):
         hands._end_all()  # those that the tests before had
         os.environ.pop(REAL_WORKERS, None)
@@ -400,6 +444,22 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
             _rename(sys.executable, "-I", "-S", "-c", worker.BOOT, root, "3", words[0], last=str(os.getppid()))
             _work(words[0], int(words[1]))
             code = 0
+        elif program == "verb":
+            os.setsid()
+            _rename(sys.executable, "-m", "pgdyno", *words)
+            sys.argv = ["pgdyno", *words]
+            asks = os.environ.pop(PARENT, None)
+            if asks is not None and not _end_with(int(asks), signal.SIGTERM):
+                raise SystemExit(f"the runner {asks} of this job is gone")
+            import_module("pgdyno.cli.main").main()
+        elif program == "launch":
+            os.setsid()
+            try:
+                launch.main(words)
+                code = 0
+            except Exception as error:
+                sys.stderr.write(f"{error!r}\n")
+                code = 125
         elif program == "text":
             sys.argv = ["-c", *words[1:]]
             exec(words[0], {"__name__": "__main__"})
@@ -408,7 +468,9 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
             sys.argv = ["pgdyno", *words]
             import_module("pgdyno.cli.main").main()
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is one
     finally:
@@ -419,23 +481,30 @@ def _be(standard: list[int], program: str, words: list[str], env: dict[str, str]
 
 
 def _work(numbers: str, asks: int) -> None:
-    """Do what `worker.main` does. The kernel ends a real worker with its parent, this one a thread with who asks it."""
-    try:
-        handle = os.pidfd_open(asks)
-    except ProcessLookupError:
-        return
-
-    def end_with_it() -> None:
-        select.select([handle], [], [])
-        os.kill(os.getpid(), signal.SIGKILL)
-
+    """Do what `worker.main` does."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     os.umask(0o077)
     become(Account.parse(numbers))
-    threading.Thread(target=end_with_it, daemon=True).start()
+    if not _end_with(asks, signal.SIGKILL):
+        return
     with socket.socket(fileno=3) as channel:
         worker.serve(channel, worker.all_tasks())
+
+
+def _end_with(asks: int, by: signal.Signals) -> bool:
+    """End with who asks for us, False when it is gone: the kernel does so for a child of its, and a thread for us."""
+    try:
+        handle = os.pidfd_open(asks)
+    except ProcessLookupError:
+        return False
+
+    def end() -> None:
+        select.select([handle], [], [])
+        os.kill(os.getpid(), by)
+
+    threading.Thread(target=end, daemon=True).start()
+    return True
 
 
 def _rename(*words: str, last: str = "") -> None:

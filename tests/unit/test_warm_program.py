@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+import quick_accounts
 import warm_program
 from pgdyno.linux import processes
-from pgdyno.owner import hands, worker
+from pgdyno.owner import hands, runner, worker
 from pgdyno.owner.account import Account
+from pgdyno.owner.inherited import ProgramKind
+from pgdyno.owner.parent import PARENT
+from pgdyno.owner.process_image import capture
 from pgdyno.undo import watch
 from server_image import eventually
 from warm_program import RunningPgdyno, RunningText, run_pgdyno
@@ -171,6 +177,7 @@ def test_watchdogs_and_workers_are_real_where_the_process_that_forks_was_killed(
     monkeypatch.delenv(warm_program.REAL_WORKERS, raising=False)
     monkeypatch.setattr(watch, "spawn", lambda *_: begun.append("watchdog"))
     monkeypatch.setattr(hands._Worker, "_start", lambda _: begun.append("worker"))
+    monkeypatch.setattr(runner, "_popen", lambda *_: begun.append("verb") or subprocess.Popen("true"))
     warm_program.use_forks()  # what it sets is taken back as well
     ours, its = socket.socketpair()
     its.close()
@@ -178,4 +185,66 @@ def test_watchdogs_and_workers_are_real_where_the_process_that_forks_was_killed(
         monkeypatch.setattr(warm_program, "_warm", lambda: ours)
         watch.spawn(tmp_path, {})
         hands._Worker._start(cast(Any, SimpleNamespace(_account=Account(65534, 65534, ()))))
-    assert begun == ["watchdog", "worker"]
+        started(tmp_path, "--version").wait(30)
+    assert begun == ["watchdog", "worker", "verb"]
+
+
+def started(folder: Path, *words: str, **environment: str) -> runner.Process:
+    argv, out, errors = [sys.executable, "-m", "pgdyno", *words], folder / "out", folder / "errors"
+    ours = ProgramKind.OURSELVES
+    return runner.LocalRunner().start(argv, env=environment, cwd=folder, stdout=out, stderr=errors, kind=ours)
+
+
+def test_a_verb_of_a_runner_is_seen_as_one_and_is_told_to_end_with_it(
+    tmp_path: Path, sleeps: subprocess.Popen[bytes]
+) -> None:
+    words = ("queue", "run", "--window", "03:00-04:00", "--json")
+    home = {"PGDYNO_HOME": str(tmp_path / "home")}
+    verb = started(tmp_path, *words, **home, **{PARENT: str(sleeps.pid)})
+    eventually(lambda: os.getsid(verb.pid) == verb.pid, "it has a session of its own")
+    seen = Path(f"/proc/{verb.pid}/cmdline")
+    eventually(lambda: b"\0-m\0pgdyno\0queue\0run\0" in seen.read_bytes(), "it is seen with its words")
+    eventually(lambda: (tmp_path / "errors").read_text() != "", "it is at work")
+    assert verb.poll() is None
+    sleeps.kill()
+    sleeps.wait(30)
+    verb.wait(60)
+    late = started(tmp_path, *words, **home, **{PARENT: str(sleeps.pid)})
+    assert late.wait(60) != 0
+    assert "is gone" in (tmp_path / "errors").read_text()
+
+
+def test_what_puts_on_an_image_becomes_the_program(tmp_path: Path) -> None:
+    image = replace(capture(os.getpid()), environment={"PWD": str(tmp_path), "ONE": "1"})
+    done = runner.LocalRunner().run(["/bin/sh", "-c", "echo $ONE $(pwd); exit 3"], image=image, check=False)
+    assert (done.returncode, done.stdout) == (3, f"1 {tmp_path}\n")
+    missing = runner.LocalRunner().run([str(tmp_path / "missing")], image=image, check=False)
+    assert missing.returncode == 127
+    assert "No such file" in missing.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root begins programs of other accounts")
+def test_a_program_of_another_account_is_begun_with_its_rights_alone(tmp_path: Path) -> None:
+    nobody, mark = (
+        pwd.getpwnam("nobody"),
+        ("-c", "grep -E '^(Uid|Gid|Groups|Cap(Prm|Eff)|NoNewPrivs)' /proc/self/status"),
+    )
+    told = set()
+    for groups in ([], [1, 2]):
+        for real in (True, False):
+            with pytest.MonkeyPatch.context() as patch:
+                if real:
+                    patch.setenv(quick_accounts.REAL_PROGRAMS, "1")
+                done = subprocess.run(
+                    ["/bin/sh", *mark], user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=groups, check=True,
+                    stdout=subprocess.PIPE, text=True,
+                )  # fmt: skip
+            told.add((tuple(groups), done.stdout))
+            assert done.args == ["/bin/sh", *mark]
+    assert len(told) == 2, told
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    shutil.copy("/bin/true", closed)
+    for program, error in ((closed / "true", PermissionError), (Path("/usr/bin/no-such-program"), FileNotFoundError)):
+        with pytest.raises(error):
+            subprocess.run([str(program)], user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], check=True)
