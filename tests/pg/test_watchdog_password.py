@@ -35,7 +35,8 @@ from pgdyno.undo.watch_record import WatchdogRole
 from server_image import UNHURRIED, eventually, files_of
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
-BEATS = replace(UNHURRIED, heartbeat_s=3)
+BEATS = replace(UNHURRIED, heartbeat_s=10)
+"""Shorter than a test can wait for, and longer than a busy machine keeps a process from beating."""
 RELOADED = {"work_mem": "9MB"}
 RESTARTED = {"shared_buffers": "48MB", "work_mem": "9MB"}
 GRANTS = (
