@@ -141,7 +141,8 @@ def test_a_virtual_user_is_one_server_process_from_ramp_up_to_the_end(ended: Run
     last = len(sessions) - sessions[::-1].index(CLIENTS)
     assert max(sessions) == CLIENTS
     assert set(sessions[first:last]) == {CLIENTS}
-    assert last - first > len(sessions) / 3
+    there = [count for count in sessions if count]  # how long its program takes to start is the machine's to say
+    assert last - first > len(there) / 3
 
 
 def one(target: Target, dbname: str, query: sql.SQL) -> list[object]:
