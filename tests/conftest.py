@@ -36,6 +36,7 @@ pytest_plugins = [
     "fix_lair",
     "fix_engine",
     "fix_captured_load",
+    "fix_asks",
 ]
 
 # No deadline: the machines that run the suite are shared, and a slow example says nothing about the code. Each commit

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from fix_asks import asked_anew
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune import search as tune_search
 from pgdyno.studies.tune.proof import prove
@@ -15,6 +16,7 @@ from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS as SHORT
 from simulated_tune import run
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 FEW = ("shared_buffers", "work_mem", "jit", "random_page_cost", "effective_io_concurrency")
 OPTIONS = replace(SHORT, trials=40, only=FEW, rivals={})
 
@@ -112,7 +114,8 @@ def test_a_tune_that_was_killed_after_its_search_went_on_comes_to_the_same_end(m
     with pytest.raises(KeyboardInterrupt):
         run(killed, OPTIONS)
     resumed = SimulatedLaboratory(shared_buffers_cliff, recorded=killed.store.kept)
-    again, _ = run(resumed, OPTIONS)
+    with asked_anew():
+        again, _ = run(resumed, OPTIONS)
     assert [trial.spec for trial in resumed.store.kept] == [trial.spec for trial in whole.store.kept]
     assert again.winner == tuned.winner
 

@@ -31,6 +31,7 @@ from pgdyno.trial.stopwatch import BudgetSpent
 from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 OPTIONS = TuneOptions()
 ALL = Configuration.of({f"knob{n:02}": "1" for n in range(16)})
 NOISE = 0.05

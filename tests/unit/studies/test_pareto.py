@@ -22,6 +22,7 @@ from pgdyno.studies.tune.tuned import Tuned
 from pgdyno.units import digits_text, parse_quantity
 from simulated_laboratory import SimulatedLaboratory, flat
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 OPTIONS = TuneOptions(trials=14, noise_runs=4, confirm_max=8, only=("shared_buffers", "work_mem", "jit"))
 
 

@@ -1,11 +1,14 @@
 """A proof beside others, judged by server CPU, of which some runs do not know the figure."""
 
+import pytest
+
 from pgdyno.model.trial import Role
 from pgdyno.model.verdict import Metric
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.run import tune
 from simulated_laboratory import SimulatedLaboratory, work_mem_and_buffers
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 RIVAL = {"shared_buffers": "4GB", "work_mem": "64MB", "wal_buffers": "32MB"}
 
 

@@ -22,6 +22,7 @@ from pgdyno.studies.tune.search import Search
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff, work_mem_and_buffers
 from staircase_climbing import thin_laboratory
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 SHORT = TuneOptions(trials=14, noise_runs=4, confirm_max=8)
 
 

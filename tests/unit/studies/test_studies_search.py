@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fix_asks import asked_anew
 from pgdyno.knobs.space import starting_points
 from pgdyno.model.trial import ENDED_EARLY, Outcome, Role, TrialState
 from pgdyno.model.verdict import Metric
@@ -24,6 +25,7 @@ from pgdyno.studies.tune.space import search_space
 from pgdyno.trial.hopeless import FLOOR_SHARE
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 OPTIONS = TuneOptions(trials=16, noise_runs=4)
 
 
@@ -94,7 +96,8 @@ def test_a_killed_search_asks_the_same_again_whatever_was_spoilt(kill_after, see
     while killed.store.kept and killed.store.kept[-1].state is not TrialState.COMPLETE:
         killed.store.kept.pop()  # spoilt at the end is measured anew: the machine's numbers must stay the same here
     resumed = SimulatedLaboratory(flat, seed=seed, disturbed=spoilt, recorded=killed.store.kept)
-    assert asked(searched(resumed, options)) == expected
+    with asked_anew():
+        assert asked(searched(resumed, options)) == expected
 
 
 def test_a_flat_space_ends_the_search_in_the_first_quarter_of_its_trials(monkeypatch):

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from fix_asks import asked_anew
 from fix_postgres import NIGHT
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.shapes import plain
@@ -19,6 +20,8 @@ from pgdyno.studies.reports import compose
 from pgdyno.studies.tune.result import tune_result
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
+
+pytestmark = pytest.mark.usefixtures("kept_asks")
 
 
 @cache
@@ -134,7 +137,8 @@ def test_a_killed_tune_resumes_to_the_same_answer_without_measuring_anything_twi
     with pytest.raises(KeyboardInterrupt):
         run(killed)
     resumed = SimulatedLaboratory(shared_buffers_cliff, recorded=killed.store.kept)
-    again, _ = run(resumed)
+    with asked_anew():
+        again, _ = run(resumed)
     assert resumed.measured == whole.measured - kill_after
     assert [trial.spec for trial in resumed.store.kept] == [trial.spec for trial in whole.store.kept]
     assert again.winner == tuned.winner

@@ -18,6 +18,7 @@ from pgdyno.trial.stopwatch import Stopwatch
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff, work_mem_and_buffers
 from simulated_tune import OPTIONS, run
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 SEED_OF_A_BASELINE_FIRST = 16
 """Its second block of search would begin with the baseline."""
 

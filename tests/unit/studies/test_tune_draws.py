@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fix_asks import asked_anew
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role
@@ -18,6 +19,7 @@ from pgdyno.studies.tune.tuned import Tuned
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 IDLE, LARGE = Configuration.of({"jit": "off"}), Configuration.of({"shared_buffers": "2GB"})
 BOTH = Configuration.of({"jit": "off", "shared_buffers": "2GB"})
 
@@ -217,7 +219,8 @@ def test_a_tune_that_was_killed_in_another_draw_goes_on_to_the_same_end(monkeypa
         run(killed, options)
     draws(monkeypatch, IDLE, LARGE)
     resumed = SimulatedLaboratory(shared_buffers_cliff, recorded=killed.store.kept)
-    tuned, _ = run(resumed, options)
+    with asked_anew():
+        tuned, _ = run(resumed, options)
     assert resumed.measured == whole.measured - killed.measured
     assert tuned.winner == expected.winner
     assert tuned.headline.verdict == expected.headline.verdict

@@ -22,6 +22,8 @@ from pgdyno.units import parse_quantity
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff, work_mem_and_buffers
 from simulated_tune import OPTIONS, run
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
+
 
 @pytest.mark.parametrize("seed", [1, 3, 5] if NIGHT else [3])
 def test_of_what_the_search_found_only_the_settings_that_matter_win_each_measured_alone(seed):

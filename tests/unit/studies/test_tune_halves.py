@@ -13,6 +13,7 @@ from pgdyno.studies.tune.result import tune_result
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 GROUP = {
     "work_mem": "64MB", "effective_cache_size": "8GB", "jit": "off",
     "random_page_cost": "1.1", "hash_mem_multiplier": "3", "io_method": "sync",

@@ -17,6 +17,7 @@ from pgdyno.studies.tune.smaller import LARGER
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 IDLE = {"shared_buffers": "2GB", "jit": "off", "random_page_cost": "1.1"}
 
 

@@ -14,6 +14,7 @@ from pgdyno.studies.tune.search import Search
 from simulated_laboratory import SimulatedLaboratory, shared_buffers_cliff
 from simulated_tune import run
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 FOUND = Configuration.of(
     {
         "effective_io_concurrency": "64",

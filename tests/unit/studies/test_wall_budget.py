@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fix_asks import asked_anew
 from pgdyno.errors import ExitCode, OutOfTime
 from pgdyno.model.trial import TrialState
 from pgdyno.studies.kinds import judged
@@ -18,6 +19,7 @@ from pgdyno.studies.tune.run import tune
 from pgdyno.trial.stopwatch import CLOSING_S
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
+pytestmark = pytest.mark.usefixtures("kept_asks")
 OPTIONS = TuneOptions(trials=5, noise_runs=4, confirm_max=5, rivals={"4GB": {"shared_buffers": "4GB"}})
 
 
@@ -81,7 +83,8 @@ def test_a_resumed_study_decides_as_it_did_before(seed: int, budget_s: float) ->
     for kept in (1, len(whole.store.kept) // 2, len(whole.store.kept)):
         again = laboratory_of(seed, budget_s, 8.0, 0.5, 0.0, recorded=whole.store.kept[:kept])
         again.clock_s = 0.0
-        tuned = tune(again, options, lambda _: None)
+        with asked_anew():
+            tuned = tune(again, options, lambda _: None)
         first = whole.store.kept[:kept]
         assert again.store.kept[:kept] == first
         if kept == len(whole.store.kept):
