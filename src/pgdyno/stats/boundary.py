@@ -126,7 +126,11 @@ def _step_back(here: Floats, pairs: int, bound: float, grid: Floats, stay: Float
     total = np.zeros_like(here)
     for lo, hi in ((np.full_like(here, -reach), before), (after, np.full_like(here, reach))):
         half = (hi - lo) / 2
-        theta = ((hi + lo) / 2)[:, None] + half[:, None] * _NODES
-        following = np.abs(here[:, None] * np.cos(theta) + np.sin(theta))
-        total += half * ((np.cos(theta) ** (pairs - 1) * np.interp(following, grid, stay)) @ _WEIGHTS)
+        wide = np.flatnonzero(half)  # of most U one of the two pieces is empty
+        theta = ((hi + lo) / 2)[wide, None] + half[wide, None] * _NODES
+        cosine = np.cos(theta)
+        following = np.abs(here[wide, None] * cosine + np.sin(theta))
+        inside = np.zeros((here.size, _NODES.size))
+        inside[wide] = cosine ** (pairs - 1) * np.interp(following, grid, stay)
+        total += half * (inside @ _WEIGHTS)
     return np.asarray(total / beta(pairs / 2, 0.5), dtype=np.float64)
