@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pgdyno.server.outage import Outage
     from pgdyno.store.catalogue import Store
     from pgdyno.studies.scale.plan import ScalePlan
-    from pgdyno.studies.scale.run import EarlyEnd
+    from pgdyno.studies.session.guarding import Halting
     from pgdyno.studies.session.study_session import StudyRequest, StudySession
     from pgdyno.targets.target import Target
     from pgdyno.workloads.protocol import LoadReading
@@ -70,18 +70,18 @@ def command(flags: _Flags) -> int:
     from pgdyno.cli.requests.study import check_report_path
     from pgdyno.cli.terminal.columns import print_plan
     from pgdyno.errors import UsageError
-    from pgdyno.studies.scale.run import EarlyEnd
     from pgdyno.studies.scale.words import plan_lines
+    from pgdyno.studies.session.guarding import halting
 
     check_report_path(flags.report)
     if (flags.plan is None) == (flags.resume is None):
         raise UsageError("give either a plan or --resume", hint="pgdyno scale PLAN.toml prints what it would do.")
-    ending = EarlyEnd(flags.max_seconds, flags.stop_file)
-    progress = _EndingProgress(ending)
+    halt = halting(flags.max_seconds, flags.stop_file)
+    progress = _EndingProgress(halt)
     if flags.resume is not None:
         store = open_store(flags.store_url)
         request, plan = _resumed(store, flags)
-        return _carry_out(request, plan, flags, store, progress, ending)
+        return _carry_out(request, plan, flags, store, progress, halt)
     plan = _read(flags)
     server = target_request(flags)
     is_named = server.dsn is not None or server.host is not None
@@ -93,23 +93,26 @@ def command(flags: _Flags) -> int:
     if not flags.apply:
         progress.announce("nothing was run; add --apply to run it")
         return 0
-    return _carry_out(_new(plan, flags), plan, flags, open_store(flags.store_url), progress, ending)
+    return _carry_out(_new(plan, flags), plan, flags, open_store(flags.store_url), progress, halt)
 
 
 class _EndingProgress(Progress):
     """Progress that ends the study when its time is over or its stop file is there."""
 
-    def __init__(self, ending: EarlyEnd) -> None:
+    def __init__(self, halt: Halting) -> None:
         super().__init__()
-        self._ending = ending
+        self._halt = halt
 
     def reading(self, elapsed_s: float, duration_s: float, load: LoadReading | None, sampler: Sampler) -> None:
-        self._ending.check()
+        from pgdyno.trial.stopwatch import BudgetSpent
+
+        if why := self._halt():
+            raise BudgetSpent(why)
         super().reading(elapsed_s, duration_s, load, sampler)
 
 
 def _carry_out(
-    request: StudyRequest, plan: ScalePlan, flags: _Flags, store: Store, progress: Progress, ending: EarlyEnd
+    request: StudyRequest, plan: ScalePlan, flags: _Flags, store: Store, progress: Progress, halt: Halting
 ) -> int:
     from pgdyno.studies.scale.servers import check_servers, require_apart, require_proportion, seen_server
 
@@ -124,7 +127,7 @@ def _carry_out(
                 sessions[target] = stack.enter_context(open_study(part, store, progress, progress.announce))
             require_apart({target: seen_server(one.target) for target, one in sessions.items()})
             require_proportion(plan, {target: one.facts for target, one in sessions.items()})
-            ended = run_scale(sessions, plan, ending, progress.announce)
+            ended = run_scale(sessions, plan, halt, progress.announce)
             studies = {target: one.study for target, one in sessions.items()}
             result = scale_result(store, studies, plan, ended)
             for target in plan.targets[1:]:

@@ -21,6 +21,8 @@ def test_a_stop_file_is_told_before_the_time_and_the_time_before_a_guard(
     assert halt() == "disk"
     now[0] = 159.0
     assert halt() == "disk"
+    assert halt(1.0) == "disk", "what just fits is begun"
+    assert halt(1.5) == "--max-seconds 60"
     now[0] = 160.0
     assert halt() == "--max-seconds 60"
     stop.symlink_to(tmp_path / "nowhere")

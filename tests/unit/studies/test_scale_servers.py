@@ -23,7 +23,6 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kinds import kind_of
 from pgdyno.studies.scale import run as course
 from pgdyno.studies.scale.plan import ScalePlan
-from pgdyno.studies.scale.run import EarlyEnd
 from pgdyno.studies.scale.runs import BottleneckWords
 from pgdyno.studies.scale.servers import (
     SeenServer,
@@ -33,6 +32,7 @@ from pgdyno.studies.scale.servers import (
     require_proportion,
 )
 from pgdyno.studies.scale.words import plan_lines, proportion_text
+from pgdyno.studies.session.guarding import halting
 from scale_example import PLAN, made_runs, planned
 from study_example import make_study
 
@@ -108,7 +108,7 @@ def test_runs_of_all_servers_are_interleaved_each_on_its_own() -> None:
         return SimpleNamespace(laboratory=Made(target, ran), study=study, data=data, facts=None)
 
     stands = {one: stand(one) for one in plan.targets}
-    assert not course.run_scale(stands, plan, EarlyEnd(1e6, None), lambda _: None)
+    assert not course.run_scale(stands, plan, halting(1e6, None), lambda _: None)
     assert {one: made.laboratory.expected for one, made in stands.items()} == {BIG: 12, SMALL: 6, "": 18}
     where = {arm: {target for target, other in ran if other == arm} for _, arm in ran}
     assert where["level 60 %"] == {SMALL}

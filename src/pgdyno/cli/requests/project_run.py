@@ -92,7 +92,7 @@ def run_project(flags: RunFlags, check: Callable[[], int], known: Callable[[], K
         progress.announce(f"goals, criteria and planned days are fixed, sha256 {fixed.sha256[:16]}")
     if record is None:
         record = ProjectRunRecord(plan.files, {one.scenario: one.planned_s for one in plan.scenarios})
-    halt = halting(flags.max_seconds, flags.stop_file, lambda: "")
+    halt = halting(flags.max_seconds, flags.stop_file)
     with open_store(flags.store_url) as store:
         one = ProjectRun(
             path,

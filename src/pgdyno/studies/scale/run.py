@@ -7,10 +7,8 @@ load generator is started outside of them. A level with a server of its own has 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pgdyno.model.bottleneck import WORDS, BottleneckVerdict, Resource
 from pgdyno.model.results.scale import LevelFigures, ScaleResult
@@ -24,40 +22,16 @@ from pgdyno.studies.pairs.blocks import REPEATS
 from pgdyno.studies.pairs.result import count_states
 from pgdyno.studies.scale.plan import CONNECTIONS, LEVEL, PlannedLevel, ScalePlan
 from pgdyno.studies.scale.runs import BottleneckWords, ScaleRun, curve_of, levels_of
+from pgdyno.studies.session.guarding import Halting
 from pgdyno.studies.session.study_session import StudySession
 from pgdyno.targets.target import Target
 from pgdyno.trial.laboratory import Laboratory
 from pgdyno.trial.run_evidence import read_evidence
 from pgdyno.trial.stopwatch import BudgetSpent
-from pgdyno.units import seconds_text
 from pgdyno.workloads.protocol import Workload
 from pgdyno.workloads.registry import make_workload
 from pgdyno.workloads.sized import SizedWorkload
 from pgdyno.workloads.template import checkpoint
-
-
-class EarlyEnd:
-    """Asked before each run and about once a second within one."""
-
-    def __init__(
-        self, max_seconds: float, stop_file: Path | None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._max_seconds, self._stop_file, self._clock = max_seconds, stop_file, clock
-        self._began = clock()
-
-    def reason(self, needed_s: float = 0.0) -> str:
-        """Return why the study ends now, or before a run of so many seconds; empty while it goes on."""
-        if self._stop_file is not None and self._stop_file.exists():
-            return f"the stop file {self._stop_file} exists"
-        if self._clock() - self._began + needed_s > self._max_seconds:
-            return f"the time limit of {seconds_text(self._max_seconds)} was reached"
-        return ""
-
-    def check(self) -> None:
-        """Raise BudgetSpent where the study ends now: the run under way is given up, and the server put back."""
-        if why := self.reason():
-            raise BudgetSpent(why)
-
 
 BOUND_USED = 0.9
 """A level that uses more of its CPUs than this is limited by them, where nothing else says so."""
@@ -72,7 +46,7 @@ class Prepared:
 
 
 def run_scale(
-    sessions: Mapping[str, StudySession], plan: ScalePlan, ending: EarlyEnd, announce: Callable[[str], None]
+    sessions: Mapping[str, StudySession], plan: ScalePlan, halt: Halting, announce: Callable[[str], None]
 ) -> str:
     """Run every repetition; return why not all were made, empty where all were. Trials of before a kill are kept.
 
@@ -101,13 +75,13 @@ def run_scale(
             spec, found = replace(drawn, slot=slot), level_of(drawn)
             laboratory = sessions["" if found is None else found.server].laboratory
             for _ in range(1 + REPEATS):
-                why = "" if laboratory.is_replaying else ending.reason(plan.run_s)
+                why = "" if laboratory.is_replaying else halt(plan.run_s)
                 if why:
                     return why
                 try:
                     trial = measure(spec, laboratory)
-                except BudgetSpent:
-                    return ending.reason() or "the time limit was reached"
+                except BudgetSpent as spent:
+                    return str(spent)
                 if trial.state not in (TrialState.DISTURBED, TrialState.UNSTEADY):
                     break
                 spec = replace(spec, repeats=trial.id)

@@ -26,7 +26,7 @@ def judgement(result: ScaleResult) -> Judgement:
     told = counts_text(result)
     title = f"{result.plan}: {told} against the {result.reference:g} % level"
     if result.ended:
-        title += f"; ended early, as {result.ended}"
+        title += f"; ended early: {result.ended}"
     alert = ""
     if result.exit_code is ExitCode.FINDINGS:
         found = [f"{one.percent:g} %" for one in result.levels if one.standing is Constancy.NOT_CONSTANT]

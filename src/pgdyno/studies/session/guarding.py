@@ -1,4 +1,4 @@
-"""What ends the jobs of a batch or a migration: the guards of their target, a stop file, the time."""
+"""What ends a run from outside: the guards of its target, a stop file, the time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from pgdyno.model.guard import GuardPlan
 from pgdyno.probes.guards.reader import GuardReader
@@ -37,14 +38,23 @@ def guarded(
         reader.close()
 
 
-def halting(max_seconds: float, stop_file: Path | None, breach: Callable[[], str]) -> Callable[[], str]:
-    """Return what says why to end, empty while nothing does; `max_seconds` count from now, a guard comes last."""
+class Halting(Protocol):
+    """Says why to end."""
+
+    def __call__(self, needed_s: float = 0.0) -> str:
+        """Return why to end now, or before what takes so many seconds more; empty while nothing is in its way."""
+        ...
+
+
+def halting(max_seconds: float, stop_file: Path | None, breach: Callable[[], str] = str) -> Halting:
+    """Return what says why to end; `max_seconds` count from now, a guard comes last."""
     ends = time.monotonic() + max_seconds
 
-    def halt() -> str:
+    def halt(needed_s: float = 0.0) -> str:
         if stop_file is not None and os.path.lexists(stop_file):
             return "the stop file"
-        if time.monotonic() >= ends:
+        left_s = ends - time.monotonic()
+        if left_s <= 0 or left_s < needed_s:
             return f"--max-seconds {max_seconds:.15g}"
         return breach()
 
