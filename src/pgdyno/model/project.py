@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pgdyno.model.verdict import LATENCIES, RUN_METRICS
+
 PHASES = ("scope workshop", "design workshop", "proof of concept")
 """What comes before the measuring, unless the project names other phases."""
 DELIVERABLES = (
@@ -234,3 +236,7 @@ ROW_METRICS: Mapping[str, RowMetric] = {
     "worst_remainder": ("the largest share of before that is left after, of all rows", _worst_remainder),
 }
 """Metrics of rows, in percent but for total, largest and smallest: what is computed, and how."""
+FIGURES = {f"{one.short}_ms" if one in LATENCIES else one.value: one for one in RUN_METRICS}
+"""Figures of a run that a criterion can name."""
+RATIOS = {f"{name.removesuffix('_per_tx').removesuffix('_ms')}_ratio": metric for name, metric in FIGURES.items()}
+"""Verdicts that it can name."""

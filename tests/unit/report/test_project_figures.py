@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
 from pgdyno.model.project import (
+    FIGURES,
+    RATIOS,
     ROW_METRICS,
     Criterion,
     CriterionStatus,
@@ -17,6 +19,7 @@ from pgdyno.model.project import (
     judge,
     row_metric,
 )
+from pgdyno.model.verdict import RUN_METRICS
 from pgdyno.studies.project.build import (
     read_project,
 )
@@ -109,3 +112,9 @@ def test_a_bound_is_told_with_all_its_digits() -> None:
         "at least 1,234,567 per hour"
     )
     assert bound_text(Criterion("t", "throughput", 99.99995, 100.0, "%")) == "at least 99.99995 % and at most 100 %"
+
+
+def test_the_names_of_figures_in_people_s_files_are_what_they_were() -> None:
+    assert tuple(FIGURES) == ("throughput", "p50_ms", "p95_ms", "p99_ms", "server_cpu_ms_per_tx")
+    assert tuple(RATIOS) == ("throughput_ratio", "p50_ratio", "p95_ratio", "p99_ratio", "server_cpu_ratio")
+    assert tuple(FIGURES.values()) == tuple(RATIOS.values()) == RUN_METRICS

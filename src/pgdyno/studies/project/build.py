@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pgdyno.model.project import ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
+from pgdyno.model.project import FIGURES, RATIOS, ROW_METRICS, Criterion, Measured, Peak, Project, Scenario, row_metric
 from pgdyno.model.results.migrate import SIDE
 from pgdyno.model.results.parts import Compared
 from pgdyno.model.samples import SampleValue
@@ -30,16 +30,6 @@ PEAK_S = 10
 """A peak is the greatest mean of so many samples in a row, one a second: a single second says little."""
 FULL = 0.95
 """Share of its cores from which on a machine counts as full: what it would have needed is then unknown."""
-RATIOS = {f"{name}_ratio": metric for name, metric in
-          (("throughput", Metric.THROUGHPUT), ("p50", Metric.LATENCY_P50), ("p95", Metric.LATENCY_P95),
-           ("p99", Metric.LATENCY_P99), ("server_cpu", Metric.SERVER_CPU))}  # fmt: skip
-FIGURES = {
-    "throughput": Metric.THROUGHPUT,
-    "p50_ms": Metric.LATENCY_P50,
-    "p95_ms": Metric.LATENCY_P95,
-    "p99_ms": Metric.LATENCY_P99,
-    "server_cpu_ms_per_tx": Metric.SERVER_CPU,
-}
 
 
 @dataclass(frozen=True, slots=True)

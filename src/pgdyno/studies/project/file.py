@@ -7,8 +7,10 @@ import re
 from pgdyno.errors import hinted
 from pgdyno.model.project import (
     DELIVERABLES,
+    FIGURES,
     GOALS,
     PHASES,
+    RATIOS,
     ROW_METRICS,
     Criterion,
     Headline,
@@ -25,8 +27,7 @@ from pgdyno.studies.project.certified import CERTIFIED, OF_RUNS
 VERSION = 1
 RUN_TABLES = ("platform", "data", "capture")
 """Tables that only a run of the project reads, beside `run` of a scenario: `run_plan.py`."""
-STUDY_METRICS = ("throughput", "p50_ms", "p95_ms", "p99_ms", "server_cpu_ms_per_tx", "throughput_ratio",
-                 "p50_ratio", "p95_ratio", "p99_ratio", "server_cpu_ratio", *CERTIFIED, *OF_RUNS)  # fmt: skip
+STUDY_METRICS = (*FIGURES, *RATIOS, *CERTIFIED, *OF_RUNS)
 """Figures of studies that a criterion can name, beside any counter of a run, such as `nopm`."""
 _COUNTER = re.compile(r"[a-z][a-z0-9_]*")
 _NEEDED = ("version", "project", "scenario")
