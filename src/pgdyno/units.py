@@ -212,6 +212,11 @@ def some_text(texts: Sequence[str], most: int, between: str = "; ") -> str:
     return f"{told}{';' if between == '; ' else ''} and {more:,} more" if more > 0 else told
 
 
+def first_text(texts: Sequence[str], more: str = "more") -> str:
+    """Write the first of several texts and how many more there are: `a (and 3 more)`; nothing of none."""
+    return f"{texts[0]} (and {len(texts) - 1:,} {more})" if len(texts) > 1 else "".join(texts)
+
+
 def ranges_text(numbers: Sequence[int]) -> str:
     """Write whole numbers as ranges: `1-4, 7`."""
     runs: list[list[int]] = []

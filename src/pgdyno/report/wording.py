@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from pgdyno.model.trial import LatencySummary, Role, TrialState
 from pgdyno.model.verdict import FAR, Interval, Metric, Verdict, Word
-from pgdyno.units import digits_text
+from pgdyno.units import digits_text, first_text
 
 
 class Tone(StrEnum):
@@ -203,6 +203,4 @@ def told_once(texts: Iterable[str]) -> tuple[str, ...]:
     alike: dict[str, list[str]] = {}
     for text in texts:
         alike.setdefault(_PROCESSES.sub("", _NUMBER.sub("0", text)), []).append(text)
-    return tuple(
-        same[0] if len(same) == 1 else f"{same[0]} (and {len(same) - 1} more like it)" for same in alike.values()
-    )
+    return tuple(first_text(same, "more like it") for same in alike.values())

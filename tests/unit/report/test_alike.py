@@ -1,8 +1,12 @@
 """Sentences that differ in numbers alone are one sentence with a count."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.model.finding import Change, ChangeKind
+from pgdyno.probes.evidence.own_work import OwnStudy, _named
+from pgdyno.report.advice.words import change_text
 from pgdyno.report.wording import told_once
 
 
@@ -30,3 +34,19 @@ def test_who_disturbed_a_run_makes_no_other_reason() -> None:
     ]
     told = told_once(texts)
     assert told == (f"{texts[0]} (and 2 more like it)", texts[3], texts[4])
+
+
+@pytest.mark.parametrize(
+    ("commands", "said"),
+    [((), "by hand"), (("a",), "a"), (("a", "b"), "a (and 1 more)"), (("a",) * 3, "a (and 2 more)")],
+)
+def test_a_change_of_commands_is_the_first_of_them(commands: tuple[str, ...], said: str) -> None:
+    assert change_text(Change(ChangeKind.DDL, commands=commands)) == said
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "study s1"), (3, "studies s1, s2, s3"), (5, "studies s3, s4, s5 and 2 more")],
+)
+def test_the_latest_studies_are_named(count: int, said: str) -> None:
+    assert _named([OwnStudy(f"s{number}", 0.0, 1.0) for number in range(1, count + 1)]) == said

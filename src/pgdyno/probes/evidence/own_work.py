@@ -20,6 +20,7 @@ from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.log_lines import LogLine, seconds_of
 from pgdyno.probes.evidence.snapshot import Snapshot
 from pgdyno.server.own_databases import ANY_NAME
+from pgdyno.units import some_text
 
 _NAME = re.compile(ANY_NAME)
 _NAMED = re.compile(ANY_NAME.strip("^$"))
@@ -144,6 +145,5 @@ def moment_of(at: str | Unknown, zone: ZoneInfo | None) -> float | None:
 
 
 def _named(studies: Sequence[OwnStudy]) -> str:
-    names = ", ".join(study.id for study in studies[-_MOST_NAMED:])
-    more = f" and {len(studies) - _MOST_NAMED} more" if len(studies) > _MOST_NAMED else ""
-    return f"{'study' if len(studies) == 1 else 'studies'} {names}{more}"
+    names = [study.id for study in (*studies[-_MOST_NAMED:], *studies[:-_MOST_NAMED])]  # the latest first
+    return f"{'study' if len(studies) == 1 else 'studies'} {some_text(names, _MOST_NAMED, ', ')}"

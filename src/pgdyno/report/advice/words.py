@@ -21,7 +21,7 @@ from pgdyno.model.finding import (
 )
 from pgdyno.model.inventory import Memory, Processor
 from pgdyno.model.verdict import Metric
-from pgdyno.units import bytes_text, digits_text, plural, seconds_text
+from pgdyno.units import bytes_text, digits_text, first_text, plural, seconds_text
 
 MIB = 1 << 20
 RISKS = ("none", "low", "medium", "high")
@@ -119,10 +119,7 @@ def change_text(change: Change) -> str:
         name = f"{change.knob} of {change.device}" if change.device else change.knob
         now = "unknown" if change.current is None else change.current or "empty"
         return f"{name}: {now} -> {change.value}{_in_words(change)}"
-    if not change.commands:
-        return "by hand"
-    more = f" (and {len(change.commands) - 1} more)" if len(change.commands) > 1 else ""
-    return f"{change.commands[0]}{more}"
+    return first_text(change.commands) or "by hand"
 
 
 def _in_words(change: Change) -> str:

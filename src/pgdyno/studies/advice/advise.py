@@ -22,6 +22,7 @@ from pgdyno.model.finding import Answer, Depth, RuleProof
 from pgdyno.model.inventory import Inventory
 from pgdyno.probes.evidence.gather import evidence_of_capture, gather
 from pgdyno.probes.evidence.own_work import OwnWork, log_zone
+from pgdyno.units import some_text
 
 if TYPE_CHECKING:
     from pgdyno.store.catalogue import Store
@@ -144,10 +145,9 @@ def _remarks(case: Case) -> Sequence[str]:
         remarks.append(f"what is set waits for a restart, and was judged as it is in force: {', '.join(waiting)}")
     missing = sorted(case.inventory.missing.items())
     if missing:
-        first = "; ".join(f"{name} ({reason})" for name, reason in missing[:_MOST_MISSING])
-        more = len(missing) - _MOST_MISSING
-        rest = f"; and {more} more, which pgdyno inspect lists" if more > 0 else ""
-        remarks.append(f"not everything could be read: {first}{rest}")
+        told = some_text([f"{name} ({reason})" for name, reason in missing], _MOST_MISSING)
+        rest = ", which pgdyno inspect lists" if len(missing) > _MOST_MISSING else ""
+        remarks.append(f"not everything could be read: {told}{rest}")
     return [remark for remark in remarks if remark is not None]
 
 

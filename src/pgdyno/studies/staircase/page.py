@@ -40,7 +40,7 @@ from pgdyno.stats.compound import inverse
 from pgdyno.studies.staircase.figure import StairRow, interaction_sentence, span_text, staircase
 from pgdyno.studies.staircase.kind import judgement
 from pgdyno.studies.sweep.page import sweep_figure
-from pgdyno.units import plural
+from pgdyno.units import first_text, plural
 
 _SIDES = ("without it", "with it")
 
@@ -273,5 +273,4 @@ def _short_table(steps: Sequence[StepRecord]) -> Table:
 def _what(step: StepRecord) -> str:
     if step.settings:
         return settings_text(step.settings)
-    first, *more = step.by_hand or ("",)
-    return f"{first} (and {len(more)} more)" if more else first
+    return first_text(step.by_hand)
