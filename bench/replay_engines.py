@@ -45,7 +45,7 @@ from pgdyno.sandbox.sandbox import Sandbox
 from pgdyno.trace.engine import wire
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
 from pgdyno.trace.engine.tape import Act
-from pgdyno.trace.engines import COMPILED, PYTHON, run_engines
+from pgdyno.trace.engines import COMPILED, PYTHON, doubt_about_compiled, run_engines
 from pgdyno.trace.outcome import Records, read_records
 from pgdyno.trace.tape_writer import TapeRecord, TapeWriter
 
@@ -300,6 +300,14 @@ class Bench:
             print(f"  {speed:5} " + ", ".join(took), flush=True)
 
 
+def engines() -> dict[str, Sequence[str]]:
+    """Return the engines that a replay of this version could have, by name, and print why the compiled one is none."""
+    if (doubt := doubt_about_compiled()) is None:
+        return {"python": PYTHON, "compiled": (str(COMPILED),)}
+    print(f"the Python engine alone: {doubt}", flush=True)
+    return {"python": PYTHON}
+
+
 def main() -> None:
     """Parse the arguments and run."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a server that was started is removed then, too
@@ -310,9 +318,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10, help="of the paced loads")
     parser.add_argument("--pgreplay", type=Path, help="the program of Debian's package")
     arguments = parser.parse_args()
-    programs: dict[str, Sequence[str]] = {"python": PYTHON}
-    if os.access(COMPILED, os.X_OK):
-        programs["compiled"] = (str(COMPILED),)
+    programs = engines()
     with tempfile.TemporaryDirectory(prefix="pgdyno-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -15,11 +15,10 @@ What is in the folder is not done again: after a kill the same command goes on.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,7 @@ from pgdyno.trace.build import BuildOptions, build_trace
 from pgdyno.trace.compared_rows import ReplaySide, reading
 from pgdyno.trace.comparing import compare_replay
 from pgdyno.trace.engine.plan import EndPoint, EnginePlan, Login
-from pgdyno.trace.engines import COMPILED, PYTHON, run_engines
+from pgdyno.trace.engines import PYTHON, choose_engine, run_engines
 from pgdyno.trace.gates import Order
 from pgdyno.trace.outcome_file import FACTS, OUTCOME_VERSION, OutcomeFacts, OutcomeWriter, read_facts
 from trace_build import write_log
@@ -93,14 +92,13 @@ class Place:
     def replay(self, sandbox: Sandbox, number: int) -> None:
         """Send the trace and keep the outcome; one that was not sent whole raises ValueError."""
         given = sandbox.target().postgres.parameters
-        is_compiled = os.access(COMPILED, os.X_OK)
         plan = EnginePlan(-1, -1, EndPoint(given["host"], int(given.get("port", 5432))), Login(), starts_in_s=0.2)
+        program, _ = choose_engine(plan)
         facts = OutcomeFacts(
-            OUTCOME_VERSION, str(self.trace), "", "bench", "", "", "compiled" if is_compiled else "python", 1.0,
+            OUTCOME_VERSION, str(self.trace), "", "bench", "", "", "python" if program == PYTHON else "compiled", 1.0,
             "schedule", "session", 1, time.time(), error_limit_percent=1.0,
         )  # fmt: skip
         writer = OutcomeWriter(self.outcome(number), facts)
-        program: Sequence[str] = (str(COMPILED),) if is_compiled else PYTHON
         tally = run_engines(plan, self.folder / "tape", writer.files, program=program)
         writer.finish(tally.ended, tally, {})
         if tally.ended != "complete":

@@ -54,6 +54,16 @@ def test_what_the_whole_program_takes_is_told_beside_its_parts() -> None:
     assert peaks.words().endswith(" s")
 
 
+@pytest.mark.parametrize("doubt", [None, "the compiled one was built for another pgdyno"])
+def test_a_compiled_engine_that_no_replay_would_use_is_not_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], doubt: str | None
+) -> None:
+    engines = BENCH["engines"]
+    monkeypatch.setitem(engines.__globals__, "doubt_about_compiled", lambda: doubt)
+    assert list(engines()) == (["python"] if doubt else ["python", "compiled"])
+    assert capsys.readouterr().out == (f"the Python engine alone: {doubt}\n" if doubt else "")
+
+
 def test_a_sleep_costs_what_the_processor_spent_on_it_and_not_its_time() -> None:
     assert 0 < BENCH["sleep"](5, 0.02) < 0.1
 
