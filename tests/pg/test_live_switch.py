@@ -130,7 +130,10 @@ def test_a_killed_study_leaves_the_server_as_it_was_and_goes_on_from_its_pairs(
                 assert process.poll() is None, said
                 with pytest.raises(EnvironmentUnsuitable, match="session"):
                     short_study(target, B)
-                eventually(lambda: work_mem(any_postgres) == "64MB", "arm B in force", step_s=0.05)
+                with target.postgres.connect() as session:  # one for all looks: B is gone again after a while
+                    shown = "SELECT current_setting('work_mem') AS value"
+                    b = {"value": "64MB"}
+                    eventually(lambda: session.execute(shown).fetchone() == b, "arm B in force", step_s=0.05)
                 process.send_signal(number)
                 process.wait(60)
             finally:
