@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import select
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import file_window
@@ -29,6 +29,7 @@ from pgdyno.studies.live.run import SwitchPlan
 from pgdyno.studies.night.window import NightWindow
 from pgdyno.studies.reports import build_report
 from server_image import eventually, files_of, settings_of
+from warm_program import RunningText
 
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 DRIVER = Path(__file__).parents[1] / "live_driver.py"
@@ -37,18 +38,25 @@ THEIR_RESTART = "unit/studies/test_live_server_world.py::test_a_restart_in_the_w
 CLOSED = "pg/test_live_restarts.py::test_a_window_that_closes_under_b_leaves_the_server_as_found_until_the_next_one"
 PERIOD_S, WASH_S = 6.0, 2.0
 ONE = one_build("npm-13")
+STARTED = "SELECT pg_postmaster_start_time() AS at, current_setting('shared_buffers') AS value"
 
 
 @contextmanager
-def starts(sandbox: Sandbox) -> Iterator[set[object]]:
-    """Note from when on the server ran, whenever it says so."""
-    seen: set[object] = set()
+def starts(sandbox: Sandbox) -> Iterator[dict[object, str]]:
+    """Note from when on the server ran, each time, and its shared_buffers: by a session that waits until it is ended.
+
+    A session for each look, ten times a second, cost as much as the study.
+    """
+    seen: dict[object, str] = {}
     over, postgres = threading.Event(), sandbox.target().postgres
 
     def look() -> None:
         while not over.wait(0.1):
-            with suppress(PgdynoError):
-                seen.add(postgres.fetch("SELECT pg_postmaster_start_time() AS at")[0]["at"])
+            with suppress(PgdynoError, psycopg.Error), postgres.connect() as session:
+                (row,) = session.execute(STARTED).fetchall()
+                seen[row["at"]] = str(row["value"])
+                while not over.is_set() and not select.select([session.fileno()], [], [], 0.2)[0]:
+                    pass
 
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
@@ -121,17 +129,15 @@ def test_a_study_that_was_killed_under_b_goes_on_and_counts_every_restart(
     assert target.directory is not None
     before = settings_of(any_postgres), files_of(target.directory)
     with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
-        argv = [sys.executable, str(DRIVER), target.postgres.conninfo, "shared_buffers=160MB", now_open()]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
+        with RunningText(DRIVER.read_text(), target.postgres.conninfo, "shared_buffers=160MB", now_open()) as process:
             try:
                 said = next((line for line in process.stdout if "the undo bundle is on disk" in line), "")
                 assert said, "it ended before it changed anything"
-                eventually(lambda: shared_buffers(any_postgres) == "160MB", "B in force")
+                eventually(lambda: "160MB" in began.values(), "B in force", step_s=0.05)
                 process.send_signal(signal.SIGKILL)
             finally:
                 process.kill()
-        eventually(lambda: shared_buffers(any_postgres) == found, "the baseline, by a restart of the watchdog")
+        eventually(lambda: [*began.values()][-1] == found, "the baseline, by a restart of the watchdog", step_s=0.05)
         eventually(lambda: files_of(target.directory or Path()) == before[1], "the files as found")
         with Store.open(places.data_dir() / "pgdyno.db") as store:
             (study,) = store.studies()
@@ -177,14 +183,14 @@ def test_a_colleague_in_a_window_costs_pairs_or_the_study_and_keeps_what_is_thei
     assert control is not None
 
     def colleague() -> None:
-        eventually(lambda: shared_buffers(server) == "160MB", "B in force")
+        eventually(lambda: "160MB" in began.values(), "B in force", step_s=0.05)
         if does == "restart":
             control.restart()
             return
         postgres.execute("ALTER SYSTEM SET random_page_cost = 3.3")
         postgres.execute("SELECT pg_reload_conf()")
 
-    with planted_load(postgres, {"160MB": 0.4}, knob="shared_buffers"):
+    with planted_load(postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(server) as began:
         theirs = threading.Thread(target=colleague)
         theirs.start()
         told = short_study(server.target(), B, period_s=PERIOD_S, wash_s=WASH_S, max_pairs=4, windows=(now_open(),))
@@ -229,7 +235,7 @@ def test_a_window_that_closes_under_b_leaves_the_server_as_found_until_the_next_
         return True
 
     def watchman() -> None:
-        eventually(lambda: shared_buffers(any_postgres) == "160MB", "B in force", step_s=0.05)
+        eventually(lambda: "160MB" in began.values(), "B in force", step_s=0.05)
         window.unlink()
         eventually(lambda: any("waits in its baseline" in one for one in said), "the study waits", step_s=0.05)
         eventually(lambda: len(began) >= 3, "the start of the way back was seen, too", step_s=0.05)
@@ -293,9 +299,7 @@ def test_a_study_that_was_killed_in_its_baseline_goes_on_in_the_next_window(
             Path(plans[0].stop_file).touch()
 
     with planted_load(target.postgres, {"160MB": 0.4}, knob="shared_buffers"), starts(any_postgres) as began:
-        argv = [sys.executable, str(DRIVER), target.postgres.conninfo, "shared_buffers=160MB", str(window)]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
+        with RunningText(DRIVER.read_text(), target.postgres.conninfo, "shared_buffers=160MB", str(window)) as process:
             try:
                 for line in process.stdout:
                     if line.startswith("after 1 pair"):
