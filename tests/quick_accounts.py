@@ -15,9 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pgdyno.workloads import driver_process
+
 SETPRIV = Path("/usr/bin/setpriv")
 REAL_PROGRAMS = "PGDYNO_TEST_REAL_PROGRAMS"
 """Set where a test is about the processes that pgdyno begins, and in what it starts."""
+_DONE = ("user", "group", "extra_groups", "preexec_fn")
+"""What setpriv does in the place of Python."""
 _begin = subprocess.Popen.__init__
 
 
@@ -32,7 +36,7 @@ def _begin_quickly(self: subprocess.Popen[Any], args: Any, *more: Any, **given: 
     if words is None:
         _begin(self, args, *more, **given)
         return
-    rest = {name: value for name, value in given.items() if name not in ("user", "group", "extra_groups")}
+    rest = {name: value for name, value in given.items() if name not in _DONE}
     _begin(self, words, **rest)
     self.args = args
 
@@ -42,7 +46,9 @@ def _as_account(args: object, given: dict[str, Any]) -> list[str] | None:
     user, group, groups = (given.get(name) for name in ("user", "group", "extra_groups"))
     if not (isinstance(user, int) and isinstance(group, int)) or REAL_PROGRAMS in os.environ:
         return None
-    if given.get("preexec_fn") is not None or isinstance(args, str | bytes) or not isinstance(args, Sequence):
+    before = given.get("preexec_fn")
+    is_load = getattr(before, "func", None) is driver_process._end_with
+    if (before is not None and not is_load) or isinstance(args, str | bytes) or not isinstance(args, Sequence):
         return None
     words = [str(word) for word in args]
     path = (given.get("env") or os.environ).get("PATH", os.defpath)
@@ -50,7 +56,8 @@ def _as_account(args: object, given: dict[str, Any]) -> list[str] | None:
     if program is None or not _is_open(program):
         return None
     more = f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups"
-    return [str(SETPRIV), f"--reuid={user}", f"--regid={group}", more, "--", program, *words[1:]]
+    ends = ["--pdeathsig=TERM"] if is_load else []
+    return [str(SETPRIV), f"--reuid={user}", f"--regid={group}", more, *ends, "--", program, *words[1:]]
 
 
 def _is_open(program: str) -> bool:

@@ -531,8 +531,25 @@ def _import_program() -> None:
                 import_module(module.name)
 
 
+def _read_once() -> None:
+    """Read what each fork would read for itself: knobs and their policy, rules, and the templates of pages."""
+    from pgdyno.advisor.rulebook import shipped_rules
+    from pgdyno.knobs.linux import load_all_knobs
+    from pgdyno.knobs.policy import load_policy
+    from pgdyno.report.drawing import html
+    from pgdyno.web import pages
+
+    load_all_knobs()
+    load_policy()
+    shipped_rules()
+    for environment in (html._environment(), pages._environment()):
+        for name in environment.list_templates(extensions=["j2"]):
+            environment.get_template(name)
+
+
 if __name__ == "__main__":
     _import_program()
+    _read_once()
     use_templates()
     use_bytecode()
     empty_store()  # each fork with a new home would load Alembic and build one: half a CPU second
