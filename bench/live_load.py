@@ -19,8 +19,9 @@ from pgdyno.server.postgres import Postgres
 
 ROLE = "live_app"
 RATE, RETRY_S, BEGIN_S = 15.0, 0.2, 30.0
-MS = (4.0, 8.0, 12.0)
-"""How long a call of each class sleeps under any other value, in whole milliseconds: see `ROUNDED_S`."""
+MS = (8.0, 16.0, 24.0)
+"""How long a call of each class sleeps under any other value, in whole milliseconds: see `ROUNDED_S`. Long beside what
+it waits for a CPU when it wakes up, and short beside a call's turn at `RATE`, even where it sleeps a third longer."""
 ROUNDED_S = 0.0005
 """What is taken off each sleep. pg_sleep waits for whole milliseconds, rounded up: of 18 ms it makes 18 or 19, as the
 clock's last digit falls, so that 18 of 20 ms were 0.93 on a server of 18 and not 0.9. Of 17.5 it always makes 18."""

@@ -18,6 +18,8 @@ from pgdyno.studies.advice.advised import AdviceSource, advise_on, proposed_by
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 RULE, KNOB = "effective-cache-size", "effective_cache_size"
 """It proposes something for every sandbox: a share of the host's memory."""
+SHORT = (4.0, 8.0, 12.0)
+"""Calls that come in turn where they sleep twice as long, too."""
 
 
 @pytest.mark.requirement("R-TUN-01")
@@ -33,7 +35,7 @@ def test_a_finding_is_proved_or_refuted_by_the_load_that_is_there(
     with Store.open(places.data_dir() / "pgdyno.db") as store:
         found = proposed_by(target, RULE, AdviceSource(), store=store, progress=lambda _text: None)
     assert list(found.settings) == [KNOB]
-    with planted_load(target.postgres, {now: 1.0}, other=factor, knob=KNOB):
+    with planted_load(target.postgres, {now: 1.0}, other=factor, ms=SHORT, knob=KNOB):
         told = short_study(target, dict(found.settings), rule=found.option)
     assert told.exit_code is code, told.title
     with Store.open(places.data_dir() / "pgdyno.db") as store:

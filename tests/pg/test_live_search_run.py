@@ -50,7 +50,7 @@ def test_a_planted_gain_is_searched_and_confirmed_and_the_server_is_as_it_was(
             raise KeyboardInterrupt
         return Reply(None if len(plans) == 1 else plan.proposal.settings)
 
-    with planted_load(server.target().postgres, {"4MB": 1.0}, other=0.4, ms=(8.0, 16.0, 24.0)):
+    with planted_load(server.target().postgres, {"4MB": 1.0}, other=0.4):
         with pytest.raises(KeyboardInterrupt):
             short_search(server.target(), "work_mem", candidates=CANDIDATES, decide=decide)
         assert (settings_of(server), files_of(folder)) == before

@@ -18,6 +18,8 @@ from server_image import files_of, settings_of
 from warm_program import run_pgdyno
 
 pytestmark = pytest.mark.pg
+SHORT = (4.0, 8.0, 12.0)
+"""Calls of three clients that two sessions have time for."""
 
 
 @pytest.mark.slow
@@ -30,7 +32,7 @@ def test_a_load_of_prepared_statements_through_a_pooler_comes_to_a_verdict(
     assert target.directory is not None
     before = settings_of(any_postgres), files_of(target.directory)
     with planted_load(
-        target.postgres, {"64MB": 0.4}, through=lambda first: running_pooler(any_postgres, ROLE, first=first)
+        target.postgres, {"64MB": 0.4}, ms=SHORT, through=lambda first: running_pooler(any_postgres, ROLE, first=first)
     ):
         told = short_study(target, {"work_mem": "64MB"})
     assert (settings_of(any_postgres), files_of(target.directory)) == before
