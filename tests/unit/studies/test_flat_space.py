@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from fix_asks import asked_anew
 from pgdyno.studies.tune import run as tune_module
 from pgdyno.studies.tune import search as tune_search
 from pgdyno.studies.tune.proof import prove
 from pgdyno.studies.tune.result import tune_result
+from simulated_asks import asked_anew
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS as SHORT
 from simulated_tune import run

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fix_asks import asked_anew
 from pgdyno.knobs.space import starting_points
 from pgdyno.model.trial import ENDED_EARLY, Outcome, Role, TrialState
 from pgdyno.model.verdict import Metric
@@ -23,6 +22,7 @@ from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.space import search_space
 from pgdyno.trial.hopeless import FLOOR_SHARE
+from simulated_asks import asked_anew
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
 pytestmark = pytest.mark.usefixtures("kept_asks")

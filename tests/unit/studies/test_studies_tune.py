@@ -5,7 +5,6 @@ from functools import cache
 
 import pytest
 
-from fix_asks import asked_anew
 from fix_postgres import NIGHT
 from pgdyno.errors import EnvironmentUnsuitable, ExitCode
 from pgdyno.model.shapes import plain
@@ -18,6 +17,7 @@ from pgdyno.report.study_record import StudyRecord
 from pgdyno.studies.kinds import judged
 from pgdyno.studies.reports import compose
 from pgdyno.studies.tune.result import tune_result
+from simulated_asks import asked_anew
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from fix_asks import asked_anew
 from pgdyno.errors import EnvironmentUnsuitable
 from pgdyno.model.configuration import BASELINE, Configuration
 from pgdyno.model.trial import Role
@@ -16,6 +15,7 @@ from pgdyno.studies.tune.missing import ARM
 from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.search import Search
 from pgdyno.studies.tune.tuned import Tuned
+from simulated_asks import asked_anew
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 from simulated_tune import OPTIONS, run
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fix_asks import asked_anew
 from pgdyno.errors import ExitCode, OutOfTime
 from pgdyno.model.trial import TrialState
 from pgdyno.studies.kinds import judged
@@ -17,6 +16,7 @@ from pgdyno.studies.tune.options import TuneOptions
 from pgdyno.studies.tune.result import tune_result
 from pgdyno.studies.tune.run import tune
 from pgdyno.trial.stopwatch import CLOSING_S
+from simulated_asks import asked_anew
 from simulated_laboratory import SimulatedLaboratory, flat, shared_buffers_cliff
 
 pytestmark = pytest.mark.usefixtures("kept_asks")
